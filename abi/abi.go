@@ -1,0 +1,87 @@
+// Package abi is the contract between the cloud-controller-manager (the host)
+// and a cloud provider compiled to WebAssembly (the guest): the messages (from
+// ccm_v1.proto), the names of imports and exports, the numbers of ops and
+// codes, and the limits. SPEC.md is the text of it.
+//
+// It compiles with TinyGo and with stock Go and imports nothing but the
+// runtime of the generated codec. Hosts and guests both import it; it imports
+// neither.
+package abi
+
+//go:generate protoc --go-lite_out=. --go-lite_opt=paths=source_relative,features=marshal+unmarshal+size+equal ccm_v1.proto
+
+// Version is the number of this ABI.
+const Version = 1
+
+// Exports that a guest must have.
+const (
+	ExportMemory     = "memory"
+	ExportInitialize = "_initialize"
+	// ExportMarker is a function without parameters and results. It is never
+	// called: its presence says which ABI the guest speaks.
+	ExportMarker = "ccm_abi_v1"
+	// ExportCall is the function (op i32, request_len i32) -> (code i32).
+	ExportCall = "ccm_call"
+)
+
+// ImportModule is the module name of every host import of this ABI.
+const ImportModule = "ccm_v1"
+
+// ManifestSection is the name of the custom section that holds the manifest.
+const ManifestSection = "ccm.manifest"
+
+// Imports that every guest may use.
+const (
+	// ImportReqRead is (off i32, ptr i32, cap i32) -> (copied i32).
+	ImportReqRead = "req_read"
+	// ImportRespWrite is (ptr i32, len i32).
+	ImportRespWrite = "resp_write"
+	// ImportErrWrite is (ptr i32, len i32).
+	ImportErrWrite = "err_write"
+	// ImportResultRead is (off i32, ptr i32, cap i32) -> (copied i32).
+	ImportResultRead = "result_read"
+	// ImportNow is () -> (unix time in ns, i64).
+	ImportNow = "now"
+	// ImportDeadline is () -> (ns that are left for the op, i64; never negative).
+	ImportDeadline = "deadline"
+	// ImportLog takes a LogRequest and has no result message.
+	ImportLog = "log"
+)
+
+// Capabilities: imports that a guest may use only when its manifest asks for
+// them and the administrator grants them. Each is (ptr i32, len i32) -> i64,
+// status << 32 | length of the result.
+const (
+	CapabilityHTTP  = "http_send"
+	CapabilityStore = "store"
+	CapabilityCache = "cache"
+	CapabilityNodes = "nodes"
+	CapabilityEvent = "event"
+)
+
+// Capabilities returns the names of all capabilities.
+func Capabilities() []string {
+	return []string{CapabilityHTTP, CapabilityStore, CapabilityCache, CapabilityNodes, CapabilityEvent}
+}
+
+// Limits of ABI v1, in bytes where nothing else is said. A host may set lower
+// ones for a guest, never higher ones.
+const (
+	MaxRequestBytes      = 8 << 20
+	MaxResponseBytes     = 8 << 20
+	MaxErrorMessageBytes = 4096
+	MaxHostCallBytes     = 8 << 20
+	MaxHostResultBytes   = 16 << 20
+	MaxLogMessageBytes   = 8 << 10
+	MaxManifestBytes     = 64 << 10
+	MaxHTTPBatch         = 64 // requests
+	MaxNodesPage         = 1000
+)
+
+// Message is what every message of this package implements.
+type Message interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(data []byte) (int, error)
+	UnmarshalVT(data []byte) error
+	Reset()
+}

@@ -1,0 +1,77 @@
+// Package engine is the boundary to a WebAssembly runtime: it compiles a
+// module, makes instances of it and runs ops in them, by the calling
+// convention of ABI v1. Above it a guest is bytes in and bytes out; guest
+// memory is touched only in the packages below it (engine/wazero).
+//
+// It may import abi and nothing else of this project.
+package engine
+
+import (
+	"context"
+	"io"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Engine compiles modules. It is safe for concurrent use.
+type Engine interface {
+	// Name is the value of --wasm-engine that selects this engine.
+	Name() string
+	// Compile checks and compiles a module. The bytes are not kept. A failure
+	// leaves nothing behind and harms no other module.
+	Compile(ctx context.Context, wasm []byte, config ModuleConfig) (Module, error)
+	// Close frees what the engine shares between its modules.
+	Close(ctx context.Context) error
+}
+
+// ModuleConfig bounds the instances of one module.
+type ModuleConfig struct {
+	// MemoryLimitBytes is the most linear memory that one instance may have,
+	// rounded down to 64 KiB pages.
+	MemoryLimitBytes uint64
+	// Host answers the host calls. It is called from many instances at once.
+	Host Host
+	// Stdout and Stderr take what the guest writes to its file descriptors 1
+	// and 2; nil discards. They bound what they keep.
+	Stdout, Stderr io.Writer
+}
+
+// Host answers host calls: those of the shape (ptr, len) -> i64, log included.
+type Host interface {
+	// HostCall runs the import of that name. The request is a copy which the
+	// host may keep; the result belongs to the engine. With another code than
+	// abi.CodeOK the result is an encoded abi.ErrorDetail or empty. The
+	// context is the op's, with its deadline.
+	HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte)
+}
+
+// Module is a compiled module. It is safe for concurrent use.
+type Module interface {
+	// Instantiate makes an instance and runs its _initialize, bounded by the
+	// context. A failure harms neither the module nor its other instances.
+	Instantiate(ctx context.Context) (Instance, error)
+	// Close frees the module. Its instances must be closed before.
+	Close(ctx context.Context) error
+}
+
+// Instance is one instantiated guest. It runs one op at a time and is not safe
+// for concurrent use.
+type Instance interface {
+	// Call runs one op, bounded by the context. An error means that the guest
+	// trapped, broke the calling convention or ran out of time; the instance
+	// must then be closed and never be used again. A guest that answers with
+	// another code than abi.CodeOK is not an error here.
+	Call(ctx context.Context, op abi.Op, request []byte) (Result, error)
+	// MemoryBytes is the size of the instance's linear memory.
+	MemoryBytes() uint64
+	Close(ctx context.Context) error
+}
+
+// Result is what a guest answered. The slices are copies owned by the caller.
+type Result struct {
+	Code abi.Code
+	// Response is what resp_write handed over; nil when it was not called.
+	Response []byte
+	// Detail is the encoded abi.ErrorDetail that err_write handed over, or nil.
+	Detail []byte
+}

@@ -1,0 +1,38 @@
+// Package opcontext carries what one op is about from the provider adapter,
+// which knows it, to the host calls that the guest makes during the op: the
+// object that events go to and the nodes that the nodes host call pages
+// through. The packages between them stay free of Kubernetes types.
+//
+// It imports nothing of this project.
+package opcontext
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// SnapshotID is the number of an op's node snapshot (abi.NodeSnapshot). An op
+// has at most one.
+const SnapshotID = 1
+
+// Op is what one op is about. The receiver must treat everything as read-only.
+type Op struct {
+	// Object is the Service, Node or PersistentVolume of the op, or nil.
+	Object *corev1.ObjectReference
+	// Nodes are the nodes of the op, or nil.
+	Nodes []*corev1.Node
+}
+
+type key struct{}
+
+// NewContext returns a context that carries op.
+func NewContext(ctx context.Context, op Op) context.Context {
+	return context.WithValue(ctx, key{}, op)
+}
+
+// FromContext returns the op of the context, or the zero Op.
+func FromContext(ctx context.Context) Op {
+	op, _ := ctx.Value(key{}).(Op)
+	return op
+}
