@@ -1,0 +1,84 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config"
+)
+
+func parse(t *testing.T, args ...string) (*config.Options, error) {
+	t.Helper()
+	o := config.NewOptions()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatalf("parsing %q: %v", args, err)
+	}
+	return o, o.Validate()
+}
+
+func TestDefaultsAreValidWithASource(t *testing.T) {
+	for _, arg := range []string{"--provider-configmap=kube-system/cloud-provider", "--provider-dir=" + t.TempDir()} {
+		if _, err := parse(t, arg); err != nil {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+func TestConfigMap(t *testing.T) {
+	o, err := parse(t, "--provider-configmap=kube-system/cloud-provider")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := o.ConfigMap()
+	if err != nil || name.Namespace != "kube-system" || name.Name != "cloud-provider" {
+		t.Errorf("ConfigMap() = %v, %v", name, err)
+	}
+}
+
+func TestMistakesNameTheFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := "--provider-configmap=a/b"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "give --provider-configmap=NAMESPACE/NAME or --provider-dir=DIR"},
+		{[]string{source, "--provider-dir=/tmp"}, "exclude each other"},
+		{[]string{"--provider-configmap=name"}, "must be NAMESPACE/NAME"},
+		{[]string{"--provider-configmap=a/b/c"}, "must be NAMESPACE/NAME"},
+		{[]string{"--provider-configmap=A/b"}, "must be NAMESPACE/NAME"},
+		{[]string{"--provider-dir=/does/not/exist"}, "--provider-dir"},
+		{[]string{"--provider-dir=" + file}, "is not a directory"},
+		{[]string{source, "--provider-store-namespace=A_B"}, "--provider-store-namespace"},
+		{[]string{source, "--health-probe-bind-address=nope"}, "--health-probe-bind-address"},
+		{[]string{source, "--provider-op-timeout=1ns"}, "--provider-op-timeout"},
+		{[]string{source, "--provider-max-instances=0"}, "--provider-max-instances"},
+		{[]string{source, "--provider-max-calls-per-instance=-1"}, "--provider-max-calls-per-instance"},
+		{[]string{source, "--provider-max-memory-bytes=1"}, "--provider-max-memory-bytes"},
+		{[]string{source, "--provider-max-module-bytes=0"}, "--provider-max-module-bytes"},
+		{[]string{source, "--provider-allow-cidr=10.0.0.0"}, "--provider-allow-cidr"},
+	} {
+		if _, err := parse(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want one with %q", test.args, err, test.want)
+		}
+	}
+}
+
+func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
+	_, err := parse(t, "--provider-op-timeout="+(2*time.Hour).String(), "--provider-max-instances=0")
+	for _, want := range []string{"--provider-configmap", "--provider-op-timeout", "--provider-max-instances"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
+	}
+}

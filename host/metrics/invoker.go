@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Invoker is what provider.Invoker is; the wrapper knows no more of it.
+type Invoker interface {
+	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
+	Supports(op abi.Op) bool
+	ProviderName() string
+	HasClusterID() bool
+}
+
+// MeasuredInvoker observes the duration and the outcome of every op.
+type MeasuredInvoker struct {
+	Invoker
+	metrics *Metrics
+}
+
+// Measure wraps an invoker.
+func (m *Metrics) Measure(invoker Invoker) *MeasuredInvoker {
+	return &MeasuredInvoker{Invoker: invoker, metrics: m}
+}
+
+// Invoke runs the op and observes it.
+func (i *MeasuredInvoker) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	start := time.Now()
+	err := i.Invoker.Invoke(ctx, op, req, resp)
+	i.metrics.opDuration.WithLabelValues(op.String(), outcome(err)).Observe(time.Since(start).Seconds())
+	return err
+}
+
+// outcome is the code that the guest answered, "deadline", or "failed" for a
+// trap, an undecodable answer, and everything else that is no answer.
+func outcome(err error) string {
+	var answer *abi.Error
+	switch {
+	case err == nil:
+		return abi.CodeOK.String()
+	case errors.As(err, &answer):
+		return answer.Code.String()
+	case errors.Is(err, context.DeadlineExceeded):
+		return abi.CodeDeadline.String()
+	}
+	return "failed"
+}
