@@ -1,0 +1,159 @@
+// Package wire decodes messages that come from the other side of the sandbox.
+// The generated codec trusts its input in two ways that a host cannot: it lets
+// strings pass that are not UTF-8, which the Kubernetes API refuses or
+// mangles, and it makes an object of up to 100 bytes out of every 2 bytes of
+// input. Unmarshal checks both before anything is allocated.
+//
+// It imports abi only, and reflection: it is for hosts, not for guests.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"unicode/utf8"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// MaxFields is the most fields that one message may have, those of all
+// messages in it included. It bounds what a message of abi.MaxResponseBytes
+// can become in memory to some 30 MiB.
+const MaxFields = 1 << 18
+
+// Unmarshal decodes data into m, which it resets first. m keeps nothing of
+// data. The error names the message and what is wrong with it.
+func Unmarshal(data []byte, m abi.Message) error {
+	m.Reset()
+	t := reflect.TypeOf(m).Elem()
+	if !harmless(data) {
+		c := checker{fieldsLeft: MaxFields, schemas: map[reflect.Type]schema{}}
+		if err := c.message(data, t); err != nil {
+			return fmt.Errorf("%s: %w", t.Name(), err)
+		}
+	}
+	if err := m.UnmarshalVT(data); err != nil {
+		return fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	return nil
+}
+
+// harmless reports whether data cannot violate a check, whatever message it
+// is. It is true of most messages, and much cheaper to find out.
+func harmless(data []byte) bool {
+	if len(data) > 2*MaxFields { // a field has at least 2 bytes
+		return false
+	}
+	for _, b := range data {
+		if b >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+type checker struct {
+	fieldsLeft int
+	schemas    map[reflect.Type]schema
+}
+
+func (c *checker) message(data []byte, t reflect.Type) error {
+	s, groups := c.schema(t), 0
+	for len(data) > 0 {
+		if c.fieldsLeft--; c.fieldsLeft < 0 {
+			return fmt.Errorf("more than %d fields, send less at once (in pages)", MaxFields)
+		}
+		f, rest, err := next(data)
+		if err != nil {
+			return err
+		}
+		switch f.wireType {
+		case startGroup:
+			groups++
+		case endGroup:
+			groups--
+		}
+		if groups < 0 {
+			return errors.New("a group ends that did not start")
+		}
+		// What is in a group belongs to no field of this ABI.
+		if f.wireType == lengthDelimited && groups == 0 {
+			if err := c.value(f.value, s[f.number]); err != nil {
+				return err
+			}
+		}
+		data = rest
+	}
+	if groups > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (c *checker) value(value []byte, f field) error {
+	switch {
+	case f.isText && !utf8.Valid(value):
+		return fmt.Errorf("field %s is not valid UTF-8, encode it", f.name)
+	case f.message != nil:
+		if err := c.message(value, f.message); err != nil {
+			return fmt.Errorf("field %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// The wire types of proto3.
+const (
+	varint          = 0
+	fixed64         = 1
+	lengthDelimited = 2
+	startGroup      = 3
+	endGroup        = 4
+	fixed32         = 5
+)
+
+// rawField is one field on the wire.
+type rawField struct {
+	number   uint64
+	wireType uint64
+	value    []byte // of a length-delimited field
+}
+
+// next splits the first field off data.
+func next(data []byte) (f rawField, rest []byte, err error) {
+	tag, n := binary.Uvarint(data)
+	if n <= 0 {
+		return f, nil, errors.New("a tag is truncated or too long")
+	}
+	f, rest = rawField{number: tag >> 3, wireType: tag & 7}, data[n:]
+	if f.number == 0 || f.number > 1<<29-1 {
+		return f, nil, fmt.Errorf("field number %d is out of range", f.number)
+	}
+	size := uint64(0)
+	switch f.wireType {
+	case varint:
+		if _, n = binary.Uvarint(rest); n <= 0 {
+			return f, nil, errors.New("an integer is truncated or too long")
+		}
+		return f, rest[n:], nil
+	case lengthDelimited:
+		if size, n = binary.Uvarint(rest); n <= 0 {
+			return f, nil, errors.New("a length is truncated or too long")
+		}
+		rest = rest[n:]
+	case fixed64:
+		size = 8
+	case fixed32:
+		size = 4
+	case startGroup, endGroup:
+	default:
+		return f, nil, fmt.Errorf("wire type %d of field %d does not exist", f.wireType, f.number)
+	}
+	if size > uint64(len(rest)) {
+		return f, nil, io.ErrUnexpectedEOF
+	}
+	f.value = rest[:size:size]
+	return f, rest[size:], nil
+}
