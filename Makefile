@@ -1,0 +1,172 @@
+# make run    the main job, shown on a control plane of its own
+# make test   every test that needs no cloud
+# make check  format, vet, lint, import rules, generated code, tidy
+# make bench  benchmarks, each beside its baseline
+# make help   the rest
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BUILD   := $(CURDIR)/build
+BIN     := $(BUILD)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+# The modules of this repository. Each is checked and tested.
+MODULES := . abi guests guests/toolchain testdata/controlplane
+# Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
+export GOFLAGS ?= -trimpath
+
+GOLANGCI_LINT_VERSION   := v2.15.0
+PROTOC_GEN_LITE_VERSION := v0.14.0
+
+export KUBEBUILDER_ASSETS ?=
+CONTROL_PLANE := $(BIN)/.control-plane
+
+say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+
+## ---- the two commands of the README --------------------------------------
+
+.PHONY: run
+run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; KUBECONFIG=... uses that cluster.
+	$(call say,the show)
+	$(GO) build -o $(BUILD)/demo-run ./host/cmd/demo
+	ONCE=$(ONCE) KUBEBUILDER_ASSETS=$(BIN) $(BUILD)/demo-run
+
+.PHONY: test
+test: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-kubernetes ## Every test that needs no cloud.
+	$(call say,all tests passed)
+
+## ---- simple things ---------------------------------------------------------
+
+.PHONY: build
+build: ## The manager, a static binary.
+	$(call say,building the manager)
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/cloud-controller-manager ./host/cmd/cloud-controller-manager
+
+STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+
+.PHONY: guests
+guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
+	$(call say,building the guests)
+	guests/build.sh guests/static $(BUILD)/static.wasm
+	VERSION=$$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' guests/static/manifest.json)-next guests/build.sh guests/static $(BUILD)/static-next.wasm
+
+.PHONY: guests-go
+guests-go: ## One guest by stock Go, which must stay possible.
+	$(call say,building a guest with stock Go)
+	GUEST_COMPILER=go guests/build.sh guests/static $(BUILD)/static-go.wasm
+
+.PHONY: control-plane
+control-plane: $(CONTROL_PLANE) ## etcd, kube-apiserver and kubectl in build/bin.
+$(CONTROL_PLANE): testdata/controlplane/go.sum testdata/controlplane/assets.sh
+	$(call say,etcd and kube-apiserver and kubectl)
+	mkdir -p $(BIN)
+	testdata/controlplane/assets.sh $(BIN)
+	touch $@
+
+.PHONY: image
+image: build ## One static image as an OCI archive, without a Docker daemon.
+	$(call say,packing the image)
+	$(GO) run ./deploy/image -binary $(BUILD)/cloud-controller-manager -version $(VERSION) -o $(BUILD)/cloud-controller-manager.oci.tar
+
+.PHONY: deps
+deps: ## What the tests need of Debian.
+	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates
+
+## ---- tests -----------------------------------------------------------------
+
+TEST_ENV = KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
+
+.PHONY: test-abi
+test-abi:
+	$(call say,tests of the ABI)
+	cd abi && $(GO) test -race ./...
+
+.PHONY: test-guests
+test-guests:
+	$(call say,tests of the SDK and the guests)
+	cd guests && $(GO) test -race ./...
+
+.PHONY: test-host
+test-host: build guests guests-go image $(CONTROL_PLANE)
+	$(call say,tests of the host and end to end)
+	$(TEST_ENV) $(GO) test -race -timeout 30m ./...
+
+.PHONY: test-kubernetes
+test-kubernetes: guests $(CONTROL_PLANE)
+	$(call say,the cloud provider tests of Kubernetes itself)
+	$(TEST_ENV) testdata/integration/run.sh
+
+.PHONY: bench
+bench: guests ## Benchmarks with ratios against baselines of the same run.
+	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/bench
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/bench
+
+.PHONY: fuzz
+FUZZTIME ?= 1m
+fuzz: ## Every fuzz target for FUZZTIME.
+	@for module in abi . guests; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
+	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* ]]; then continue; fi; \
+	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
+
+## ---- checks ----------------------------------------------------------------
+
+.PHONY: check
+check: deps fmt vet lint generated tidy clean-tree ## Everything but the tests; fails on a dirty tree.
+	$(call say,all checks passed)
+
+.PHONY: fmt
+fmt:
+	$(call say,format)
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these files:"; echo "$$out"; exit 1; fi
+
+.PHONY: vet
+vet:
+	$(call say,vet)
+	for module in . abi guests; do (cd $$module && $(GO) vet ./...); done
+	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./example
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+	$(call say,lint and import rules)
+	for module in . abi guests; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml ./...); done
+
+$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	$(call say,building golangci-lint (a few minutes))
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+$(BIN)/protoc-gen-go-lite:
+	GOBIN=$(BIN) $(GO) install github.com/aperturerobotics/protobuf-go-lite/cmd/protoc-gen-go-lite@$(PROTOC_GEN_LITE_VERSION)
+
+.PHONY: generate
+generate: deps $(BIN)/protoc-gen-go-lite ## Generated code, vectors and modules.
+	cd abi && PATH=$(BIN):$$PATH $(GO) generate ./...
+	testdata/wat/generate.sh
+
+.PHONY: generated
+generated: deps $(BIN)/protoc-gen-go-lite
+	$(call say,generated code)
+	@before=$$(git status --porcelain; git diff); $(MAKE) --no-print-directory generate; \
+	after=$$(git status --porcelain; git diff); \
+	if [ "$$before" != "$$after" ]; then git status --porcelain; git diff --stat; echo "generated code is stale: run make generate and commit"; exit 1; fi
+
+.PHONY: tidy
+tidy:
+	$(call say,tidy)
+	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff); done
+
+.PHONY: clean-tree
+clean-tree:
+	@if [ -n "$$(git status --porcelain)" ]; then git status --short; echo "the tree is dirty: commit or remove these"; exit 1; fi
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BUILD)
+
+.PHONY: help
+help: ## This text.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
