@@ -134,7 +134,9 @@ func TestSection(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimal))
-	f.Add([]byte(full))
+	for _, v := range readVectors(f) {
+		f.Add([]byte(v.Manifest))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := manifest.Parse(data)
 		if err != nil {

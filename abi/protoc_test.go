@@ -1,0 +1,52 @@
+package abi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// writeVectors writes messages.json with the texts that protoc reads.
+func writeVectors(t *testing.T) {
+	t.Helper()
+	all := vectors(t)
+	for i, v := range all {
+		if v.Outcome == outcomeMalformed {
+			continue
+		}
+		text, err := protoc("--decode", v.Message, v.bytes(t))
+		if err != nil {
+			t.Fatalf("%s: %v", v.Name, err)
+		}
+		all[i].Text = string(text)
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(all); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(vectorFile, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// protoc runs a codec that shares nothing with ours but the schema.
+func protoc(direction, message string, input []byte) ([]byte, error) {
+	args := []string{direction + "=ccm.v1." + message}
+	if direction == "--encode" {
+		args = append(args, "--deterministic_output")
+	}
+	cmd := exec.Command("protoc", append(args, "ccm_v1.proto")...)
+	cmd.Stdin = bytes.NewReader(input)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("protoc (Debian: protobuf-compiler): %w: %s", err, stderr.Bytes())
+	}
+	return stdout.Bytes(), nil
+}
