@@ -1,0 +1,159 @@
+package abi_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+const specFile = "SPEC.md"
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// section returns the lines of SPEC.md between a marker and its end.
+func section(t *testing.T, marker string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(readText(t, specFile), "<!-- "+marker+" -->\n")
+	text, _, end := strings.Cut(rest, "<!-- end -->")
+	if !ok || !end {
+		t.Fatalf("%s has no section %q", specFile, marker)
+	}
+	return text
+}
+
+// rows returns the cells of the table's rows, without its head.
+func rows(text string) [][]string {
+	var all [][]string
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n")[2:] {
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// The comments of op.go name the messages of each op.
+func TestSpecOps(t *testing.T) {
+	comments := regexp.MustCompile(`(?m)= (\d+)\s+// (\w+), (\w+)$`).FindAllStringSubmatch(readText(t, "op.go"), -1)
+	got := rows(section(t, "ops: checked against op.go"))
+	if len(comments) != len(abi.Ops()) || len(got) != len(comments) {
+		t.Fatalf("%d ops, %d of them with messages in op.go, %d in %s", len(abi.Ops()), len(comments), len(got), specFile)
+	}
+	for i, c := range comments {
+		want := []string{c[1], abi.Ops()[i].String(), c[2], c[3]}
+		if !slices.Equal(got[i], want) {
+			t.Errorf("%s says %q, the code %q", specFile, got[i], want)
+		}
+		newMessage(t, c[2])
+		newMessage(t, c[3])
+	}
+}
+
+func TestSpecCodes(t *testing.T) {
+	got := rows(section(t, "codes: checked against error.go"))
+	for i := range got {
+		if want := []string{fmt.Sprint(i), abi.Code(i).String()}; !slices.Equal(got[i][:2], want) {
+			t.Errorf("%s says %q, the code %q", specFile, got[i][:2], want)
+		}
+	}
+	if next := abi.Code(len(got)); next.Known() || !(next - 1).Known() {
+		t.Errorf("%s has %d codes, the code others", specFile, len(got))
+	}
+}
+
+func TestSpecLimits(t *testing.T) {
+	want := map[string]int{
+		"MaxRequestBytes": abi.MaxRequestBytes, "MaxResponseBytes": abi.MaxResponseBytes,
+		"MaxErrorMessageBytes": abi.MaxErrorMessageBytes, "MaxHostCallBytes": abi.MaxHostCallBytes,
+		"MaxHostResultBytes": abi.MaxHostResultBytes, "MaxLogMessageBytes": abi.MaxLogMessageBytes,
+		"MaxManifestBytes": abi.MaxManifestBytes, "MaxHTTPBatch": abi.MaxHTTPBatch, "MaxNodesPage": abi.MaxNodesPage,
+	}
+	declared := regexp.MustCompile(`(?m)^\tMax\w+`).FindAllString(readText(t, "abi.go"), -1)
+	got := rows(section(t, "limits: checked against abi.go"))
+	if len(got) != len(want) || len(declared) != len(want) {
+		t.Errorf("%d limits in %s, %d in abi.go, %d in this test", len(got), specFile, len(declared), len(want))
+	}
+	for _, row := range got {
+		if value, _, _ := strings.Cut(row[1], " "); value != fmt.Sprint(want[row[2]]) {
+			t.Errorf("%s says that %s is %s, abi.go says %d", specFile, row[2], value, want[row[2]])
+		}
+	}
+}
+
+// Every name that a guest imports or exports is in the text.
+func TestSpecNames(t *testing.T) {
+	text := readText(t, specFile)
+	names := append(abi.Capabilities(), abi.ImportReqRead, abi.ImportRespWrite, abi.ImportErrWrite, abi.ImportResultRead,
+		abi.ImportNow, abi.ImportDeadline, abi.ImportLog, abi.ExportMemory, abi.ExportInitialize, abi.ExportMarker, abi.ExportCall)
+	for _, name := range names {
+		if !strings.Contains(text, "| `"+name+"` |") {
+			t.Errorf("%s has no row for %s", specFile, name)
+		}
+	}
+}
+
+func TestSpecExampleBytes(t *testing.T) {
+	examples := regexp.MustCompile(`<!-- hex (\S+) -->\n    ([0-9a-f ]+)\n`).FindAllStringSubmatch(readText(t, specFile), -1)
+	if len(examples) != 2 {
+		t.Fatalf("%d examples in %s, want 2", len(examples), specFile)
+	}
+	for _, example := range examples {
+		i := slices.IndexFunc(vectors(t), func(v vector) bool { return v.Name == example[1] })
+		if i < 0 {
+			t.Fatalf("no vector %s", example[1])
+		}
+		want := fmt.Sprintf("% x", vectors(t)[i].bytes(t))
+		if _, err := hex.DecodeString(strings.ReplaceAll(example[2], " ", "")); err != nil || example[2] != want {
+			t.Errorf("%s: %s says %s, the vector %s", example[1], specFile, example[2], want)
+		}
+	}
+}
+
+// The files that SPEC.md shows are those that are tested.
+func TestSpecFiles(t *testing.T) {
+	for _, path := range []string{"../testdata/abi/c-guest/manifest.json", "../testdata/abi/c-guest/guest.c"} {
+		want := "\n```" + strings.TrimPrefix(filepath.Ext(path), ".") + "\n" + readText(t, path) + "```\n\n"
+		if *update {
+			replaceSection(t, "file "+path, want)
+		}
+		if section(t, "file "+path) != want {
+			t.Errorf("%s shows another %s: go test . -update", specFile, path)
+		}
+	}
+}
+
+func replaceSection(t *testing.T, marker, text string) {
+	t.Helper()
+	spec := strings.Replace(readText(t, specFile), "<!-- "+marker+" -->\n"+section(t, marker), "<!-- "+marker+" -->\n"+text, 1)
+	if err := os.WriteFile(specFile, []byte(spec), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChangelogCounts(t *testing.T) {
+	codes := 0
+	for abi.Code(codes).Known() {
+		codes++
+	}
+	for _, want := range []string{fmt.Sprintf("%d ops", len(abi.Ops())), fmt.Sprintf("%d codes", codes)} {
+		if !strings.Contains(readText(t, "CHANGELOG.md"), want) {
+			t.Errorf("CHANGELOG.md does not say %s: list what was added", want)
+		}
+	}
+}
