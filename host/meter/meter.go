@@ -1,0 +1,64 @@
+// Package meter rewrites a WebAssembly module so that whoever runs it can stop
+// it at any time. The rewritten module counts down fuel at every function
+// entry and loop header, by the number of instructions that follow, and at
+// bulk memory and table operations, by their length. When the fuel is used up
+// it calls an import of the host, which looks at the clock and refuels, or
+// ends the guest. Memories and tables are clamped to a limit.
+//
+// A guest that neither loops nor calls ends by itself, so every guest is
+// interruptible within the time of one tank, whatever the shape of its code.
+// The same work costs the same fuel on every engine.
+//
+// It imports nothing of this project.
+package meter
+
+import "fmt"
+
+// Options of a rewrite.
+type Options struct {
+	// ImportModule and ImportName name the function i64 -> i64 that the module
+	// calls when its fuel is below zero, with the fuel, and which returns the
+	// fuel to go on with. A module that imports from ImportModule itself is
+	// refused.
+	ImportModule, ImportName string
+	// MaxMemoryPages bounds every memory, in pages of 64 KiB.
+	MaxMemoryPages uint32
+	// MaxTableElements bounds every table.
+	MaxTableElements uint32
+}
+
+// Bounds on what is rewritten, so that a hostile module costs an error.
+const (
+	maxFunctions = 1 << 18
+	maxTypes     = 1 << 16
+	// maxLocals of one function. A module of 450 KB with thousands of locals
+	// in each function takes seconds to compile.
+	maxLocals     = 4096
+	maxBodyBytes  = 4 << 20
+	maxBlockDepth = 1024
+	// bytesPerFuelLog2: bulk operations cost one unit for 8 bytes.
+	bytesPerFuelLog2 = 3
+	// elementsPerFuelLog2: table operations cost one unit for each element.
+	elementsPerFuelLog2 = 0
+)
+
+// Rewrite returns the metered module. The input is not changed and the result
+// shares no memory with it. Custom sections are dropped. An error means that
+// the module is malformed, uses an instruction that is not known here, or
+// needs more than the limits allow.
+func Rewrite(wasm []byte, options Options) ([]byte, error) {
+	sections, err := split(wasm)
+	if err != nil {
+		return nil, fmt.Errorf("meter: %w", err)
+	}
+	m := &rewriter{options: options, sections: sections}
+	for _, step := range []func() error{
+		m.types, m.imports, m.functions, m.tables, m.memories, m.globals,
+		m.exports, m.start, m.elements, m.code,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("meter: %w", err)
+		}
+	}
+	return join(m.sections), nil
+}

@@ -1,0 +1,102 @@
+package meter
+
+// Opcodes of the binary format that the rewrite looks at or writes.
+const (
+	opBlock        = 0x02
+	opLoop         = 0x03
+	opIf           = 0x04
+	opElse         = 0x05
+	opEnd          = 0x0b
+	opBr           = 0x0c
+	opBrIf         = 0x0d
+	opBrTable      = 0x0e
+	opReturn       = 0x0f
+	opCall         = 0x10
+	opCallIndirect = 0x11
+	opSelectTyped  = 0x1c
+	opLocalGet     = 0x20
+	opLocalTee     = 0x22
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
+	opTableGet     = 0x25
+	opTableSet     = 0x26
+	opI32Load      = 0x28
+	opI64Store32   = 0x3e
+	opMemorySize   = 0x3f
+	opMemoryGrow   = 0x40
+	opI32Const     = 0x41
+	opI64Const     = 0x42
+	opF32Const     = 0x43
+	opF64Const     = 0x44
+	opI64LtS       = 0x53
+	opI64Sub       = 0x7d
+	opI64ShrU      = 0x88
+	opI64ExtendI32 = 0xad
+	opI64Extend32S = 0xc4
+	opRefNull      = 0xd0
+	opRefIsNull    = 0xd1
+	opRefFunc      = 0xd2
+	opPrefixMisc   = 0xfc
+	opPrefixVector = 0xfd
+
+	blockVoid = 0x40
+)
+
+// Instructions behind opPrefixMisc.
+const (
+	miscMemoryInit = 8
+	miscDataDrop   = 9
+	miscMemoryCopy = 10
+	miscMemoryFill = 11
+	miscTableInit  = 12
+	miscElemDrop   = 13
+	miscTableCopy  = 14
+	miscTableGrow  = 15
+	miscTableSize  = 16
+	miscTableFill  = 17
+)
+
+// isMemoryAccess tells the loads and stores, which carry an alignment and an
+// offset.
+func isMemoryAccess(op byte) bool { return op >= opI32Load && op <= opI64Store32 }
+
+// isPlain tells the instructions without immediates.
+func isPlain(op byte) bool {
+	switch op {
+	case 0x00, 0x01, opElse, opReturn, 0x1a, 0x1b, opRefIsNull:
+		return true
+	}
+	return op > opF64Const && op <= opI64Extend32S
+}
+
+// vectorImmediates passes over the immediates of an instruction behind
+// opPrefixVector.
+func vectorImmediates(r *reader) {
+	switch op := r.u32(); {
+	case op <= 11, op == 92, op == 93:
+		r.memoryAccess()
+	case op == 12, op == 13:
+		r.bytes(16)
+	case op >= 21 && op <= 34:
+		r.byte()
+	case op >= 84 && op <= 91:
+		r.memoryAccess()
+		r.byte()
+	case op > 255:
+		r.fail("vector instruction %d is not supported", op)
+	}
+}
+
+func (r *reader) memoryAccess() {
+	if align := r.u32(); align >= 32 {
+		r.fail("an alignment of 2^%d is not possible in a 32 bit memory", align)
+	}
+	r.u32()
+}
+
+// zero reads the index of a memory: there is only one.
+func (r *reader) zero() {
+	if r.byte() != 0 {
+		r.fail("more than one memory is not supported")
+	}
+}

@@ -1,0 +1,225 @@
+package meter
+
+import "fmt"
+
+// Types of the binary format.
+const (
+	typeI32  = 0x7f
+	typeI64  = 0x7e
+	typeFunc = 0x60
+)
+
+// rewriter holds what one step of the rewrite leaves for the next ones.
+type rewriter struct {
+	options  Options
+	sections *sectionSet
+	// params is the number of parameters of each type.
+	params []uint32
+	// importedFuncs come before the refuel import, which has this index;
+	// every function after it moves up by one.
+	importedFuncs uint32
+	// funcTypes is the type index of each function that the module defines.
+	funcTypes []uint32
+	// fuel is the index of the global that holds the fuel.
+	fuel uint32
+}
+
+func (m *rewriter) shift(index uint32) uint32 {
+	if index >= m.importedFuncs {
+		return index + 1
+	}
+	return index
+}
+
+// types keeps the types and appends i64 -> i64, that of the refuel import.
+func (m *rewriter) types() error {
+	r, n := m.section(sectionType, "types", maxTypes)
+	start := r.pos
+	for range n {
+		if form := r.byte(); form != typeFunc {
+			r.fail("type form 0x%02x is not that of a function", form)
+		}
+		params := r.count("parameters", maxLocals)
+		r.bytes(params)
+		r.bytes(r.count("results", maxLocals))
+		m.params = append(m.params, params)
+	}
+	if err := r.done("type section"); err != nil {
+		return err
+	}
+	v := vector{n + 1, append(append([]byte(nil), r.data[start:]...), typeFunc, 1, typeI64, 1, typeI64)}
+	m.sections[sectionType] = v.bytes()
+	return nil
+}
+
+// imports keeps the imports and appends the refuel function.
+func (m *rewriter) imports() error {
+	r, n := m.section(sectionImport, "imports", maxFunctions)
+	start := r.pos
+	for range n {
+		if module := r.name(); string(module) == m.options.ImportModule {
+			r.fail("imports from %q, which is the host's own", module)
+		}
+		r.name()
+		switch kind := r.byte(); kind {
+		case 0:
+			m.typeIndex(r)
+			m.importedFuncs++
+		case 3:
+			r.bytes(2)
+			m.fuel++
+		default:
+			r.fail("imports of kind %d are not allowed: only functions", kind)
+		}
+	}
+	if err := r.done("import section"); err != nil {
+		return err
+	}
+	v := vector{n + 1, append([]byte(nil), r.data[start:]...)}
+	for _, name := range []string{m.options.ImportModule, m.options.ImportName} {
+		v.entries = append(appendU32(v.entries, uint32(len(name))), name...)
+	}
+	v.entries = appendU32(append(v.entries, 0), uint32(len(m.params)))
+	m.sections[sectionImport] = v.bytes()
+	return nil
+}
+
+func (m *rewriter) functions() error {
+	r, n := m.section(sectionFunction, "functions", maxFunctions)
+	for range n {
+		m.funcTypes = append(m.funcTypes, m.typeIndex(r))
+	}
+	return r.done("function section")
+}
+
+// typeIndex reads the index of a type that the module itself defines.
+func (m *rewriter) typeIndex(r *reader) uint32 {
+	index := r.u32()
+	if index >= uint32(len(m.params)) {
+		r.fail("type %d does not exist", index)
+		return 0
+	}
+	return index
+}
+
+func (m *rewriter) tables() error {
+	return m.clamp(sectionTable, "table", m.options.MaxTableElements, true)
+}
+
+func (m *rewriter) memories() error {
+	return m.clamp(sectionMemory, "memory", m.options.MaxMemoryPages, false)
+}
+
+// clamp gives every table or memory a maximum of at most limit.
+func (m *rewriter) clamp(id byte, what string, limit uint32, hasType bool) error {
+	if m.sections[id] == nil {
+		return nil
+	}
+	r, n := m.section(id, what, 16)
+	v := vector{count: n}
+	for range n {
+		if hasType {
+			v.entries = append(v.entries, r.byte())
+		}
+		flags := r.byte()
+		low, high := r.u32(), limit
+		switch flags {
+		case 0:
+		case 1:
+			high = r.u32()
+			if high < low {
+				r.fail("%s with a maximum of %d below its minimum of %d", what, high, low)
+			}
+			high = min(high, limit)
+		default:
+			r.fail("%s with flags 0x%02x (shared or 64 bit) is not supported", what, flags)
+		}
+		if low > limit {
+			r.fail("%s of %d is above the limit of %d", what, low, limit)
+		}
+		v.entries = appendU32(append(v.entries, 1), low)
+		v.entries = appendU32(v.entries, high)
+	}
+	if err := r.done(what + " section"); err != nil {
+		return err
+	}
+	m.sections[id] = v.bytes()
+	return nil
+}
+
+// globals keeps the globals and appends the fuel, which starts at zero: the
+// first function that runs asks the host.
+func (m *rewriter) globals() error {
+	r, n := m.section(sectionGlobal, "globals", maxFunctions)
+	v := vector{count: n + 1}
+	for range n {
+		v.entries = append(v.entries, r.bytes(2)...)
+		v.entries = m.constant(r, v.entries)
+	}
+	if err := r.done("global section"); err != nil {
+		return err
+	}
+	m.fuel += n
+	v.entries = append(v.entries, typeI64, 1, opI64Const, 0, opEnd)
+	m.sections[sectionGlobal] = v.bytes()
+	return nil
+}
+
+func (m *rewriter) exports() error {
+	if m.sections[sectionExport] == nil {
+		return nil
+	}
+	r, n := m.section(sectionExport, "exports", maxFunctions)
+	v := vector{count: n}
+	for range n {
+		name := r.name()
+		kind, index := r.byte(), r.u32()
+		switch {
+		case kind == 0:
+			index = m.shift(index)
+		case kind == 3 && index >= m.fuel:
+			r.fail("exported global %d does not exist", index)
+		}
+		v.entries = append(appendU32(v.entries, uint32(len(name))), name...)
+		v.entries = appendU32(append(v.entries, kind), index)
+	}
+	if err := r.done("export section"); err != nil {
+		return err
+	}
+	m.sections[sectionExport] = v.bytes()
+	return nil
+}
+
+func (m *rewriter) start() error {
+	if m.sections[sectionStart] == nil {
+		return nil
+	}
+	r := &reader{data: m.sections[sectionStart]}
+	m.sections[sectionStart] = appendU32(nil, m.shift(r.u32()))
+	return r.done("start section")
+}
+
+func (m *rewriter) code() error {
+	r, n := m.section(sectionCode, "function bodies", maxFunctions)
+	if n != uint32(len(m.funcTypes)) {
+		return fmt.Errorf("%d functions but %d bodies", len(m.funcTypes), n)
+	}
+	if m.sections[sectionCode] == nil {
+		return nil
+	}
+	v := vector{count: n}
+	for i := range n {
+		size := r.count("bytes in a function body", maxBodyBytes)
+		content := r.bytes(size)
+		if r.err != nil {
+			break
+		}
+		body, err := m.body(content, m.params[m.funcTypes[i]])
+		if err != nil {
+			return sectionError("function body", i, err)
+		}
+		v.entries = append(appendU32(v.entries, uint32(len(body))), body...)
+	}
+	m.sections[sectionCode] = v.bytes()
+	return r.done("code section")
+}
