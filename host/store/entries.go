@@ -1,0 +1,155 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Bounds of a store. The API server takes a ConfigMap of up to 1 MiB.
+const (
+	// MaxTotalBytes bounds the values and twice the keys: the API server keeps
+	// every key a second time, in the object's managedFields.
+	MaxTotalBytes = 900 << 10
+	// MaxValueBytes bounds one value.
+	MaxValueBytes = 256 << 10
+	// MaxEntries bounds the number of entries.
+	MaxEntries = 4096
+)
+
+// entries returns the entries with the prefix, sorted by key.
+func entries(cm *corev1.ConfigMap, prefix string) []*abi.StoreEntry {
+	if cm == nil {
+		return nil
+	}
+	var out []*abi.StoreEntry
+	for key, value := range cm.Data {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, &abi.StoreEntry{Key: key, Value: []byte(value)})
+		}
+	}
+	for key, value := range cm.BinaryData {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, &abi.StoreEntry{Key: key, Value: slices.Clone(value)})
+		}
+	}
+	slices.SortFunc(out, func(a, b *abi.StoreEntry) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// validate checks what can be said about a write without knowing the store.
+func validate(write *abi.StoreWrite) error {
+	if write.GetVersion() == "" {
+		return invalid("write.version is empty: read the store first and pass the version that it had")
+	}
+	touched := make(map[string]bool, len(write.GetPut())+len(write.GetDelete()))
+	for _, e := range write.GetPut() {
+		if size := len(e.GetValue()); size > MaxValueBytes {
+			return tooLarge("the value of key %q has %d bytes, the limit is %d", clip(e.GetKey()), size, MaxValueBytes)
+		}
+		if err := validateKey(e.GetKey(), touched); err != nil {
+			return err
+		}
+	}
+	for _, key := range write.GetDelete() {
+		if err := validateKey(key, touched); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateKey(key string, touched map[string]bool) error {
+	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
+		return invalid("key %q: %s", clip(key), strings.Join(problems, "; "))
+	}
+	if touched[key] {
+		return invalid("key %q occurs twice in one write", key)
+	}
+	touched[key] = true
+	return nil
+}
+
+// apply changes cm as a valid write says.
+func apply(cm *corev1.ConfigMap, write *abi.StoreWrite) {
+	for _, key := range write.GetDelete() {
+		remove(cm, key)
+	}
+	for _, e := range write.GetPut() {
+		remove(cm, e.GetKey())
+		if readable(e.GetValue()) {
+			if cm.Data == nil {
+				cm.Data = map[string]string{}
+			}
+			cm.Data[e.GetKey()] = string(e.GetValue())
+			continue
+		}
+		if cm.BinaryData == nil {
+			cm.BinaryData = map[string][]byte{}
+		}
+		cm.BinaryData[e.GetKey()] = slices.Clone(e.GetValue())
+	}
+}
+
+func remove(cm *corev1.ConfigMap, key string) {
+	delete(cm.Data, key)
+	delete(cm.BinaryData, key)
+}
+
+// readable reports whether kubectl should show the value as text.
+func readable(value []byte) bool {
+	if !utf8.Valid(value) {
+		return false
+	}
+	for _, r := range string(value) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+func checkSize(cm *corev1.ConfigMap) error {
+	if n := len(cm.Data) + len(cm.BinaryData); n > MaxEntries {
+		return tooLarge("the store would have %d entries, the limit is %d", n, MaxEntries)
+	}
+	total := 0
+	for key, value := range cm.Data {
+		total += 2*len(key) + len(value)
+	}
+	for key, value := range cm.BinaryData {
+		total += 2*len(key) + len(value)
+	}
+	if total > MaxTotalBytes {
+		return tooLarge("the store would have %d bytes (values and twice the keys), the limit is %d", total, MaxTotalBytes)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+func tooLarge(format string, args ...any) error {
+	return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf(format, args...)}
+}
+
+// clip shortens a key that is too long to repeat in an error.
+func clip(key string) string {
+	const most = 80
+	if len(key) <= most {
+		return key
+	}
+	return strings.ToValidUTF8(key[:most], "") + "..."
+}
+
+func retryAfter(seconds int) time.Duration { return time.Duration(max(seconds, 1)) * time.Second }
