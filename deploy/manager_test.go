@@ -1,0 +1,7 @@
+package deploy_test
+
+import (
+	"testing"
+)
+
+func testManager(t *testing.T, c cluster) {}

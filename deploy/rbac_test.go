@@ -1,0 +1,201 @@
+package deploy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// testGranted compares all that each identity may do in kube-system with what
+// stands here, so that nothing is granted by the way. What every
+// ServiceAccount may do is left out.
+func testGranted(t *testing.T, c cluster) {
+	events := "events: create patch update"
+	want := map[string][]string{
+		manager: {
+			"configmaps [cloud-provider]: get list watch",
+			"configmaps [extension-apiserver-authentication]: get list watch",
+			"configmaps [wasm-ccm-store-static]: get update",
+			"configmaps: create",
+			events,
+			"leases.coordination.k8s.io [cloud-controller-manager cloud-provider-extraction-migration]: get update",
+			"leases.coordination.k8s.io: create",
+			"nodes services persistentvolumes: list watch",
+			"serviceaccounts [node-controller service-controller route-controller persistentvolume-label-controller]: get",
+			"serviceaccounts/token [node-controller service-controller route-controller persistentvolume-label-controller]: create",
+			"subjectaccessreviews.authorization.k8s.io: create",
+			"tokenreviews.authentication.k8s.io: create",
+		},
+		"persistentvolume-label-controller": {events, "persistentvolumes: list watch patch"},
+	}
+	for account, rules := range want {
+		t.Run(account, func(t *testing.T) {
+			if diff := cmp.Diff(rules, granted(t, c, account)); diff != "" {
+				t.Errorf("granted to %s (-want +got):\n%s", account, diff)
+			}
+		})
+	}
+}
+
+// granted asks the API server for the rules of an account and takes away
+// those of an account that has none of its own.
+func granted(t *testing.T, c cluster, account string) []string {
+	t.Helper()
+	nobody := rulesOf(t, c, "nobody")
+	return slices.DeleteFunc(rulesOf(t, c, account), func(rule string) bool { return slices.Contains(nobody, rule) })
+}
+
+func rulesOf(t *testing.T, c cluster, account string) []string {
+	t.Helper()
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review, err := impersonate(t, c, account).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil || review.Status.Incomplete {
+		t.Fatalf("the rules of %s: %v, %s", account, err, review.Status.EvaluationError)
+	}
+	var rules []string
+	for _, r := range review.Status.ResourceRules {
+		rule := strings.Join(r.Resources, " ")
+		if group := strings.Join(r.APIGroups, " "); group != "" {
+			rule += "." + group
+		}
+		if len(r.ResourceNames) > 0 {
+			rule += fmt.Sprint(" ", r.ResourceNames)
+		}
+		rules = append(rules, rule+": "+strings.Join(r.Verbs, " "))
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
+}
+
+func impersonate(t *testing.T, c cluster, account string) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: userOf(account), Groups: groups()}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func userOf(account string) string { return "system:serviceaccount:" + namespace + ":" + account }
+
+func groups() []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+}
+
+// testAllowed goes through the measured table, and through what a taken-over
+// manager would like to have.
+func testAllowed(t *testing.T, c cluster) {
+	const in, out = namespace, "default"
+	all := []string{manager, "node-controller", "service-controller", "route-controller", "persistentvolume-label-controller"}
+	tests := []struct {
+		accounts []string
+		allowed  bool
+		verbs    string
+		resource string // [group/]resource[:subresource]
+		where    string
+		name     string
+	}{
+		{all, true, "create patch update", "events", out, ""},
+		{all[:1], true, "list watch", "nodes", "", ""},
+		{all[:1], true, "list watch", "services", "", ""},
+		{all[:1], true, "list watch", "persistentvolumes", "", ""},
+		{all[:1], true, "create", "coordination.k8s.io/leases", in, ""},
+		{all[:1], true, "get update", "coordination.k8s.io/leases", in, manager},
+		{all[:1], true, "get update", "coordination.k8s.io/leases", in, "cloud-provider-extraction-migration"},
+		{all[:1], true, "get", "serviceaccounts", in, "node-controller"},
+		{all[:1], true, "create", "serviceaccounts:token", in, "service-controller"},
+		{all[:1], true, "get list watch", "configmaps", in, "cloud-provider"},
+		{all[:1], true, "get update", "configmaps", in, "wasm-ccm-store-static"},
+		{all[:1], true, "create", "configmaps", in, ""},
+		{all[:1], true, "get", "configmaps", in, "extension-apiserver-authentication"},
+		{all[:1], true, "create", "authentication.k8s.io/tokenreviews", "", ""},
+		{all[:1], true, "create", "authorization.k8s.io/subjectaccessreviews", "", ""},
+		{all[1:2], true, "get update patch delete", "nodes", "", "m1"},
+		{all[1:2], true, "patch", "nodes:status", "", "m1"},
+		{all[2:3], true, "patch", "services:status", out, "web"},
+		{all[3:4], true, "patch", "nodes:status", "", "m1"},
+		{all[4:], true, "list watch patch", "persistentvolumes", "", ""},
+
+		{all, false, "get list watch create update patch delete", "secrets", in, ""},
+		{all, false, "get list", "secrets", out, ""},
+		{all, false, "create deletecollection", "nodes", "", ""},
+		{all, false, "create", "nodes:proxy", "", "m1"},
+		{all, false, "create update patch", "pods", in, ""},
+		{all, false, "create", "pods:exec", in, "x"},
+		{all, false, "create update patch delete", "apps/deployments", in, ""},
+		{all, false, "create update patch delete", "apps/daemonsets", in, ""},
+		{all, false, "create update patch delete bind escalate", "rbac.authorization.k8s.io/clusterroles", "", ""},
+		{all, false, "create update patch delete", "rbac.authorization.k8s.io/clusterrolebindings", "", ""},
+		{all, false, "impersonate", "users", "", ""},
+		{all, false, "create update patch delete", "services", out, ""},
+		{all, false, "create delete", "persistentvolumes", "", ""},
+		{all, false, "list watch delete deletecollection", "configmaps", in, ""},
+		{all, false, "get update patch delete", "configmaps", in, "kubeadm-config"},
+		{all, false, "update patch delete", "configmaps", in, "cloud-provider"},
+		{all, false, "get create", "configmaps", out, "cloud-provider"},
+		{all, false, "create", "serviceaccounts", in, ""},
+		{all, false, "create", "serviceaccounts:token", in, "default"},
+		{all, false, "create", "serviceaccounts:token", in, manager},
+		{all, false, "update delete", "coordination.k8s.io/leases", in, "kube-controller-manager"},
+		{all, false, "update", "coordination.k8s.io/leases", "kube-node-lease", "m1"},
+		{all, false, "create update", "certificates.k8s.io/certificatesigningrequests", "", ""},
+		{all[:1], false, "get update patch delete", "nodes", "", "m1"},
+		{all[:1], false, "patch update", "services:status", out, "web"},
+		{all[:1], false, "patch update delete get", "persistentvolumes", "", "v"},
+		{all[:1], false, "get list delete", "pods", in, ""},
+	}
+	for _, test := range tests {
+		for _, account := range test.accounts {
+			for _, verb := range strings.Fields(test.verbs) {
+				if got := may(t, c, account, verb, test.resource, test.where, test.name); got != test.allowed {
+					t.Errorf("%s: %s %s %s in %q: allowed is %v, want %v", account, verb, test.resource, test.name, test.where, got, test.allowed)
+				}
+			}
+		}
+	}
+}
+
+func may(t *testing.T, c cluster, account, verb, resource, where, name string) bool {
+	t.Helper()
+	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Namespace: where, Name: name}
+	group, rest, ok := strings.Cut(resource, "/")
+	if !ok {
+		group, rest = "", resource
+	}
+	attributes.Group = group
+	attributes.Resource, attributes.Subresource, _ = strings.Cut(rest, ":")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: userOf(account), Groups: groups(), ResourceAttributes: attributes}}
+	review, err := c.admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+// testTokens does what --use-service-account-credentials does, and more than
+// it should.
+func testTokens(t *testing.T, c cluster) {
+	accounts := impersonate(t, c, manager).CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.CreateToken(t.Context(), "node-controller", &authenticationv1.TokenRequest{}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a token of node-controller: %v", err)
+	}
+	other := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "clusterrole-aggregation-controller", Namespace: namespace}}
+	if _, err := c.admin.CoreV1().ServiceAccounts(namespace).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.CreateToken(t.Context(), other.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a token of %s: %v, want it to be forbidden", other.Name, err)
+	}
+}
