@@ -13,6 +13,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
+// Modules arrive metered (host/meter): when their fuel is below zero they call
+// the import RefuelModule.RefuelName, (fuel i64) -> (fuel i64). The engine ends
+// the op there when its context is over, and refuels otherwise. So every
+// engine stops every guest in time, and counts its work in the same way.
+const (
+	RefuelModule = "ccm_meter"
+	RefuelName   = "refuel"
+	// Tank is the fuel of one refill: at most about as many instructions, a
+	// few milliseconds.
+	Tank = 1 << 21
+)
+
 // Engine compiles modules. It is safe for concurrent use.
 type Engine interface {
 	// Name is the value of --wasm-engine that selects this engine.
@@ -72,6 +84,9 @@ type Result struct {
 	Code abi.Code
 	// Response is what resp_write handed over; nil when it was not called.
 	Response []byte
+	// Fuel is what the op used up, in full tanks: a measure of its work that
+	// does not depend on the machine.
+	Fuel int64
 	// Detail is the encoded abi.ErrorDetail that err_write handed over, or nil.
 	Detail []byte
 }

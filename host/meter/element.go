@@ -1,33 +1,35 @@
 package meter
 
+import "github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+
 // constant copies a constant expression, with moved function indexes.
-func (m *rewriter) constant(r *reader, out []byte) []byte {
-	for r.err == nil {
-		start := r.pos
-		switch op := r.byte(); op {
+func (m *rewriter) constant(r *wasmbin.Reader, out []byte) []byte {
+	for r.Err == nil {
+		start := r.Pos
+		switch op := r.Byte(); op {
 		case opEnd:
 			return append(out, op)
 		case opRefFunc:
-			out = appendU32(append(out, op), m.shift(r.u32()))
+			out = wasmbin.AppendU32(append(out, op), m.shift(r.U32()))
 			continue
 		case opI32Const:
-			r.skipLEB(5)
+			r.SkipLEB(5)
 		case opI64Const:
-			r.skipLEB(10)
+			r.SkipLEB(10)
 		case opF32Const:
-			r.bytes(4)
+			r.Bytes(4)
 		case opF64Const:
-			r.bytes(8)
+			r.Bytes(8)
 		case opGlobalGet:
-			r.u32()
+			r.U32()
 		case opRefNull:
-			r.byte()
+			r.Byte()
 		case opPrefixVector:
 			vectorImmediates(r)
 		default:
-			r.fail("instruction 0x%02x is not allowed in a constant expression", op)
+			r.Fail("instruction 0x%02x is not allowed in a constant expression", op)
 		}
-		out = append(out, r.data[start:r.pos]...)
+		out = append(out, r.Data[start:r.Pos]...)
 	}
 	return out
 }
@@ -43,37 +45,37 @@ func (m *rewriter) elements() error {
 	for range n {
 		v.entries = m.element(r, v.entries)
 	}
-	if err := r.done("element section"); err != nil {
+	if err := r.Done("element section"); err != nil {
 		return err
 	}
 	m.sections[sectionElement] = v.bytes()
 	return nil
 }
 
-func (m *rewriter) element(r *reader, out []byte) []byte {
-	flags := r.u32()
+func (m *rewriter) element(r *wasmbin.Reader, out []byte) []byte {
+	flags := r.U32()
 	if flags > 7 {
-		r.fail("element segment with flags %d is not supported", flags)
+		r.Fail("element segment with flags %d is not supported", flags)
 		return out
 	}
 	active, explicit, expressions := flags&1 == 0, flags&2 != 0, flags&4 != 0
-	out = appendU32(out, flags)
+	out = wasmbin.AppendU32(out, flags)
 	if active {
 		if explicit {
-			out = appendU32(out, r.u32())
+			out = wasmbin.AppendU32(out, r.U32())
 		}
 		out = m.constant(r, out)
 	}
 	if explicit || !active {
-		out = append(out, r.byte())
+		out = append(out, r.Byte())
 	}
-	n := r.count("elements", maxFunctions)
-	out = appendU32(out, n)
+	n := r.Count("elements", maxFunctions)
+	out = wasmbin.AppendU32(out, n)
 	for range n {
 		if expressions {
 			out = m.constant(r, out)
 		} else {
-			out = appendU32(out, m.shift(r.u32()))
+			out = wasmbin.AppendU32(out, m.shift(r.U32()))
 		}
 	}
 	return out

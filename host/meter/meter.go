@@ -9,7 +9,7 @@
 // interruptible within the time of one tank, whatever the shape of its code.
 // The same work costs the same fuel on every engine.
 //
-// It imports nothing of this project.
+// It imports internal/wasmbin only.
 package meter
 
 import "fmt"

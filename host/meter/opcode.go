@@ -1,5 +1,7 @@
 package meter
 
+import "github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+
 // Opcodes of the binary format that the rewrite looks at or writes.
 const (
 	opBlock        = 0x02
@@ -71,32 +73,32 @@ func isPlain(op byte) bool {
 
 // vectorImmediates passes over the immediates of an instruction behind
 // opPrefixVector.
-func vectorImmediates(r *reader) {
-	switch op := r.u32(); {
+func vectorImmediates(r *wasmbin.Reader) {
+	switch op := r.U32(); {
 	case op <= 11, op == 92, op == 93:
-		r.memoryAccess()
+		memoryAccess(r)
 	case op == 12, op == 13:
-		r.bytes(16)
+		r.Bytes(16)
 	case op >= 21 && op <= 34:
-		r.byte()
+		r.Byte()
 	case op >= 84 && op <= 91:
-		r.memoryAccess()
-		r.byte()
+		memoryAccess(r)
+		r.Byte()
 	case op > 255:
-		r.fail("vector instruction %d is not supported", op)
+		r.Fail("vector instruction %d is not supported", op)
 	}
 }
 
-func (r *reader) memoryAccess() {
-	if align := r.u32(); align >= 32 {
-		r.fail("an alignment of 2^%d is not possible in a 32 bit memory", align)
+func memoryAccess(r *wasmbin.Reader) {
+	if align := r.U32(); align >= 32 {
+		r.Fail("an alignment of 2^%d is not possible in a 32 bit memory", align)
 	}
-	r.u32()
+	r.U32()
 }
 
 // zero reads the index of a memory: there is only one.
-func (r *reader) zero() {
-	if r.byte() != 0 {
-		r.fail("more than one memory is not supported")
+func zero(r *wasmbin.Reader) {
+	if r.Byte() != 0 {
+		r.Fail("more than one memory is not supported")
 	}
 }

@@ -1,6 +1,10 @@
 package meter
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+)
 
 // Types of the binary format.
 const (
@@ -34,20 +38,20 @@ func (m *rewriter) shift(index uint32) uint32 {
 // types keeps the types and appends i64 -> i64, that of the refuel import.
 func (m *rewriter) types() error {
 	r, n := m.section(sectionType, "types", maxTypes)
-	start := r.pos
+	start := r.Pos
 	for range n {
-		if form := r.byte(); form != typeFunc {
-			r.fail("type form 0x%02x is not that of a function", form)
+		if form := r.Byte(); form != typeFunc {
+			r.Fail("type form 0x%02x is not that of a function", form)
 		}
-		params := r.count("parameters", maxLocals)
-		r.bytes(params)
-		r.bytes(r.count("results", maxLocals))
+		params := r.Count("parameters", maxLocals)
+		r.Bytes(params)
+		r.Bytes(r.Count("results", maxLocals))
 		m.params = append(m.params, params)
 	}
-	if err := r.done("type section"); err != nil {
+	if err := r.Done("type section"); err != nil {
 		return err
 	}
-	v := vector{n + 1, append(append([]byte(nil), r.data[start:]...), typeFunc, 1, typeI64, 1, typeI64)}
+	v := vector{n + 1, append(append([]byte(nil), r.Data[start:]...), typeFunc, 1, typeI64, 1, typeI64)}
 	m.sections[sectionType] = v.bytes()
 	return nil
 }
@@ -55,31 +59,31 @@ func (m *rewriter) types() error {
 // imports keeps the imports and appends the refuel function.
 func (m *rewriter) imports() error {
 	r, n := m.section(sectionImport, "imports", maxFunctions)
-	start := r.pos
+	start := r.Pos
 	for range n {
-		if module := r.name(); string(module) == m.options.ImportModule {
-			r.fail("imports from %q, which is the host's own", module)
+		if module := r.Name(); string(module) == m.options.ImportModule {
+			r.Fail("imports from %q, which is the host's own", module)
 		}
-		r.name()
-		switch kind := r.byte(); kind {
+		r.Name()
+		switch kind := r.Byte(); kind {
 		case 0:
 			m.typeIndex(r)
 			m.importedFuncs++
 		case 3:
-			r.bytes(2)
+			r.Bytes(2)
 			m.fuel++
 		default:
-			r.fail("imports of kind %d are not allowed: only functions", kind)
+			r.Fail("imports of kind %d are not allowed: only functions", kind)
 		}
 	}
-	if err := r.done("import section"); err != nil {
+	if err := r.Done("import section"); err != nil {
 		return err
 	}
-	v := vector{n + 1, append([]byte(nil), r.data[start:]...)}
+	v := vector{n + 1, append([]byte(nil), r.Data[start:]...)}
 	for _, name := range []string{m.options.ImportModule, m.options.ImportName} {
-		v.entries = append(appendU32(v.entries, uint32(len(name))), name...)
+		v.entries = append(wasmbin.AppendU32(v.entries, uint32(len(name))), name...)
 	}
-	v.entries = appendU32(append(v.entries, 0), uint32(len(m.params)))
+	v.entries = wasmbin.AppendU32(append(v.entries, 0), uint32(len(m.params)))
 	m.sections[sectionImport] = v.bytes()
 	return nil
 }
@@ -89,14 +93,14 @@ func (m *rewriter) functions() error {
 	for range n {
 		m.funcTypes = append(m.funcTypes, m.typeIndex(r))
 	}
-	return r.done("function section")
+	return r.Done("function section")
 }
 
 // typeIndex reads the index of a type that the module itself defines.
-func (m *rewriter) typeIndex(r *reader) uint32 {
-	index := r.u32()
+func (m *rewriter) typeIndex(r *wasmbin.Reader) uint32 {
+	index := r.U32()
 	if index >= uint32(len(m.params)) {
-		r.fail("type %d does not exist", index)
+		r.Fail("type %d does not exist", index)
 		return 0
 	}
 	return index
@@ -119,28 +123,28 @@ func (m *rewriter) clamp(id byte, what string, limit uint32, hasType bool) error
 	v := vector{count: n}
 	for range n {
 		if hasType {
-			v.entries = append(v.entries, r.byte())
+			v.entries = append(v.entries, r.Byte())
 		}
-		flags := r.byte()
-		low, high := r.u32(), limit
+		flags := r.Byte()
+		low, high := r.U32(), limit
 		switch flags {
 		case 0:
 		case 1:
-			high = r.u32()
+			high = r.U32()
 			if high < low {
-				r.fail("%s with a maximum of %d below its minimum of %d", what, high, low)
+				r.Fail("%s with a maximum of %d below its minimum of %d", what, high, low)
 			}
 			high = min(high, limit)
 		default:
-			r.fail("%s with flags 0x%02x (shared or 64 bit) is not supported", what, flags)
+			r.Fail("%s with flags 0x%02x (shared or 64 bit) is not supported", what, flags)
 		}
 		if low > limit {
-			r.fail("%s of %d is above the limit of %d", what, low, limit)
+			r.Fail("%s of %d is above the limit of %d", what, low, limit)
 		}
-		v.entries = appendU32(append(v.entries, 1), low)
-		v.entries = appendU32(v.entries, high)
+		v.entries = wasmbin.AppendU32(append(v.entries, 1), low)
+		v.entries = wasmbin.AppendU32(v.entries, high)
 	}
-	if err := r.done(what + " section"); err != nil {
+	if err := r.Done(what + " section"); err != nil {
 		return err
 	}
 	m.sections[id] = v.bytes()
@@ -153,10 +157,10 @@ func (m *rewriter) globals() error {
 	r, n := m.section(sectionGlobal, "globals", maxFunctions)
 	v := vector{count: n + 1}
 	for range n {
-		v.entries = append(v.entries, r.bytes(2)...)
+		v.entries = append(v.entries, r.Bytes(2)...)
 		v.entries = m.constant(r, v.entries)
 	}
-	if err := r.done("global section"); err != nil {
+	if err := r.Done("global section"); err != nil {
 		return err
 	}
 	m.fuel += n
@@ -172,18 +176,18 @@ func (m *rewriter) exports() error {
 	r, n := m.section(sectionExport, "exports", maxFunctions)
 	v := vector{count: n}
 	for range n {
-		name := r.name()
-		kind, index := r.byte(), r.u32()
+		name := r.Name()
+		kind, index := r.Byte(), r.U32()
 		switch {
 		case kind == 0:
 			index = m.shift(index)
 		case kind == 3 && index >= m.fuel:
-			r.fail("exported global %d does not exist", index)
+			r.Fail("exported global %d does not exist", index)
 		}
-		v.entries = append(appendU32(v.entries, uint32(len(name))), name...)
-		v.entries = appendU32(append(v.entries, kind), index)
+		v.entries = append(wasmbin.AppendU32(v.entries, uint32(len(name))), name...)
+		v.entries = wasmbin.AppendU32(append(v.entries, kind), index)
 	}
-	if err := r.done("export section"); err != nil {
+	if err := r.Done("export section"); err != nil {
 		return err
 	}
 	m.sections[sectionExport] = v.bytes()
@@ -194,9 +198,9 @@ func (m *rewriter) start() error {
 	if m.sections[sectionStart] == nil {
 		return nil
 	}
-	r := &reader{data: m.sections[sectionStart]}
-	m.sections[sectionStart] = appendU32(nil, m.shift(r.u32()))
-	return r.done("start section")
+	r := &wasmbin.Reader{Data: m.sections[sectionStart]}
+	m.sections[sectionStart] = wasmbin.AppendU32(nil, m.shift(r.U32()))
+	return r.Done("start section")
 }
 
 func (m *rewriter) code() error {
@@ -209,17 +213,17 @@ func (m *rewriter) code() error {
 	}
 	v := vector{count: n}
 	for i := range n {
-		size := r.count("bytes in a function body", maxBodyBytes)
-		content := r.bytes(size)
-		if r.err != nil {
+		size := r.Count("bytes in a function body", maxBodyBytes)
+		content := r.Bytes(size)
+		if r.Err != nil {
 			break
 		}
 		body, err := m.body(content, m.params[m.funcTypes[i]])
 		if err != nil {
 			return sectionError("function body", i, err)
 		}
-		v.entries = append(appendU32(v.entries, uint32(len(body))), body...)
+		v.entries = append(wasmbin.AppendU32(v.entries, uint32(len(body))), body...)
 	}
 	m.sections[sectionCode] = v.bytes()
-	return r.done("code section")
+	return r.Done("code section")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 )
 
 // Section IDs of the WebAssembly binary format.
@@ -40,23 +42,23 @@ func split(wasm []byte) (*sectionSet, error) {
 		return nil, errors.New("not a WebAssembly module of version 1")
 	}
 	sections := &sectionSet{}
-	r := &reader{data: wasm, pos: len(header)}
+	r := &wasmbin.Reader{Data: wasm, Pos: len(header)}
 	last := -1
-	for r.more() {
-		id := r.byte()
-		content := r.bytes(r.u32())
-		if r.err != nil || id == sectionCustom {
+	for r.More() {
+		id := r.Byte()
+		content := r.Bytes(r.U32())
+		if r.Err != nil || id == sectionCustom {
 			continue
 		}
 		place := bytes.IndexByte(order[:], id)
 		if place <= last {
-			r.fail("section %d is unknown, out of order or there twice", id)
+			r.Fail("section %d is unknown, out of order or there twice", id)
 			continue
 		}
 		last = place
 		sections[id] = content
 	}
-	return sections, r.done("sections")
+	return sections, r.Done("sections")
 }
 
 func join(sections *sectionSet) []byte {
@@ -71,7 +73,7 @@ func join(sections *sectionSet) []byte {
 			continue
 		}
 		wasm = append(wasm, id)
-		wasm = appendU32(wasm, uint32(len(content)))
+		wasm = wasmbin.AppendU32(wasm, uint32(len(content)))
 		wasm = append(wasm, content...)
 	}
 	return wasm
@@ -84,16 +86,16 @@ type vector struct {
 }
 
 func (v *vector) bytes() []byte {
-	return append(appendU32(nil, v.count), v.entries...)
+	return append(wasmbin.AppendU32(nil, v.count), v.entries...)
 }
 
 // section returns a reader of a section and the number of its entries.
-func (m *rewriter) section(id byte, what string, limit uint32) (*reader, uint32) {
-	r := &reader{data: m.sections[id]}
-	if r.data == nil {
+func (m *rewriter) section(id byte, what string, limit uint32) (*wasmbin.Reader, uint32) {
+	r := &wasmbin.Reader{Data: m.sections[id]}
+	if r.Data == nil {
 		return r, 0
 	}
-	return r, r.count(what, limit)
+	return r, r.Count(what, limit)
 }
 
 func sectionError(what string, index uint32, err error) error {

@@ -1,0 +1,233 @@
+package module
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+)
+
+// Reasons of an Error, as Kubernetes Events have them.
+const (
+	ReasonModuleInvalid        = "ModuleInvalid"
+	ReasonManifestMissing      = "ManifestMissing"
+	ReasonManifestInvalid      = "ManifestInvalid"
+	ReasonABIUnsupported       = "ABIUnsupported"
+	ReasonImportUnknown        = "ImportUnknown"
+	ReasonImportInvalid        = "ImportInvalid"
+	ReasonCapabilityUndeclared = "CapabilityUndeclared"
+	ReasonCapabilityDenied     = "CapabilityDenied"
+	ReasonExportMissing        = "ExportMissing"
+	ReasonExportInvalid        = "ExportInvalid"
+)
+
+// Error says why a module is refused.
+type Error struct {
+	// Reason is CamelCase, for Events and metrics.
+	Reason string
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func errorf(reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
+}
+
+// Policy is what the administrator allows a module.
+type Policy struct {
+	// Capabilities are the names of the granted capability imports.
+	Capabilities []string
+}
+
+var (
+	sigNone     = FuncType{}
+	sigRead     = FuncType{[]ValueType{I32, I32, I32}, []ValueType{I32}}
+	sigWrite    = FuncType{[]ValueType{I32, I32}, nil}
+	sigTime     = FuncType{nil, []ValueType{I64}}
+	sigHostCall = FuncType{[]ValueType{I32, I32}, []ValueType{I64}}
+	sigCall     = FuncType{[]ValueType{I32, I32}, []ValueType{I32}}
+)
+
+// importType returns the signature of an import of ABI v1.
+func importType(name string) (FuncType, bool) {
+	switch name {
+	case abi.ImportReqRead, abi.ImportResultRead:
+		return sigRead, true
+	case abi.ImportRespWrite, abi.ImportErrWrite:
+		return sigWrite, true
+	case abi.ImportNow, abi.ImportDeadline:
+		return sigTime, true
+	case abi.ImportLog:
+		return sigHostCall, true
+	}
+	return sigHostCall, slices.Contains(abi.Capabilities(), name)
+}
+
+// Check parses a module and its manifest and checks both against ABI v1 and
+// the policy. The error is an *Error.
+func Check(wasm []byte, policy Policy) (*manifest.Manifest, error) {
+	m, err := Parse(wasm)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkExports(); err != nil {
+		return nil, err
+	}
+	declared, err := m.parseManifest()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkImports(declared.Capabilities, policy.Capabilities); err != nil {
+		return nil, err
+	}
+	return declared, nil
+}
+
+func (m *Module) parseManifest() (*manifest.Manifest, error) {
+	if m.Manifest == nil {
+		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; append one with ccm-manifest, as guests/build.sh does", abi.ManifestSection)
+	}
+	declared, err := manifest.Parse(m.Manifest)
+	if err != nil {
+		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
+	}
+	if !declared.SupportsABI(abi.Version) {
+		return nil, errorf(ReasonABIUnsupported, "the guest speaks ABI %d to %d, this manager speaks %d; use a manager or a guest of the other's version",
+			declared.ABI.Min, declared.ABI.Max, abi.Version)
+	}
+	return declared, nil
+}
+
+func (m *Module) checkExports() error {
+	if err := m.checkMarker(); err != nil {
+		return err
+	}
+	for _, want := range []Export{
+		{abi.ExportMemory, KindMemory, sigNone},
+		{abi.ExportInitialize, KindFunc, sigNone},
+		{abi.ExportMarker, KindFunc, sigNone},
+		{abi.ExportCall, KindFunc, sigCall},
+	} {
+		if err := m.checkExport(want); err != nil {
+			return err
+		}
+	}
+	if m.HasStart {
+		return errorf(ReasonExportInvalid, "the module has a start function; build it as a reactor (-buildmode=c-shared), whose entry is the export %q", abi.ExportInitialize)
+	}
+	return nil
+}
+
+// checkMarker tells a guest of another ABI from one of none.
+func (m *Module) checkMarker() error {
+	var others []string
+	for _, e := range m.Exports {
+		if e.Name == abi.ExportMarker {
+			return nil
+		}
+		if strings.HasPrefix(e.Name, "ccm_abi_v") {
+			others = append(others, e.Name)
+		}
+	}
+	if len(others) > 0 {
+		return errorf(ReasonABIUnsupported, "the guest exports %s, this manager speaks %s; use a manager or a guest of the other's version",
+			strings.Join(others, ", "), abi.ExportMarker)
+	}
+	return errorf(ReasonExportMissing, "the module does not export %q; is it a provider, built with guests/sdk as a reactor (-buildmode=c-shared)?", abi.ExportMarker)
+}
+
+func (m *Module) checkExport(want Export) error {
+	i := slices.IndexFunc(m.Exports, func(e Export) bool { return e.Name == want.Name })
+	if i < 0 {
+		return errorf(ReasonExportMissing, "the module does not export the %s %q that ABI v%d needs", want.Kind, want.Name, abi.Version)
+	}
+	got := m.Exports[i]
+	if got.Kind != want.Kind {
+		return errorf(ReasonExportInvalid, "export %q is a %s, must be a %s", want.Name, got.Kind, want.Kind)
+	}
+	if !got.Type.equal(want.Type) {
+		return errorf(ReasonExportInvalid, "export %q is %s, must be %s", want.Name, got.Type, want.Type)
+	}
+	return nil
+}
+
+func (m *Module) checkImports(declared, granted []string) error {
+	for _, i := range m.Imports {
+		if i.Kind != KindFunc {
+			return errorf(ReasonImportUnknown, "import %s.%s is a %s; only functions can be imported", i.Module, i.Name, i.Kind)
+		}
+		var err error
+		switch i.Module {
+		case abi.ImportModule:
+			err = checkABIImport(i, declared)
+		case wasiModule:
+			err = checkWASIImport(i)
+		default:
+			err = errorf(ReasonImportUnknown, "import %s.%s: there is no module %q; guests import from %q and %q only", i.Module, i.Name, i.Module, abi.ImportModule, wasiModule)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return checkGranted(declared, granted)
+}
+
+func checkABIImport(i Import, declared []string) error {
+	want, known := importType(i.Name)
+	if !known {
+		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, i.Name, abi.Version)
+	}
+	if !i.Type.equal(want) {
+		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
+	}
+	if slices.Contains(abi.Capabilities(), i.Name) && !slices.Contains(declared, i.Name) {
+		return errorf(ReasonCapabilityUndeclared, "the module imports %q, which its manifest does not name; add it to \"capabilities\"", i.Name)
+	}
+	return nil
+}
+
+// checkGranted compares what the manifest asks for: it may ask for more than
+// the module imports, and none of it is given unless all of it is granted.
+func checkGranted(declared, granted []string) error {
+	for _, capability := range declared {
+		if slices.Contains(granted, capability) {
+			continue
+		}
+		mend := "the administrator has not granted it"
+		if capability == abi.CapabilityHTTP {
+			mend = "grant it with --provider-allow-url"
+		}
+		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, mend)
+	}
+	return nil
+}
+
+func (t FuncType) equal(other FuncType) bool {
+	return slices.Equal(t.Params, other.Params) && slices.Equal(t.Results, other.Results)
+}
+
+// String returns the type as WebAssembly text, e.g. "(i32 i32) -> (i64)".
+func (t FuncType) String() string {
+	return "(" + typeNames(t.Params) + ") -> (" + typeNames(t.Results) + ")"
+}
+
+func typeNames(types []ValueType) string {
+	var names []string
+	for _, t := range types {
+		switch t {
+		case I32:
+			names = append(names, "i32")
+		case I64:
+			names = append(names, "i64")
+		default:
+			names = append(names, fmt.Sprintf("0x%02x", byte(t)))
+		}
+	}
+	return strings.Join(names, " ")
+}

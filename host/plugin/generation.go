@@ -1,0 +1,172 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+)
+
+// Generation is one accepted bundle with its instances. It is safe for
+// concurrent use.
+type Generation struct {
+	digests      Digests
+	manifest     *manifest.Manifest
+	providerName string
+	hasClusterID bool
+	summary      string
+	warnings     []string
+	ops          map[abi.Op]bool
+	limits       Limits
+
+	module engine.Module
+	pool   *pool
+	// pins counts the ops under way, and one for the slot or the loader. The
+	// one who takes the last pin away closes the generation.
+	mu     sync.Mutex
+	pins   int
+	closed chan struct{}
+}
+
+// Digests are those of the bundle.
+func (g *Generation) Digests() Digests { return g.digests }
+
+// Name is the guest's name.
+func (g *Generation) Name() string { return g.manifest.Name }
+
+// Version is the guest's own version.
+func (g *Generation) Version() string { return g.manifest.Version }
+
+// ProviderName is what the guest calls its cloud.
+func (g *Generation) ProviderName() string { return g.providerName }
+
+// HasClusterID is the guest's answer to configure.
+func (g *Generation) HasClusterID() bool { return g.hasClusterID }
+
+// Summary is one line from the guest's probe.
+func (g *Generation) Summary() string { return g.summary }
+
+// Warnings are the guest's about its configuration.
+func (g *Generation) Warnings() []string { return g.warnings }
+
+// Supports reports whether the guest has the op with this configuration.
+func (g *Generation) Supports(op abi.Op) bool { return g.ops[op] }
+
+// pin keeps the generation from being closed. It fails when it is too late.
+func (g *Generation) pin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pins == 0 {
+		return false
+	}
+	g.pins++
+	return true
+}
+
+// unpin takes a pin away; with the last one the generation closes.
+func (g *Generation) unpin(ctx context.Context) error {
+	g.mu.Lock()
+	g.pins--
+	last := g.pins == 0
+	g.mu.Unlock()
+	if !last {
+		return nil
+	}
+	defer close(g.closed)
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(g.pool.close(ctx), g.module.Close(ctx))
+}
+
+// Close gives up the pin of whoever holds the generation. It is called once,
+// and only for a generation that is not in a slot.
+func (g *Generation) Close(ctx context.Context) error { return g.unpin(ctx) }
+
+// Closed is closed after the last op has ended and everything is freed.
+func (g *Generation) Closed() <-chan struct{} { return g.closed }
+
+// invoke runs one op, bounded by timeout.
+func (g *Generation) invoke(ctx context.Context, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	request, err := encode(req)
+	if err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	result, err := g.pool.call(bounded, op, request)
+	if err != nil {
+		if ctx.Err() == nil && bounded.Err() != nil {
+			return fmt.Errorf("the provider did not answer within %v (--provider-op-timeout): %w", timeout, err)
+		}
+		return err
+	}
+	return decode(result, resp)
+}
+
+func encode(m abi.Message) ([]byte, error) {
+	size := m.SizeVT()
+	if size > abi.MaxRequestBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d are allowed", size, abi.MaxRequestBytes)
+	}
+	data := make([]byte, size)
+	_, err := m.MarshalToSizedBufferVT(data)
+	return data, err
+}
+
+// decode turns what a guest answered into resp or an error. Nothing but a
+// response with code OK is success.
+func decode(result engine.Result, resp abi.Message) error {
+	switch {
+	case !result.Code.Known():
+		return fmt.Errorf("the provider answered with the unknown code %d", result.Code)
+	case result.Code != abi.CodeOK:
+		return answer(result)
+	case result.Response == nil:
+		return errors.New("the provider reported success without a response")
+	}
+	if err := wire.Unmarshal(result.Response, resp); err != nil {
+		return fmt.Errorf("the provider's response cannot be decoded: %w", err)
+	}
+	return nil
+}
+
+// maxRetryAfter bounds how long a guest can put off an object.
+const maxRetryAfter = time.Hour
+
+func answer(result engine.Result) error {
+	detail := &abi.ErrorDetail{}
+	if err := wire.Unmarshal(result.Detail, detail); err != nil {
+		return fmt.Errorf("the provider answered %s, with an error detail that cannot be decoded: %w", result.Code, err)
+	}
+	retryAfter := min(max(detail.RetryAfterMs, 0), maxRetryAfter.Milliseconds())
+	return &abi.Error{
+		Code:       result.Code,
+		Message:    printable(detail.Message, abi.MaxErrorMessageBytes),
+		RetryAfter: time.Duration(retryAfter) * time.Millisecond,
+	}
+}
+
+// printable makes a guest's text fit for one line of a log or an Event.
+func printable(text string, limit int) string {
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit]
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,215 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/meter"
+	"github.com/wasm-ccm/wasm-ccm/host/module"
+)
+
+// Loader makes generations. Its fields are set before the first Load and not
+// changed; it is safe for concurrent use.
+type Loader struct {
+	Engine engine.Engine
+	Limits Limits
+	// Policy is what the administrator grants.
+	Policy module.Policy
+	// ClusterName is the value of --cluster-name.
+	ClusterName string
+	// HostVersion is told to the guest.
+	HostVersion string
+	// RequireClusterID refuses configurations without one.
+	RequireClusterID bool
+	// NewHost returns what answers the host calls of a guest, and what takes
+	// its standard output and error.
+	NewHost  func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
+	Observer Observer
+}
+
+// Load brings a bundle through every phase. The generation belongs to the
+// caller, who puts it into a slot or closes it. The error is a *LoadError, and
+// leaves nothing behind.
+func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
+	declared, err := module.Check(bundle.Module, l.Policy)
+	if err != nil {
+		return nil, verifyError(err)
+	}
+	g := &Generation{digests: bundle.Digests(), manifest: declared, limits: l.Limits, pins: 1, closed: make(chan struct{})}
+	if err := l.compile(ctx, g, bundle.Module); err != nil {
+		return nil, err
+	}
+	configure := &abi.ConfigureRequest{Config: bundle.Config, ClusterName: l.ClusterName}
+	if err := l.start(ctx, g, configure); err != nil {
+		return nil, errors.Join(err, g.Close(ctx))
+	}
+	return g, nil
+}
+
+func verifyError(err error) *LoadError {
+	reason := module.ReasonModuleInvalid
+	var e *module.Error
+	if errors.As(err, &e) {
+		reason = e.Reason
+	}
+	return &LoadError{Phase: PhaseVerify, Reason: reason, Err: err}
+}
+
+func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error {
+	metered, err := meter.Rewrite(wasm, meter.Options{
+		ImportModule:     engine.RefuelModule,
+		ImportName:       engine.RefuelName,
+		MaxMemoryPages:   uint32(l.Limits.MaxMemoryBytes >> 16),
+		MaxTableElements: l.Limits.MaxTableElements,
+	})
+	if err != nil {
+		return &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+	}
+	host, stdout, stderr := l.NewHost(g.manifest)
+	g.module, err = l.Engine.Compile(ctx, metered, engine.ModuleConfig{
+		MemoryLimitBytes: l.Limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr,
+	})
+	if err != nil {
+		return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+	}
+	return nil
+}
+
+// start describes, configures and probes the generation.
+func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.ConfigureRequest) error {
+	if err := l.describe(ctx, g); err != nil {
+		return &LoadError{Phase: PhaseDescribe, Reason: "DescribeFailed", Err: err}
+	}
+	request, err := encode(configure)
+	if err != nil {
+		return &LoadError{Phase: PhaseConfigure, Reason: "ConfigurationInvalid", Err: err}
+	}
+	// From here on every instance is configured before its first op.
+	g.pool = newPool(g.module, func(ctx context.Context, i engine.Instance) error {
+		return callOnce(ctx, i, abi.OpConfigure, request, &abi.ConfigureResponse{})
+	}, l.Limits, l.Observer)
+	if err := l.configure(ctx, g, request); err != nil {
+		return &LoadError{Phase: PhaseConfigure, Reason: "ConfigurationInvalid", Err: err}
+	}
+	if err := l.probe(ctx, g); err != nil {
+		return &LoadError{Phase: PhaseProbe, Reason: "ProbeFailed", Err: err}
+	}
+	return nil
+}
+
+// describe asks a first instance, which is thrown away: a pool is made only
+// for a guest that is what its manifest says.
+func (l *Loader) describe(ctx context.Context, g *Generation) error {
+	g.pool = newPool(g.module, func(context.Context, engine.Instance) error { return nil }, l.Limits, l.Observer)
+	request := &abi.DescribeRequest{AbiVersion: abi.Version, HostVersion: l.HostVersion}
+	response := &abi.DescribeResponse{}
+	if err := g.invoke(ctx, l.Limits.LoadTimeout, abi.OpDescribe, request, response); err != nil {
+		return err
+	}
+	if err := g.pool.close(ctx); err != nil {
+		return err
+	}
+	if response.Name != g.manifest.Name || response.Version != g.manifest.Version {
+		return fmt.Errorf("the guest says it is %q %q, its manifest says %q %q; build both from one source",
+			printable(response.Name, 64), printable(response.Version, 64), g.manifest.Name, g.manifest.Version)
+	}
+	if !isDNSLabel(response.ProviderName) {
+		return fmt.Errorf("provider_name %q must be a DNS label", printable(response.ProviderName, 64))
+	}
+	g.providerName = response.ProviderName
+	return nil
+}
+
+func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, l.Limits.LoadTimeout)
+	defer cancel()
+	instance, err := g.module.Instantiate(ctx)
+	if err != nil {
+		return err
+	}
+	response := &abi.ConfigureResponse{}
+	err = callOnce(ctx, instance, abi.OpConfigure, request, response)
+	if err := errors.Join(err, instance.Close(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	g.hasClusterID = response.HasClusterId
+	if !g.hasClusterID && l.RequireClusterID {
+		return errors.New("the provider has no cluster ID in its configuration; add one, or set --allow-untagged-cloud")
+	}
+	for _, warning := range response.Warnings[:min(len(response.Warnings), maxWarnings)] {
+		g.warnings = append(g.warnings, printable(warning, maxWarningBytes))
+	}
+	g.ops, err = supported(g.manifest.Ops, response.DisabledOps)
+	return err
+}
+
+const (
+	maxWarnings     = 20
+	maxWarningBytes = 512
+)
+
+// callOnce runs an op in an instance that is in no pool.
+func callOnce(ctx context.Context, i engine.Instance, op abi.Op, request []byte, response *abi.ConfigureResponse) error {
+	result, err := i.Call(ctx, op, request)
+	if err != nil {
+		return err
+	}
+	if err := decode(result, response); err != nil {
+		return err
+	}
+	if !response.Accepted {
+		return errors.New("the provider did not accept its configuration, without saying why")
+	}
+	return nil
+}
+
+func (l *Loader) probe(ctx context.Context, g *Generation) error {
+	response := &abi.ProbeResponse{}
+	if err := g.invoke(ctx, l.Limits.LoadTimeout, abi.OpProbe, &abi.ProbeRequest{}, response); err != nil {
+		return err
+	}
+	if !response.Ready {
+		return errors.New("the provider is not ready, without saying why")
+	}
+	g.summary = printable(response.Summary, maxWarningBytes)
+	return nil
+}
+
+// supported returns the ops of the manifest, less the groups of those that the
+// configuration turns off, and less the groups that are not complete.
+func supported(declared []string, disabled []uint32) (map[abi.Op]bool, error) {
+	ops := map[abi.Op]bool{}
+	for _, name := range declared {
+		op, ok := abi.ParseOp(name)
+		if !ok {
+			return nil, fmt.Errorf("manifest: op %q is not part of ABI v%d", name, abi.Version)
+		}
+		ops[op] = true
+	}
+	for _, number := range disabled[:min(len(disabled), len(abi.Ops()))] {
+		delete(ops, abi.Op(number))
+	}
+	for _, group := range groups() {
+		if slices.ContainsFunc(group, func(op abi.Op) bool { return !ops[op] }) {
+			for _, op := range group {
+				delete(ops, op)
+			}
+		}
+	}
+	return ops, nil
+}
+
+func isDNSLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	return !slices.ContainsFunc([]byte(s), func(b byte) bool {
+		return (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-'
+	})
+}

@@ -1,0 +1,88 @@
+// Package plugin is the life of a provider's module: it verifies, compiles,
+// describes, configures and probes a bundle (Loader), keeps a bounded pool of
+// instances of it (Pool), and puts accepted generations one after the other
+// behind one stable Invoke (Slot).
+//
+// It imports engine, module, meter and abi. It knows no Kubernetes objects and
+// works with every engine.
+package plugin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Bundle is what becomes a generation: a module and its configuration.
+type Bundle struct {
+	// Module is the uncompressed module. It is not changed and not kept.
+	Module []byte
+	// Config goes to the guest as it is.
+	Config []byte
+}
+
+// Digests are the lowercase hex SHA-256 of a bundle's parts.
+type Digests struct {
+	Module, Config string
+}
+
+// Digests computes the digests of the bundle.
+func (b Bundle) Digests() Digests {
+	module, config := sha256.Sum256(b.Module), sha256.Sum256(b.Config)
+	return Digests{Module: hex.EncodeToString(module[:]), Config: hex.EncodeToString(config[:])}
+}
+
+// Limits bound a generation.
+type Limits struct {
+	// MaxInstances may run at the same time; further ops wait.
+	MaxInstances int
+	// MaxCallsPerInstance is the number of ops after which an instance is
+	// replaced by a fresh one.
+	MaxCallsPerInstance int
+	// MaxMemoryBytes is the largest linear memory of one instance.
+	MaxMemoryBytes uint64
+	// MaxTableElements is the largest table of one instance.
+	MaxTableElements uint32
+	// OpTimeout bounds one op, waiting for an instance included.
+	OpTimeout time.Duration
+	// LoadTimeout bounds each of describe, configure and probe.
+	LoadTimeout time.Duration
+}
+
+// The phases of loading a bundle, in their order.
+const (
+	PhaseVerify    = "verify"
+	PhaseCompile   = "compile"
+	PhaseDescribe  = "describe"
+	PhaseConfigure = "configure"
+	PhaseProbe     = "probe"
+)
+
+// LoadError says why a bundle did not become a generation.
+type LoadError struct {
+	// Phase is one of the constants above.
+	Phase string
+	// Reason is CamelCase, for Events and metrics.
+	Reason string
+	Err    error
+}
+
+func (e *LoadError) Error() string { return fmt.Sprintf("%s: %v", e.Phase, e.Err) }
+
+// Unwrap returns the cause.
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// groups are the ops that stand and fall together: Kubernetes asks whether a
+// provider has load balancers, not whether it can delete them.
+func groups() [][]abi.Op {
+	return [][]abi.Op{
+		{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata},
+		{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete},
+		{abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete},
+		{abi.OpVolumeLabels},
+		{abi.OpListInstances},
+	}
+}

@@ -1,0 +1,139 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// ErrNotServing is the error of every op before the first generation.
+var ErrNotServing = errors.New("no provider is serving yet; see the Events of its ConfigMap and the manager's log")
+
+// Slot holds the generation that serves. Controllers hold the slot, so what is
+// behind it can change. It is safe for concurrent use.
+type Slot struct {
+	limits Limits
+
+	mu      sync.Mutex
+	serving *Generation
+	// first is closed when the first generation serves.
+	first chan struct{}
+}
+
+// NewSlot returns an empty slot.
+func NewSlot(limits Limits) *Slot {
+	return &Slot{limits: limits, first: make(chan struct{})}
+}
+
+// Serving returns the generation that serves, or nil.
+func (s *Slot) Serving() *Generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.serving
+}
+
+// WaitServing returns when a generation serves, or with the context's error.
+func (s *Slot) WaitServing(ctx context.Context) error {
+	select {
+	case <-s.first:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for a provider: %w", ctx.Err())
+	}
+}
+
+// Swap lets a generation serve. Ops under way end on the one before, which is
+// returned and closes by itself after the last of them. It returns nil the
+// first time.
+func (s *Slot) Swap(ctx context.Context, next *Generation) (old *Generation) {
+	s.mu.Lock()
+	old, s.serving = s.serving, next
+	s.mu.Unlock()
+	if old == nil {
+		close(s.first)
+		return nil
+	}
+	s.release(ctx, old)
+	return old
+}
+
+// Close empties the slot for good and waits until its ops have ended.
+func (s *Slot) Close(ctx context.Context) {
+	s.mu.Lock()
+	old := s.serving
+	s.serving = nil
+	s.mu.Unlock()
+	if old == nil {
+		return
+	}
+	s.release(ctx, old)
+	select {
+	case <-old.Closed():
+	case <-ctx.Done():
+	}
+}
+
+// release takes a pin away in the background when it might be the last one:
+// closing waits for nothing, but frees machine code, and the op that happens
+// to be the last one should not pay for it.
+func (s *Slot) release(ctx context.Context, g *Generation) {
+	go func() {
+		if err := g.unpin(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "closing a replaced provider", "digest", g.digests.Module)
+		}
+	}()
+}
+
+// pinned returns the serving generation, pinned.
+func (s *Slot) pinned() *Generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serving == nil || !s.serving.pin() {
+		return nil
+	}
+	return s.serving
+}
+
+// Invoke runs one op in the serving generation, within the op's time. An
+// answer of the guest other than success is an *abi.Error; anything else that
+// goes wrong is another error.
+func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	g := s.pinned()
+	if g == nil {
+		return ErrNotServing
+	}
+	defer func() {
+		if err := g.unpin(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "closing a replaced provider", "digest", g.digests.Module)
+		}
+	}()
+	if !g.Supports(op) {
+		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
+	}
+	return g.invoke(ctx, s.limits.OpTimeout, op, req, resp)
+}
+
+// Supports reports whether the serving generation has the op.
+func (s *Slot) Supports(op abi.Op) bool {
+	g := s.Serving()
+	return g != nil && g.Supports(op)
+}
+
+// ProviderName is what the serving generation calls its cloud, or "".
+func (s *Slot) ProviderName() string {
+	if g := s.Serving(); g != nil {
+		return g.ProviderName()
+	}
+	return ""
+}
+
+// HasClusterID is what the serving generation says of its configuration.
+func (s *Slot) HasClusterID() bool {
+	g := s.Serving()
+	return g != nil && g.HasClusterID()
+}

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Compiles every hand-written .wat of the repository to the .wasm beside it.
+# usage: testdata/wat/generate.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+for wat in testdata/wat/*.wat host/meter/testdata/*.wat; do
+  wat2wasm "$wat" -o "${wat%.wat}.wasm"
+done
