@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/rest"
+)
+
+// maxMetrics bounds an answer of /metrics.
+const maxMetrics = 16 << 20
+
+// manager is one process of the manager.
+type manager struct {
+	name    string
+	user    string
+	logPath string
+	secure  string // host:port of HTTPS
+	probe   string // host:port of /readyz
+	cmd     *exec.Cmd
+	done    chan struct{}
+}
+
+// ccm starts and ends managers:
+//
+//	ccm start NAME [flag...]  starts one; it does not wait
+//	ccm ready NAME            waits until /readyz says that a provider serves
+//	ccm unready NAME          checks that /readyz says that none does
+//	ccm stop NAME             ends it by SIGTERM and waits for its end
+//	ccm kill NAME             ends it by SIGKILL and waits for its end
+//	ccm exited NAME           waits until it has ended by itself
+//
+// A name is used once in a script: writes tells the managers apart by it.
+func (h *harness) ccm(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) >= 2, "ccm start|ready|unready|stop|kill|exited NAME [flag...]")
+	if args[0] == "start" {
+		h.start(ts, args[1], args[2:])
+		return
+	}
+	m := h.manager(ts, args[1])
+	switch args[0] {
+	case "ready":
+		await(ts, patience, m.name+" is ready", m.readyz)
+	case "unready":
+		if ready, answer := m.readyz(); ready {
+			ts.Fatalf("%s is ready: %s", m.name, answer)
+		}
+	case "stop":
+		ts.Check(m.cmd.Process.Signal(syscall.SIGTERM))
+		<-m.done
+	case "kill":
+		m.kill()
+	case "exited":
+		await(ts, patience, m.name+" has ended", func() (bool, string) { return m.ended(), m.tail(2 << 10) })
+	default:
+		ts.Fatalf("ccm %s: unknown", args[0])
+	}
+}
+
+func (h *harness) manager(ts *testscript.TestScript, name string) *manager {
+	m := h.managers[name]
+	if m == nil {
+		ts.Fatalf("no manager %s was started", name)
+	}
+	return m
+}
+
+func (h *harness) start(ts *testscript.TestScript, name string, extra []string) {
+	if h.managers[name] != nil {
+		ts.Fatalf("manager %s was started before: take another name", name)
+	}
+	m := &manager{name: name, user: h.namespace + "-" + name, secure: freeAddress(ts), probe: freeAddress(ts), done: make(chan struct{})}
+	m.logPath = filepath.Join(ts.MkAbs("."), ".ccm-"+name+".log")
+	kubeconfig, err := h.cluster.UserKubeconfig(m.user, "system:masters")
+	ts.Check(err)
+	output, err := os.Create(m.logPath)
+	ts.Check(err)
+	m.cmd = exec.Command(filepath.Join(h.build, "cloud-controller-manager"), append(h.flags(m, kubeconfig), extra...)...)
+	m.cmd.Stdout, m.cmd.Stderr = output, output
+	// The process must not outlive the test, however that ends.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	ts.Check(m.cmd.Start())
+	h.managers[name] = m
+	go func() {
+		defer close(m.done)
+		defer output.Close()
+		_ = m.cmd.Wait() // how it ended is for the script to judge, by the log
+	}()
+}
+
+// flags make the loops quick, so that scripts need not wait for their periods.
+func (h *harness) flags(m *manager, kubeconfig string) []string {
+	host, port, _ := net.SplitHostPort(m.secure)
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--provider-configmap=" + h.namespace + "/provider",
+		"--provider-store-namespace=" + h.namespace,
+		"--health-probe-bind-address=" + m.probe,
+		"--bind-address=" + host,
+		"--secure-port=" + port,
+		"--leader-elect-resource-namespace=" + h.namespace,
+		"--leader-elect-lease-duration=4s",
+		"--leader-elect-renew-deadline=3s",
+		"--leader-elect-retry-period=500ms",
+		"--cluster-cidr=10.244.0.0/16",
+		"--allocate-node-cidrs=false",
+		"--node-monitor-period=500ms",
+		"--node-status-update-frequency=1s",
+		"--route-reconciliation-period=1s",
+		"--kube-api-qps=200",
+		"--kube-api-burst=400",
+		"--v=2",
+	}
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(ts *testscript.TestScript) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (m *manager) kill() {
+	_ = m.cmd.Process.Kill() // fails only when it has ended already
+	<-m.done
+}
+
+func (m *manager) ended() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *manager) readyz() (bool, string) {
+	response, err := http.Get("http://" + m.probe + "/readyz")
+	if err != nil {
+		return false, err.Error() + "\n" + m.tail(4<<10)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+	return response.StatusCode == http.StatusOK, response.Status + " " + string(body)
+}
+
+// tail returns the end of the log.
+func (m *manager) tail(bytes int) string {
+	text := readFile(m.logPath)
+	return text[max(0, len(text)-bytes):]
+}
+
+// log waits until a line of a manager's log matches, or checks that none does:
+//
+//	[!] log NAME REGEXP
+func (h *harness) log(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2, "[!] log NAME REGEXP")
+	m, re := h.manager(ts, args[0]), compile(ts, args[1])
+	if neg {
+		if line := re.FindString(readFile(m.logPath)); line != "" {
+			ts.Fatalf("the log of %s has %q", m.name, line)
+		}
+		return
+	}
+	await(ts, patience, fmt.Sprintf("log of %s matches %q", m.name, args[1]), func() (bool, string) {
+		return re.MatchString(readFile(m.logPath)), m.tail(4 << 10)
+	})
+}
+
+// metric waits until a line of a manager's metrics matches, or checks that
+// none does:
+//
+//	[!] metric NAME REGEXP
+func (h *harness) metric(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2, "[!] metric NAME REGEXP")
+	m, re := h.manager(ts, args[0]), compile(ts, args[1])
+	client := h.metricsClient(ts)
+	if neg {
+		text, err := m.metrics(client)
+		ts.Check(err)
+		if line := re.FindString(text); line != "" {
+			ts.Fatalf("the metrics of %s have %q", m.name, line)
+		}
+		return
+	}
+	await(ts, patience, fmt.Sprintf("metrics of %s match %q", m.name, args[1]), func() (bool, string) {
+		text, err := m.metrics(client)
+		return err == nil && re.MatchString(text), fmt.Sprint(err, "\n", grep(text, "wasm_ccm"))
+	})
+}
+
+// metricsClient authenticates as the administrator. The manager's certificate
+// is self-signed.
+func (h *harness) metricsClient(ts *testscript.TestScript) *http.Client {
+	config := h.cluster.Config()
+	config.CAData, config.Insecure = nil, true
+	secure, err := rest.TLSConfigFor(config)
+	ts.Check(err)
+	secure.MinVersion = tls.VersionTLS12
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
+}
+
+func (m *manager) metrics(client *http.Client) (string, error) {
+	response, err := client.Get("https://" + m.secure + "/metrics")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxMetrics))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("/metrics answers %s: %s", strconv.Itoa(response.StatusCode), body)
+	}
+	return string(body), err
+}
+
+func grep(text, word string) string {
+	var found []string
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), word) {
+			found = append(found, lines.Text())
+		}
+	}
+	return strings.Join(found, "\n")
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs Kubernetes' own tests of the cloud-controller-manager,
+# k8s.io/kubernetes/test/integration/cloudprovider, unmodified and from the
+# module cache, with this project's provider in the place of upstream's fake:
+#
+#   run.sh [go test flags]
+#
+# Those tests construct a k8s.io/cloud-provider/fake.Cloud and register it. So
+# a copy of the module k8s.io/cloud-provider is made in build/, its fake/fake.go
+# is replaced by ours (fake/fake.go here: the same fields, but the answers come
+# from the adapter, the plugin host and the static guest), and a go.mod in
+# build/ takes that copy. Go refuses -overlay for files in the module cache.
+#
+# Needs build/static.wasm and etcd: in $KUBEBUILDER_ASSETS or build/bin.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd -P)
+root=$(cd "$here/../.." && pwd -P)
+build=${CCM_BUILD:-$root/build}
+assets=${KUBEBUILDER_ASSETS:-$build/bin}
+work=$build/integration
+
+fail() { printf 'integration: %s\n' "$*" >&2; exit 1; }
+
+[[ -x $assets/etcd ]] || fail "no etcd in $assets: run make control-plane"
+[[ -s $build/static.wasm ]] || fail "no $build/static.wasm: run make guests"
+
+mkdir -p "$work"
+rm -rf "$work/cloud-provider"
+cd "$here/../controlplane"
+upstream=$(go mod download -json k8s.io/cloud-provider | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+cp -R "$upstream" "$work/cloud-provider"
+chmod -R u+w "$work/cloud-provider"
+rm "$work"/cloud-provider/fake/*
+cp "$here"/fake/*.go "$work/cloud-provider/fake/"
+
+# The control plane's versions win over this project's where they differ, so
+# that the packages of Kubernetes are those of the compiled control plane.
+cp go.mod "$work/go.mod"
+cat "$root/go.sum" go.sum | sort -u >"$work/go.sum"
+{
+	printf 'require github.com/wasm-ccm/wasm-ccm v0.0.0\n\nreplace (\n'
+	printf '\tgithub.com/wasm-ccm/wasm-ccm => %s\n' "$root"
+	printf '\tgithub.com/wasm-ccm/wasm-ccm/abi => %s\n' "$root/abi"
+	printf '\tk8s.io/cloud-provider => %s\n' "$work/cloud-provider"
+	sed -n 's/^\t\([^ ]*\) \(v[^ ]*\).*$/\1 \2/p' go.mod | grep -v '^k8s.io/cloud-provider ' |
+		while read -r module version; do printf '\t%s => %s %s\n' "$module" "$module" "$version"; done
+	printf ')\n'
+} >>"$work/go.mod"
+cat "$here"/go.sum >>"$work/go.sum" 2>/dev/null || true
+
+# The tests find their fixtures by the path of a source file. These variables
+# tell them where that path starts when it was trimmed.
+TEST_SRCDIR=$(go env GOMODCACHE)
+export TEST_SRCDIR TEST_WORKSPACE=.
+export CCM_STATIC_WASM=$build/static.wasm
+cd "$work"
+echo "integration: k8s.io/kubernetes $(go list -mod=mod -m -f '{{.Version}}' k8s.io/kubernetes), test/integration/cloudprovider" >&2
+PATH=$assets:$PATH CGO_ENABLED=0 go test -mod=mod -trimpath -vet=off -count=1 -timeout 10m -v "$@" \
+	k8s.io/kubernetes/test/integration/cloudprovider 2>&1 |
+	tee "$work/test.log" | grep -E '^ *(--- |=== RUN|PASS|FAIL|ok|panic|.*\.go:[0-9]+: )|integration:|build failed|cannot'
