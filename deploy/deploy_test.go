@@ -86,11 +86,32 @@ func TestDeploy(t *testing.T) {
 			}
 		}
 	})
+	t.Run("example", func(t *testing.T) { testExample(t, c) })
 	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
 	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
 	t.Run("token of another account", func(t *testing.T) { testTokens(t, c) })
 	t.Run("manager", func(t *testing.T) { testManager(t, c) })
+}
+
+// testExample applies example/ with a module of 700 KB, which is what TinyGo
+// makes of the largest guest that is to fit uncompressed.
+func testExample(t *testing.T, c cluster) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("example")); err != nil {
+		t.Fatal(err)
+	}
+	module := bytes.Repeat([]byte("\x00asm\x01\x00\x00\x00"), 700<<10/8)
+	if err := os.WriteFile(filepath.Join(dir, "provider.wasm"), module, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.ConfigMap
+	if err := yaml.Unmarshal(c.kubectl(t, "apply", "--server-side", "--dry-run=server", "-o", "yaml", "-k", dir), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "cloud-provider" || !bytes.Equal(got.BinaryData["provider.wasm"], module) || got.Data["config.yaml"] == "" {
+		t.Errorf("ConfigMap %s with %d bytes of module and configuration %q", got.Name, len(got.BinaryData["provider.wasm"]), got.Data["config.yaml"])
+	}
 }
 
 // testPods lets the API server check a Pod of each variant's template, since
