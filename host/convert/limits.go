@@ -1,0 +1,68 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+)
+
+// Bounds on what one answer of a guest may hold.
+const (
+	MaxAddresses       = 64    // of one instance, or of the target of one route
+	MaxLabels          = 128   // of one instance or one volume
+	MaxIngress         = 64    // of one load balancer
+	MaxPortStatuses    = 256   // of one ingress
+	MaxRoutes          = 32768 // of one cluster
+	MaxProviderIDBytes = 1024
+	maxNameBytes       = 1024 // of a route
+	maxAddressBytes    = 253  // a DNS name
+	maxPortErrorBytes  = 316
+)
+
+// quote shortens what a guest wrote for an error message.
+func quote(s string) string {
+	const limit = 80
+	if len(s) > limit {
+		return fmt.Sprintf("%.80q...", s)
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// checkText refuses what would break logs, events or an object's encoding.
+func checkText(what, s string, limit int) error {
+	switch {
+	case len(s) > limit:
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed", what, len(s), limit)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%s %s has bytes that are not printable", what, quote(s))
+	}
+	return nil
+}
+
+// checkLabelValue refuses what the API server would refuse as a label's value;
+// the empty string is one.
+func checkLabelValue(what, s string) error {
+	if problems := content.IsLabelValue(s); len(problems) > 0 {
+		return fmt.Errorf("%s %s cannot be a label: %s", what, quote(s), problems[0])
+	}
+	return nil
+}
+
+// checkLabels refuses labels that the API server would refuse, and too many.
+func checkLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return fmt.Errorf("%d labels, at most %d are allowed", len(labels), MaxLabels)
+	}
+	for key, value := range labels {
+		if problems := content.IsLabelKey(key); len(problems) > 0 {
+			return fmt.Errorf("label key %s: %s", quote(key), problems[0])
+		}
+		if err := checkLabelValue("label "+key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
