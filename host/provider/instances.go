@@ -1,0 +1,75 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/convert"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+)
+
+// instances implements cloudprovider.InstancesV2.
+type instances struct{ invoker Invoker }
+
+// InstanceExists returns false without an error only when the guest said in so
+// many words that the instance does not exist: the Node is deleted on it.
+func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	var answer abi.InstanceExistsResponse
+	if err := i.invoke(ctx, abi.OpInstanceExists, node, &answer); err != nil {
+		return false, err
+	}
+	exists, err := existence(answer.Existence)
+	if err != nil {
+		return false, invalidAnswer(abi.OpInstanceExists, node.Name, err)
+	}
+	return exists, nil
+}
+
+// InstanceShutdown returns whether the instance is shut down.
+func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	var answer abi.InstanceShutdownResponse
+	if err := i.invoke(ctx, abi.OpInstanceShutdown, node, &answer); err != nil {
+		return false, err
+	}
+	switch answer.State {
+	case abi.PowerState_POWER_STATE_ON:
+		return false, nil
+	case abi.PowerState_POWER_STATE_SHUTDOWN:
+		return true, nil
+	}
+	return false, invalidAnswer(abi.OpInstanceShutdown, node.Name, fmt.Errorf("unknown power state %d", int32(answer.State)))
+}
+
+// InstanceMetadata returns metadata or an error, never neither.
+func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	var answer abi.InstanceMetadataResponse
+	if err := i.invoke(ctx, abi.OpInstanceMetadata, node, &answer); err != nil {
+		return nil, err
+	}
+	metadata, err := convert.InstanceMetadata(answer.Metadata)
+	if err != nil {
+		return nil, invalidAnswer(abi.OpInstanceMetadata, node.Name, err)
+	}
+	return metadata, nil
+}
+
+func (i *instances) invoke(ctx context.Context, op abi.Op, node *corev1.Node, answer abi.Message) error {
+	ctx = opcontext.NewContext(ctx, opcontext.Op{
+		Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
+	})
+	return invoke(ctx, i.invoker, op, node.Name, &abi.InstanceRequest{Node: convert.Node(node)}, answer)
+}
+
+func existence(e abi.Existence) (bool, error) {
+	switch e {
+	case abi.Existence_EXISTENCE_EXISTS:
+		return true, nil
+	case abi.Existence_EXISTENCE_DOES_NOT_EXIST:
+		return false, nil
+	}
+	return false, fmt.Errorf("unknown existence %d", int32(e))
+}

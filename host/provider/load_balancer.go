@@ -1,0 +1,125 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/convert"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+)
+
+// loadBalancer implements cloudprovider.LoadBalancer. Ops on one Service run
+// one after the other: upstream runs Ensure and Update of the same Service at
+// the same time.
+type loadBalancer struct {
+	invoker  Invoker
+	services keyedMutex
+}
+
+// GetLoadBalancer returns false without an error only when the guest said in
+// so many words that there is none: the finalizer is removed on it.
+func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	const op = abi.OpLoadBalancerGet
+	var answer abi.LoadBalancerGetResponse
+	if err := l.serialised(ctx, op, cluster, service, nil, &answer); err != nil {
+		return nil, false, err
+	}
+	exists, err := existence(answer.Existence)
+	if err != nil {
+		return nil, false, invalidAnswer(op, serviceKey(service), err)
+	}
+	if !exists {
+		return nil, false, nil
+	}
+	status, err := convert.CloudLoadBalancerStatus(answer.Status)
+	if err != nil {
+		return nil, false, invalidAnswer(op, serviceKey(service), err)
+	}
+	return status, true, nil
+}
+
+// GetLoadBalancerName returns upstream's default name where the guest has no
+// valid answer: the interface knows no error.
+func (l *loadBalancer) GetLoadBalancerName(ctx context.Context, cluster string, service *corev1.Service) string {
+	const op = abi.OpLoadBalancerName
+	if !l.invoker.Supports(op) {
+		return cloudprovider.DefaultLoadBalancerName(service)
+	}
+	var answer abi.LoadBalancerNameResponse
+	err := l.invoke(ctx, op, cluster, service, nil, &answer)
+	if err == nil && answer.Name == "" {
+		err = invalidAnswer(op, serviceKey(service), errors.New("the name is empty"))
+	}
+	if err != nil {
+		name := cloudprovider.DefaultLoadBalancerName(service)
+		klog.FromContext(ctx).Error(err, "Using the default name of the load balancer", "service", serviceKey(service), "name", name)
+		return name
+	}
+	return answer.Name
+}
+
+// EnsureLoadBalancer returns a status or an error, never neither.
+func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	const op = abi.OpLoadBalancerEnsure
+	var answer abi.LoadBalancerEnsureResponse
+	if err := l.serialised(ctx, op, cluster, service, nodes, &answer); err != nil {
+		return nil, err
+	}
+	status, err := convert.CloudLoadBalancerStatus(answer.Status)
+	if err != nil {
+		return nil, invalidAnswer(op, serviceKey(service), err)
+	}
+	return status, nil
+}
+
+// UpdateLoadBalancer sets the nodes behind the load balancer.
+func (l *loadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
+	var answer abi.Done
+	if err := l.serialised(ctx, abi.OpLoadBalancerUpdate, cluster, service, nodes, &answer); err != nil {
+		return err
+	}
+	return done(abi.OpLoadBalancerUpdate, serviceKey(service), &answer)
+}
+
+// EnsureLoadBalancerDeleted returns nil when the guest said that nothing of
+// the load balancer is left.
+func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
+	var answer abi.Done
+	if err := l.serialised(ctx, abi.OpLoadBalancerDelete, cluster, service, nil, &answer); err != nil {
+		return err
+	}
+	return done(abi.OpLoadBalancerDelete, serviceKey(service), &answer)
+}
+
+func (l *loadBalancer) serialised(ctx context.Context, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
+	unlock, err := l.services.lock(ctx, serviceKey(service))
+	if err != nil {
+		return fmt.Errorf("%s: waiting for another op on the Service: %w", about(op, serviceKey(service)), err)
+	}
+	defer unlock()
+	return l.invoke(ctx, op, cluster, service, nodes, answer)
+}
+
+func (l *loadBalancer) invoke(ctx context.Context, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
+	ctx = opcontext.NewContext(ctx, opcontext.Op{
+		Object: &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name,
+			UID: service.UID, ResourceVersion: service.ResourceVersion,
+		},
+		Nodes: nodes,
+	})
+	request := &abi.LoadBalancerRequest{ClusterName: cluster, Service: convert.Service(service), Nodes: &abi.NodeSnapshot{}}
+	if op == abi.OpLoadBalancerEnsure || op == abi.OpLoadBalancerUpdate {
+		// Also without any node: then the snapshot is empty, not absent.
+		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
+	}
+	return invoke(ctx, l.invoker, op, serviceKey(service), request, answer)
+}
+
+func serviceKey(service *corev1.Service) string { return service.Namespace + "/" + service.Name }

@@ -1,0 +1,103 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// How long a guest can put off a retry. Upstream adds the object to its queue
+// after exactly that time: none at all would spin.
+const (
+	minRetryAfter     = time.Second
+	defaultRetryAfter = 5 * time.Second // upstream's first back-off
+	maxRetryAfter     = 15 * time.Minute
+)
+
+// invoke runs one op on the subject, e.g. "default/web", and gives the error
+// its upstream meaning.
+func invoke(ctx context.Context, invoker Invoker, op abi.Op, subject string, req, resp abi.Message) error {
+	err := invoker.Invoke(ctx, op, req, resp)
+	if err == nil {
+		return nil
+	}
+	var answer *abi.Error
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("%s: %w", about(op, subject), err)
+	}
+	if sentinel := sentinel(op, answer.Code); sentinel != nil {
+		klog.FromContext(ctx).V(2).Info("Guest answered with a code that upstream knows",
+			"op", op.String(), "subject", subject, "code", answer.Code.String(), "message", answer.Message)
+		return sentinel
+	}
+	if delay, ok := retryAfter(answer); ok {
+		text := fmt.Sprintf("%s: %v (retry after %v)", about(op, subject), err, delay)
+		return &retryError{RetryError: cloudproviderapi.NewRetryError(text, delay), answer: answer}
+	}
+	return fmt.Errorf("%s: %w", about(op, subject), err)
+}
+
+// sentinel returns the error that upstream compares with ==, so it must be
+// bare, or nil. A code has one only where upstream gives it a meaning: on
+// instance_exists "instance not found" is a failure like any other, as only an
+// explicit answer may delete a Node.
+func sentinel(op abi.Op, code abi.Code) error {
+	switch code {
+	case abi.CodeNotImplemented:
+		return cloudprovider.NotImplemented
+	case abi.CodeImplementedElsewhere:
+		switch op {
+		case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
+			return cloudprovider.ImplementedElsewhere
+		}
+	case abi.CodeInstanceNotFound:
+		switch op {
+		case abi.OpInstanceMetadata, abi.OpInstanceShutdown, abi.OpRouteCreate, abi.OpRouteDelete:
+			return cloudprovider.InstanceNotFound
+		}
+	}
+	return nil
+}
+
+// retryAfter returns when to ask again and whether the guest said so. Without
+// a time, "in progress" gets a fixed one and "throttled" upstream's
+// exponential back-off.
+func retryAfter(answer *abi.Error) (time.Duration, bool) {
+	switch {
+	case answer.Code == abi.CodeRetryAfter && answer.RetryAfter <= 0:
+		return defaultRetryAfter, true
+	case answer.Code == abi.CodeThrottled && answer.RetryAfter <= 0:
+		return 0, false
+	case answer.Code == abi.CodeRetryAfter, answer.Code == abi.CodeThrottled:
+		return min(max(answer.RetryAfter, minRetryAfter), maxRetryAfter), true
+	}
+	return 0, false
+}
+
+// retryError is upstream's RetryError that still knows the guest's answer. Its
+// text holds the delay for the paths on which upstream drops everything else.
+type retryError struct {
+	*cloudproviderapi.RetryError
+	answer *abi.Error
+}
+
+func (e *retryError) Unwrap() []error { return []error{e.RetryError, e.answer} }
+
+// invalidAnswer is the error of an answer that was decoded but cannot be used.
+func invalidAnswer(op abi.Op, subject string, err error) error {
+	return fmt.Errorf("%s: invalid answer of the guest: %w", about(op, subject), err)
+}
+
+func about(op abi.Op, subject string) string {
+	if subject == "" {
+		return op.String()
+	}
+	return op.String() + " " + subject
+}

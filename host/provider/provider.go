@@ -1,0 +1,116 @@
+// Package provider is cloudprovider.Interface over a guest: it converts
+// Kubernetes objects to the messages of the ABI, runs the op through an
+// Invoker, and gives each outcome the exact meaning that upstream's
+// controllers attach to it.
+//
+// Upstream keeps the objects that it gets here for its whole life; they stay
+// the same while the guest behind the Invoker is replaced. All of them are
+// safe for concurrent use.
+//
+// It imports abi, host/convert and host/opcontext of this project. It never
+// imports host/plugin: the Invoker is all it knows of it.
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Provider implements cloudprovider.Interface and cloudprovider.PVLabeler.
+type Provider struct {
+	invoker      Invoker
+	instances    *instances
+	loadBalancer *loadBalancer
+	routes       *routes
+	volumes      *Volumes
+}
+
+var (
+	_ cloudprovider.Interface = (*Provider)(nil)
+	_ cloudprovider.PVLabeler = (*Provider)(nil)
+)
+
+// New returns the provider of the guest behind the invoker.
+func New(invoker Invoker) *Provider {
+	return &Provider{
+		invoker:      invoker,
+		instances:    &instances{invoker},
+		loadBalancer: &loadBalancer{invoker: invoker},
+		routes:       &routes{invoker},
+		volumes:      &Volumes{invoker},
+	}
+}
+
+// Initialize does nothing: what the guest needs it gets through host calls.
+func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
+
+// LoadBalancer reports whether the serving guest has load balancers.
+func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	if !p.supports(abi.OpLoadBalancerGet, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete) {
+		return nil, false
+	}
+	return p.loadBalancer, true
+}
+
+// InstancesV2 reports whether the serving guest has instances.
+func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
+	if !p.supports(abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata) {
+		return nil, false
+	}
+	return p.instances, true
+}
+
+// Routes reports whether the serving guest has routes.
+func (p *Provider) Routes() (cloudprovider.Routes, bool) {
+	if !p.supports(abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete) {
+		return nil, false
+	}
+	return p.routes, true
+}
+
+// Volumes returns what labels volumes; its Supports tells whether it can.
+func (p *Provider) Volumes() *Volumes { return p.volumes }
+
+// GetLabelsForVolume is Volumes().GetLabelsForVolume.
+func (p *Provider) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
+	return p.volumes.GetLabelsForVolume(ctx, pv)
+}
+
+// Instances is not supported: upstream prefers InstancesV2.
+func (p *Provider) Instances() (cloudprovider.Instances, bool) { return nil, false }
+
+// Zones is not supported: InstancesV2 says zone and region.
+func (p *Provider) Zones() (cloudprovider.Zones, bool) { return nil, false }
+
+// Clusters is not supported: nothing calls it.
+func (p *Provider) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+
+// ProviderName is what the serving guest calls itself, or "".
+func (p *Provider) ProviderName() string { return p.invoker.ProviderName() }
+
+// HasClusterID is what the serving guest says of its configuration.
+func (p *Provider) HasClusterID() bool { return p.invoker.HasClusterID() }
+
+// supports asks for every op that upstream will call: a controller that works
+// by half would leave objects behind.
+func (p *Provider) supports(ops ...abi.Op) bool {
+	for _, op := range ops {
+		if !p.invoker.Supports(op) {
+			return false
+		}
+	}
+	return true
+}
+
+// done turns the answer of an op that returns nothing into an error.
+func done(op abi.Op, subject string, answer *abi.Done) error {
+	if answer.Done {
+		return nil
+	}
+	return invalidAnswer(op, subject, fmt.Errorf("the answer does not say done"))
+}

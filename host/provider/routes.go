@@ -1,0 +1,68 @@
+package provider
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/convert"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+)
+
+// routes implements cloudprovider.Routes.
+type routes struct{ invoker Invoker }
+
+// ListRoutes returns an empty list only when the guest said that the list is
+// complete: upstream creates every route that is not in it.
+func (r *routes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
+	const op = abi.OpRouteList
+	var answer abi.RouteListResponse
+	if err := invoke(ctx, r.invoker, op, "", &abi.RouteListRequest{ClusterName: cluster}, &answer); err != nil {
+		return nil, err
+	}
+	if !answer.Done {
+		return nil, invalidAnswer(op, "", errors.New("the answer does not say done"))
+	}
+	list, err := convert.CloudRoutes(answer.Routes)
+	if err != nil {
+		return nil, invalidAnswer(op, "", err)
+	}
+	return list, nil
+}
+
+// CreateRoute creates a route; its name is a hint only.
+func (r *routes) CreateRoute(ctx context.Context, cluster, nameHint string, route *cloudprovider.Route) error {
+	var answer abi.Done
+	request := &abi.RouteCreateRequest{ClusterName: cluster, NameHint: nameHint, Route: convert.Route(route)}
+	if err := r.invoke(ctx, abi.OpRouteCreate, route, request, &answer); err != nil {
+		return err
+	}
+	return done(abi.OpRouteCreate, routeSubject(route), &answer)
+}
+
+// DeleteRoute deletes a route that ListRoutes returned.
+func (r *routes) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
+	var answer abi.Done
+	request := &abi.RouteDeleteRequest{ClusterName: cluster, Route: convert.Route(route)}
+	if err := r.invoke(ctx, abi.OpRouteDelete, route, request, &answer); err != nil {
+		return err
+	}
+	return done(abi.OpRouteDelete, routeSubject(route), &answer)
+}
+
+func (r *routes) invoke(ctx context.Context, op abi.Op, route *cloudprovider.Route, request, answer abi.Message) error {
+	if node := string(route.TargetNode); node != "" {
+		ctx = opcontext.NewContext(ctx, opcontext.Op{Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}})
+	}
+	return invoke(ctx, r.invoker, op, routeSubject(route), request, answer)
+}
+
+func routeSubject(route *cloudprovider.Route) string {
+	if route.TargetNode == "" {
+		return route.DestinationCIDR
+	}
+	return route.DestinationCIDR + " of " + string(route.TargetNode)
+}
