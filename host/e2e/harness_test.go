@@ -50,8 +50,30 @@ func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []str
 	}
 }
 
-// setup gives the script a namespace of its own and, as environment, NS, BUILD
-// and KUBECONFIG. When the script ends, its managers are killed and its
+// queries are kubectl's output expressions that scripts use often, as
+// environment. They need more quotes than a script can bear.
+func queries() map[string]string {
+	const zone, region = `(index .metadata.labels "topology.kubernetes.io/zone")`, `(index .metadata.labels "topology.kubernetes.io/region")`
+	return map[string]string{
+		// The load balancer's addresses of a Service.
+		"INGRESS": `{.status.loadBalancer.ingress[*].ip}`,
+		// Zone, region and type of a Node, zone and region of a volume.
+		"PLACE":           `{{` + zone + `}} {{` + region + `}} {{index .metadata.labels "node.kubernetes.io/instance-type"}}`,
+		"PLACE_OF_VOLUME": `{{` + zone + `}} {{` + region + `}}`,
+		// TYPE=ADDRESS of a Node, a space behind each.
+		"ADDRESSES": `{range .status.addresses[*]}{.type}={.address} {"."}{end}`,
+		// The taints of one or of several Nodes.
+		"UNINITIALIZED": `{..taints[?(@.key=="node.cloudprovider.kubernetes.io/uninitialized")].key}`,
+		"SHUTDOWN":      `{..taints[?(@.key=="node.cloudprovider.kubernetes.io/shutdown")].key}`,
+		// What the route controller says of a Node.
+		"NETWORK": `{range .status.conditions[?(@.type=="NetworkUnavailable")]}{.status} {.reason}{end}`,
+		// A patch that changes the port of a Service.
+		"PORTS": `{"spec":{"ports":[{"name":"80","port":8080,"protocol":"TCP","targetPort":80}]}}`,
+	}
+}
+
+// setup gives the script a namespace of its own, the shared inventory.yaml and,
+// as environment, NS, BUILD, KUBECONFIG and the queries. When the script ends, its managers are killed and its
 // cluster-wide objects removed.
 func (h *harness) setup(env *testscript.Env) error {
 	var err error
@@ -67,9 +89,19 @@ func (h *harness) setup(env *testscript.Env) error {
 	if err := h.cluster.AdminKubeconfig(kubeconfig); err != nil {
 		return err
 	}
+	inventory, err := os.ReadFile(filepath.Join(scripts, "inventory.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(env.WorkDir, "inventory.yaml"), inventory, 0o600); err != nil {
+		return err
+	}
 	env.Setenv("NS", h.namespace)
 	env.Setenv("BUILD", h.build)
 	env.Setenv("KUBECONFIG", kubeconfig)
+	for name, query := range queries() {
+		env.Setenv(name, query)
+	}
 	env.Defer(func() { h.cleanUp(env) })
 	return nil
 }

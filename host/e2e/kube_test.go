@@ -139,7 +139,8 @@ func (h *harness) writes(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) >= 2, "writes NAME RESOURCE...")
 	writes, err := h.cluster.Writes(h.manager(ts, args[0]).user, args[1:]...)
 	ts.Check(err)
+	out := ts.Stdout() // also empties it
 	for _, w := range writes {
-		fmt.Fprintln(ts.Stdout(), w)
+		fmt.Fprintln(out, w)
 	}
 }

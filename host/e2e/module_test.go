@@ -74,8 +74,8 @@ func (h *harness) put(ts *testscript.TestScript, keys []string) {
 //	mutate gzip IN OUT              compressed
 //	mutate truncate IN OUT          the last 16 KiB are missing
 //	mutate magic IN OUT             does not begin with \0asm
-//	mutate rename:OLD:NEW IN OUT    every OLD is a NEW of the same length
-//	mutate manifest:OLD:NEW IN OUT  in the manifest every OLD is a NEW
+//	mutate rename:OLD=>NEW IN OUT    every OLD is a NEW of the same length
+//	mutate manifest:OLD=>NEW IN OUT  in the manifest every OLD is a NEW
 //	mutate unmanifest IN OUT        has no manifest
 //	mutate pad:BYTES IN OUT         has a custom section of that many bytes more
 //	mutate bomb:BYTES IN OUT        as pad, and compressed
@@ -126,7 +126,7 @@ func compress(data []byte) ([]byte, error) {
 }
 
 func rename(module []byte, argument string) ([]byte, error) {
-	old, name, ok := strings.Cut(argument, ":")
+	old, name, ok := strings.Cut(argument, "=>")
 	if !ok || len(old) != len(name) || !bytes.Contains(module, []byte(old)) {
 		return nil, fmt.Errorf("rename %q: the names must have one length and the module the old one", argument)
 	}
@@ -135,7 +135,7 @@ func rename(module []byte, argument string) ([]byte, error) {
 
 // editManifest writes a manifest that manifest.Append would refuse.
 func editManifest(module []byte, argument string) ([]byte, error) {
-	old, text, ok := strings.Cut(argument, ":")
+	old, text, ok := strings.Cut(argument, "=>")
 	section, found, err := manifest.Section(module)
 	if err != nil || !found || !ok || !bytes.Contains(section, []byte(old)) {
 		return nil, fmt.Errorf("the manifest has no %q: %w", old, err)

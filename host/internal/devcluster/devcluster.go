@@ -30,7 +30,7 @@ const startTimeout = 60 * time.Second
 
 // Options say where things are.
 type Options struct {
-	// AssetsDir holds etcd, kube-apiserver and kubectl (make assets). Empty
+	// AssetsDir holds etcd, kube-apiserver and kubectl (make control-plane). Empty
 	// takes $KUBEBUILDER_ASSETS.
 	AssetsDir string
 	// Dir takes kubeconfigs, logs and the audit log. It must exist and outlive
@@ -73,7 +73,7 @@ func checkAssets(dir string) error {
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if dir == "" || err != nil || info.Mode()&0o111 == 0 {
-			return fmt.Errorf("no %s in the assets directory %q: run make assets, or set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kubectl", name, dir)
+			return fmt.Errorf("no %s in the assets directory %q: run make control-plane, or set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kubectl", name, dir)
 		}
 	}
 	return nil

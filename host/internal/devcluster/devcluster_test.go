@@ -30,7 +30,7 @@ func assets(t *testing.T) string {
 
 func TestStartWithoutAssets(t *testing.T) {
 	_, err := devcluster.Start(devcluster.Options{AssetsDir: t.TempDir(), Dir: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "run make assets") {
+	if err == nil || !strings.Contains(err.Error(), "run make control-plane") {
 		t.Errorf("Start = %v, want an error that says how to get the assets", err)
 	}
 }

@@ -1,0 +1,151 @@
+// Package fake stands in for k8s.io/cloud-provider/fake while Kubernetes' own
+// tests run (../run.sh): Cloud has the fields that those tests set, but every
+// question is answered by the real adapter, plugin host and static guest,
+// whose inventory is made from the fields.
+package fake
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/module"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/provider"
+)
+
+// Cloud is a cloudprovider.Interface. The fields have the names and the
+// meaning of upstream's fake; they are read when the first question is asked.
+type Cloud struct {
+	cloudprovider.Zone
+
+	EnableInstancesV2  bool
+	ExistsByProviderID bool
+	ErrByProviderID    error
+	Err                error
+	ProviderID         map[types.NodeName]string
+	ExtID              map[types.NodeName]string
+	InstanceTypes      map[types.NodeName]string
+	Addresses          []v1.NodeAddress
+	// Calls are the ops that the guest was asked for. A test that fails
+	// prints them.
+	Calls []string
+
+	once     sync.Once
+	mu       sync.Mutex
+	provider *provider.Provider
+}
+
+var _ cloudprovider.Interface = (*Cloud)(nil)
+
+// Initialize starts the guest.
+func (c *Cloud) Initialize(builder cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
+	c.guest().Initialize(builder, stop)
+}
+
+// LoadBalancer asks the guest.
+func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c.guest().LoadBalancer() }
+
+// Instances asks the guest.
+func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return c.guest().Instances() }
+
+// InstancesV2 asks the guest, unless the test turned it off.
+func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
+	if !c.EnableInstancesV2 {
+		return nil, false
+	}
+	return c.guest().InstancesV2()
+}
+
+// Zones asks the guest.
+func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return c.guest().Zones() }
+
+// Clusters asks the guest.
+func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return c.guest().Clusters() }
+
+// Routes asks the guest.
+func (c *Cloud) Routes() (cloudprovider.Routes, bool) { return c.guest().Routes() }
+
+// ProviderName asks the guest.
+func (c *Cloud) ProviderName() string { return c.guest().ProviderName() }
+
+// HasClusterID is true, as in upstream's fake.
+func (c *Cloud) HasClusterID() bool { return true }
+
+// guest loads the static guest on the first call. A guest that does not load
+// ends the test: there is nothing to fall back on.
+func (c *Cloud) guest() *provider.Provider {
+	c.once.Do(func() {
+		slot, err := c.load(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		c.provider = provider.New(&recorder{Slot: slot, cloud: c})
+	})
+	return c.provider
+}
+
+func (c *Cloud) load(ctx context.Context) (*plugin.Slot, error) {
+	wasm, err := os.ReadFile(os.Getenv("CCM_STATIC_WASM"))
+	if err != nil {
+		return nil, err
+	}
+	limits := plugin.Limits{
+		MaxInstances: 4, MaxCallsPerInstance: 1000, MaxMemoryBytes: 64 << 20, MaxTableElements: 10_000,
+		OpTimeout: 30 * time.Second, LoadTimeout: 30 * time.Second,
+	}
+	loader := &plugin.Loader{
+		Engine:      wazero.New(wazero.Options{}),
+		Limits:      limits,
+		Policy:      module.Policy{Capabilities: abi.Capabilities()},
+		ClusterName: "kubernetes",
+		HostVersion: "integration",
+		NewHost:     func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return host{}, os.Stderr, os.Stderr },
+		Observer:    host{},
+	}
+	generation, err := loader.Load(ctx, plugin.Bundle{Module: wasm, Config: c.inventory()})
+	if err != nil {
+		return nil, err
+	}
+	slot := plugin.NewSlot(limits)
+	slot.Swap(ctx, generation)
+	return slot, nil
+}
+
+// recorder notes the ops on their way to the slot.
+type recorder struct {
+	*plugin.Slot
+	cloud *Cloud
+}
+
+func (r *recorder) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	r.cloud.mu.Lock()
+	r.cloud.Calls = append(r.cloud.Calls, op.String())
+	r.cloud.mu.Unlock()
+	return r.Slot.Invoke(ctx, op, req, resp)
+}
+
+// host answers the host calls. These tests have no load balancers and no
+// routes, so a guest needs the log only.
+type host struct{}
+
+func (host) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
+	if name == abi.ImportLog {
+		return abi.CodeOK, nil
+	}
+	return abi.CodeDenied, nil
+}
+
+func (host) InstanceCreated() {}
+
+func (host) InstanceDiscarded(string) {}
