@@ -1,0 +1,112 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// decompress returns the module that is stored under a key, decompressed as
+// the key's name says.
+func decompress(key string, stored []byte, limits Limits) ([]byte, error) {
+	compression := compressionOf(key)
+	if len(stored) == 0 {
+		return nil, failed(ReasonModuleEmpty, "%s is empty", key)
+	}
+	if compression == "" {
+		if int64(len(stored)) > limits.MaxModule {
+			return nil, tooLarge(key, limits)
+		}
+		return stored, nil
+	}
+	if int64(len(stored)) > limits.MaxCompressed {
+		return nil, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: compress it better (zstd -19), build it with -opt=z and without debug information, or mount it with --provider-dir", key, limits.MaxCompressed)
+	}
+	module, err := expand(compression, stored, limits.MaxModule)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, tooLarge(key, limits)
+	case err != nil:
+		return nil, failed(ReasonModuleCompressionInvalid, "%s does not decompress: %w; write it again as %s", key, err, map[string]string{".gz": "gzip", ".zst": "zstd"}[compression])
+	case len(module) == 0:
+		return nil, failed(ReasonModuleEmpty, "%s is empty after decompression", key)
+	}
+	return module, nil
+}
+
+func tooLarge(key string, limits Limits) error {
+	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller, or raise --provider-max-module-bytes", key, limits.MaxModule)
+}
+
+var errTooLarge = errors.New("too large")
+
+func expand(compression string, stored []byte, most int64) ([]byte, error) {
+	if compression == ".gz" {
+		return gunzip(stored, most)
+	}
+	return unzstd(stored, most)
+}
+
+// gunzip takes one gzip member and nothing behind it.
+func gunzip(stored []byte, most int64) ([]byte, error) {
+	// A bytes.Reader is an io.ByteReader: nothing behind the end is consumed.
+	r := bytes.NewReader(stored)
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	module, err := readAll(z, most)
+	if err != nil {
+		return nil, err
+	}
+	if r.Len() > 0 {
+		return nil, fmt.Errorf("%d bytes follow the end of the gzip stream", r.Len())
+	}
+	return module, nil
+}
+
+// unzstd bounds the window as well, which the decoder allocates before it has
+// seen anything of the content.
+func unzstd(stored []byte, most int64) ([]byte, error) {
+	z, err := zstd.NewReader(bytes.NewReader(stored),
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(window(most)),
+		zstd.WithDecoderMaxMemory(uint64(max(most, zstd.MinWindowSize)))) //nolint:gosec // not negative
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	module, err := readAll(z, most)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		return nil, errTooLarge
+	}
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return nil, fmt.Errorf("%w (%d bytes): compress without --long or --ultra", err, window(most))
+	}
+	return module, err
+}
+
+// window is the largest window that a module of most bytes can make use of, at
+// least the 8 MiB that every decoder should support.
+func window(most int64) uint64 {
+	const least, largest = 8 * mebibyte, 1 << 29
+	return min(max(uint64(1)<<bits.Len64(uint64(max(most, 1)-1)), least), largest) //nolint:gosec // not negative
+}
+
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > most {
+		return nil, errTooLarge
+	}
+	return data, nil
+}

@@ -1,0 +1,194 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+const (
+	// dataLink is the symlink by which the kubelet switches all files of a
+	// mounted ConfigMap at once.
+	dataLink = "..data"
+	// maxFiles bounds a directory.
+	maxFiles = 1000
+)
+
+// Dir is a source that reads a directory, usually a mounted ConfigMap.
+type Dir struct {
+	dir      string
+	limits   Limits
+	watching Watching
+	last     snapshot
+}
+
+// NewDir returns the source for a directory. It need not exist yet.
+func NewDir(dir string, limits Limits, watching Watching) *Dir {
+	return &Dir{dir: dir, limits: limits.withDefaults(0), watching: watching.withDefaults()}
+}
+
+// Run watches the directory; see Source.
+func (d *Dir) Run(ctx context.Context, handle Handler) {
+	changed := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { watchDir(ctx, d.dir, d.watching.Poll, changed) })
+	p := publisher{handle: handle}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		bundle, fresh, err := d.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if fresh {
+			bundle.Origin = "directory " + d.dir
+			p.publish(bundle, err)
+		}
+	}
+}
+
+// read returns what the directory holds; fresh is false when its files are
+// those of the read before.
+func (d *Dir) read(ctx context.Context) (bundle Bundle, fresh bool, err error) {
+	const tries = 5
+	for range tries {
+		var files snapshot
+		files, err = d.find(ctx)
+		if errors.Is(err, errChanged) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		if d.last != nil && d.last.equal(files) {
+			return Bundle{}, false, nil
+		}
+		bundle, err = d.load(files)
+		// The kubelet removes the old files after a switch, others may write
+		// in place: then what was read may be of two states.
+		after, findErr := d.list()
+		if findErr == nil && after.equal(files) {
+			d.last = files
+			return bundle, true, inside(err, "directory "+d.dir)
+		}
+		err = errChanged
+	}
+	d.last = nil
+	if errors.Is(err, errChanged) {
+		return Bundle{}, true, failed(ReasonDirectoryUnstable, "directory %s: %w", d.dir, err)
+	}
+	return Bundle{}, true, failed(ReasonDirectoryUnreadable, "directory %s: %w", d.dir, err)
+}
+
+// find returns the files. Those of a mounted ConfigMap never change, only the
+// symlink to them does; others must have settled.
+func (d *Dir) find(ctx context.Context) (snapshot, error) {
+	if d.isMounted() {
+		return d.list()
+	}
+	return settled(ctx, d.watching.Settle, d.list)
+}
+
+func (d *Dir) isMounted() bool {
+	_, err := os.Lstat(filepath.Join(d.dir, dataLink))
+	return err == nil
+}
+
+// list resolves the symlink of the kubelet once, so that all files are of one
+// state, and looks at the files.
+func (d *Dir) list() (snapshot, error) {
+	if !d.isMounted() {
+		return lookInto(d.dir)
+	}
+	root, err := filepath.EvalSymlinks(filepath.Join(d.dir, dataLink))
+	if err != nil {
+		return nil, err
+	}
+	files, err := lookInto(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w (%w)", errChanged, err)
+	}
+	return files, err
+}
+
+// lookInto looks at the files of one directory.
+func lookInto(root string) (snapshot, error) {
+	names, err := listNames(root)
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = filepath.Join(root, name)
+	}
+	files, err := look(paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w (%w)", errChanged, err)
+	}
+	return files, err
+}
+
+// listNames returns the names that count as keys.
+func listNames(root string) (names []string, err error) {
+	f, err := os.Open(root) //nolint:gosec // the administrator's path
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	entries, err := f.ReadDir(maxFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(entries) > maxFiles {
+		return nil, fmt.Errorf("more than %d files", maxFiles)
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") && !isDir(root, entry) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+func isDir(root string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return entry.IsDir()
+	}
+	info, err := os.Stat(filepath.Join(root, entry.Name()))
+	return err == nil && info.IsDir()
+}
+
+// load reads the files that the rules choose.
+func (d *Dir) load(files snapshot) (Bundle, error) {
+	paths := make(map[string]string, len(files))
+	names := make([]string, 0, len(files))
+	for path := range files {
+		paths[filepath.Base(path)] = path
+		names = append(names, filepath.Base(path))
+	}
+	k, err := chooseKeys(names)
+	if err != nil {
+		return Bundle{}, err
+	}
+	module, err := readFile(paths[k.module], d.limits.stored(k.module))
+	if err != nil {
+		return Bundle{}, failed(ReasonDirectoryUnreadable, "%w", err)
+	}
+	var config []byte
+	if k.config != "" {
+		if config, err = readFile(paths[k.config], d.limits.MaxConfig); err != nil {
+			return Bundle{}, failed(ReasonDirectoryUnreadable, "%w", err)
+		}
+	}
+	return unpack(k, module, config, d.limits)
+}

@@ -1,0 +1,93 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// snapshot is how files look without their content.
+type snapshot map[string]os.FileInfo
+
+// look returns the snapshot of files, which must be regular ones.
+func look(paths []string) (snapshot, error) {
+	s := make(snapshot, len(paths))
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is not a regular file", path)
+		}
+		s[path] = info
+	}
+	return s, nil
+}
+
+// equal reports whether the files are the same and were not written to.
+func (s snapshot) equal(other snapshot) bool {
+	if len(s) != len(other) {
+		return false
+	}
+	for path, a := range s {
+		b, ok := other[path]
+		if !ok || !os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+// errChanged is returned when files changed while they were looked at.
+var errChanged = errors.New("the files keep changing: write them elsewhere and move them here, or wait until they are complete")
+
+// settled waits until what find returns has stayed the same for a while.
+func settled(ctx context.Context, settle time.Duration, find func() (snapshot, error)) (snapshot, error) {
+	const tries = 25
+	before, err := find()
+	for range tries {
+		if err != nil {
+			return nil, err
+		}
+		if err := pause(ctx, settle); err != nil {
+			return nil, err
+		}
+		var after snapshot
+		after, err = find()
+		if err == nil && after.equal(before) {
+			return after, nil
+		}
+		before = after
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, errChanged
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// readFile reads a file, but not more than most+1 bytes, by which the caller
+// knows that it is too large.
+func readFile(path string, most int64) (data []byte, err error) {
+	f, err := os.Open(path) //nolint:gosec // the administrator's path
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err = io.ReadAll(io.LimitReader(f, most+1))
+	return data, err
+}

@@ -1,0 +1,119 @@
+// Package source says where a provider's module and configuration come from:
+// a ConfigMap that is watched through the API, or a directory, usually a
+// mounted ConfigMap. It finds the module by the rules below, decompresses it
+// within bounds, and reports what it found, or what is wrong with it,
+// whenever that changes. Whether the module is any good is not its business.
+//
+// The rules for the keys of a ConfigMap (binaryData or data) and for the names
+// of the files in a directory are the same:
+//   - exactly one ends in .wasm, .wasm.gz or .wasm.zst: the module;
+//   - at most one is named cloud.conf or begins with "config.", for example
+//     config.yaml: the provider's configuration;
+//   - there are no others, so that a misspelt name does not go unnoticed.
+//     Files whose names begin with a dot, and subdirectories, do not count.
+//
+// It imports client-go, and nothing of this project.
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Bundle is what a source offers. The receiver must not change it.
+type Bundle struct {
+	// Module is the WebAssembly module, decompressed.
+	Module []byte
+	// Config is the provider's configuration, nil when there is none.
+	Config []byte
+	// Revision names the content: equal for equal modules and configurations,
+	// however they are compressed. Empty when there is no content.
+	Revision string
+	// Origin says for people where it comes from.
+	Origin string
+	// Ref is the ConfigMap that Events belong on, or nil. It is set also when
+	// there is an error; it has no UID while the ConfigMap does not exist.
+	Ref *corev1.ObjectReference
+}
+
+// Handler takes what a source holds now: a bundle, or an error, which is an
+// *Error, and a bundle with nothing but its Origin and Ref. It is never called
+// concurrently.
+type Handler func(bundle Bundle, err error)
+
+// Source is where a module comes from.
+type Source interface {
+	// Run calls handle with what the source holds, as soon as that is known
+	// and again whenever it has changed, until the context ends. States that
+	// lasted only shortly may be left out. It must be called once.
+	Run(ctx context.Context, handle Handler)
+}
+
+// Reasons of errors, in the CamelCase of Events.
+const (
+	ReasonConfigMapNotFound        = "ConfigMapNotFound"
+	ReasonConfigMapUnreadable      = "ConfigMapUnreadable"
+	ReasonDirectoryUnreadable      = "DirectoryUnreadable"
+	ReasonDirectoryUnstable        = "DirectoryUnstable"
+	ReasonModuleKeyMissing         = "ModuleKeyMissing"
+	ReasonModuleKeyAmbiguous       = "ModuleKeyAmbiguous"
+	ReasonModuleTooLarge           = "ModuleTooLarge"
+	ReasonModuleEmpty              = "ModuleEmpty"
+	ReasonModuleCompressionInvalid = "ModuleCompressionInvalid"
+	ReasonConfigKeyAmbiguous       = "ConfigKeyAmbiguous"
+	ReasonConfigTooLarge           = "ConfigTooLarge"
+	ReasonConfigFileUnreadable     = "ConfigFileUnreadable"
+	ReasonUnknownKey               = "UnknownKey"
+)
+
+// Error is why a source has no bundle.
+type Error struct {
+	// Reason is one of the Reason constants.
+	Reason string
+	Err    error
+}
+
+// Error says what is wrong, where, and how to mend it.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func failed(reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
+}
+
+// revision hashes a module and a configuration.
+func revision(module, config []byte) string {
+	h := sha256.New()
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(module))))
+	_, _ = h.Write(module)
+	_, _ = h.Write(config)
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// publisher calls a handler when what it would be told is new.
+type publisher struct {
+	handle Handler
+	last   string
+}
+
+func (p *publisher) publish(bundle Bundle, err error) {
+	state := bundle.Revision
+	if err != nil {
+		state = "error: " + err.Error()
+	}
+	if bundle.Ref != nil {
+		state += " " + string(bundle.Ref.UID)
+	}
+	if state == p.last {
+		return
+	}
+	p.last = state
+	p.handle(bundle, err)
+}
