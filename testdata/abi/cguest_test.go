@@ -1,15 +1,17 @@
 // Package vectors_test compiles the C guest of abi/SPEC.md and calls it through a
-// host of ABI v1 that is written here from SPEC.md and nothing else, so that
-// the text is checked by two implementations that share no code.
+// host of ABI v1 that is written here from SPEC.md and nothing else, and
+// through the manager's own engine: the text, the guest and the engine agree.
 package vectors_test
 
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +21,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	enginewazero "github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/module"
 )
 
 // build compiles guest.c with the command of its first lines.
@@ -111,32 +116,79 @@ func read(m api.Module, ptr, size uint32) []byte {
 	return bytes.Clone(view)
 }
 
-// call runs one op and checks the calling convention.
-func (h *host) call(t *testing.T, op abi.Op, req, resp abi.Message) *abi.Error {
+// Call runs one op.
+func (h *host) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	h.request, h.response, h.detail, h.responses, h.details = request, nil, nil, 0, 0
+	result, err := h.module.ExportedFunction(abi.ExportCall).Call(ctx, uint64(op), uint64(len(request)))
+	if err != nil {
+		return engine.Result{}, err
+	}
+	code := abi.Code(result[0])
+	if code == abi.CodeOK && (h.responses != 1 || h.details != 0) || code != abi.CodeOK && (h.responses != 0 || h.details > 1) {
+		return engine.Result{}, fmt.Errorf("code %s with %d responses and %d details", code, h.responses, h.details)
+	}
+	return engine.Result{Code: code, Response: h.response, Detail: h.detail}, nil
+}
+
+// caller is an instance in either host.
+type caller interface {
+	Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error)
+}
+
+func call(t *testing.T, guest caller, op abi.Op, req, resp abi.Message) *abi.Error {
 	t.Helper()
-	h.request = make([]byte, req.SizeVT())
-	if _, err := req.MarshalToSizedBufferVT(h.request); err != nil {
+	request := make([]byte, req.SizeVT())
+	if _, err := req.MarshalToSizedBufferVT(request); err != nil {
 		t.Fatal(err)
 	}
-	h.response, h.detail, h.responses, h.details = nil, nil, 0, 0
-	result, err := h.module.ExportedFunction(abi.ExportCall).Call(t.Context(), uint64(op), uint64(len(h.request)))
+	result, err := guest.Call(t.Context(), op, request)
 	if err != nil {
 		t.Fatalf("%s: %v", op, err)
 	}
-	if code := abi.Code(result[0]); code != abi.CodeOK {
-		detail := new(abi.ErrorDetail)
-		if err := wire.Unmarshal(h.detail, detail); err != nil || h.responses != 0 || h.details != 1 {
-			t.Fatalf("%s: code %s with %d responses, %d details, %v", op, code, h.responses, h.details, err)
+	if result.Code == abi.CodeOK {
+		if err := wire.Unmarshal(result.Response, resp); err != nil {
+			t.Fatalf("%s: %v", op, err)
 		}
-		return &abi.Error{Code: code, Message: detail.GetMessage()}
+		return nil
 	}
-	if h.responses != 1 || h.details != 0 {
-		t.Fatalf("%s: ok with %d responses and %d details", op, h.responses, h.details)
+	detail := new(abi.ErrorDetail)
+	if err := wire.Unmarshal(result.Detail, detail); err != nil {
+		t.Fatalf("%s: code %s, %v", op, result.Code, err)
 	}
-	if err := wire.Unmarshal(h.response, resp); err != nil {
-		t.Fatalf("%s: %v", op, err)
+	return &abi.Error{Code: result.Code, Message: detail.GetMessage()}
+}
+
+// logHost is the host of the real engine: it takes log lines and nothing else.
+type logHost struct{ lines atomic.Int32 }
+
+func (h *logHost) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
+	if name != abi.ImportLog {
+		return abi.CodeDenied, nil
 	}
-	return nil
+	h.lines.Add(1)
+	return abi.CodeOK, nil
+}
+
+// TestManager runs the guest as the manager does: checked, and in its engine.
+func TestManager(t *testing.T) {
+	ctx, wasm, log := t.Context(), build(t), new(logHost)
+	if _, err := module.Check(wasm, module.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := enginewazero.New(enginewazero.Options{}).Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = compiled.Close(context.Background()) }()
+	instance, err := compiled.Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = instance.Close(context.Background()) }()
+	testOps(t, instance)
+	if log.lines.Load() != 1 {
+		t.Errorf("%d lines logged, want 1", log.lines.Load())
+	}
 }
 
 func TestModule(t *testing.T) {
@@ -150,8 +202,16 @@ func TestModule(t *testing.T) {
 	}
 }
 
-func TestOps(t *testing.T) {
+// TestSpec runs the guest in the host that is written from SPEC.md.
+func TestSpec(t *testing.T) {
 	h := instantiate(t, build(t))
+	testOps(t, h)
+	if len(h.logged) != 1 || h.logged[0].GetMessage() != "configured" || h.logged[0].GetSeverity() != abi.LogRequest_SEVERITY_INFO {
+		t.Errorf("logged %+v, want one line at info", h.logged)
+	}
+}
+
+func testOps(t *testing.T, guest caller) {
 	node := func(name string) abi.Message {
 		return &abi.InstanceRequest{Node: &abi.Node{
 			Name: name, ProviderId: "tiny://" + name,
@@ -185,16 +245,13 @@ func TestOps(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := newOf(test.want)
-			if diff := cmp.Diff(test.err, h.call(t, test.op, test.req, got)); diff != "" {
+			if diff := cmp.Diff(test.err, call(t, guest, test.op, test.req, got)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if test.err == nil && !test.want.(interface{ EqualMessageVT(any) bool }).EqualMessageVT(got) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
-	}
-	if len(h.logged) != 1 || h.logged[0].GetMessage() != "configured" || h.logged[0].GetSeverity() != abi.LogRequest_SEVERITY_INFO {
-		t.Errorf("logged %+v, want one line at info", h.logged)
 	}
 }
 
