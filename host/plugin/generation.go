@@ -83,6 +83,9 @@ func (g *Generation) unpin(ctx context.Context) error {
 	}
 	defer close(g.closed)
 	ctx = context.WithoutCancel(ctx)
+	if g.pool == nil {
+		return g.module.Close(ctx)
+	}
 	return errors.Join(g.pool.close(ctx), g.module.Close(ctx))
 }
 

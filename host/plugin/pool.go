@@ -137,9 +137,13 @@ func (p *pool) discard(ctx context.Context, instance engine.Instance, reason str
 }
 
 // close ends the pool: it waits until every lent instance is back, and closes
-// all of them. Nothing may call the pool any more.
+// all of them. Nothing may call the pool any more, but close.
 func (p *pool) close(ctx context.Context) error {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
 	p.closed = true
 	idle := p.idle
 	p.idle = nil
