@@ -77,18 +77,14 @@ func unzstd(stored []byte, most int64) ([]byte, error) {
 	z, err := zstd.NewReader(bytes.NewReader(stored),
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(window(most)),
-		zstd.WithDecoderMaxMemory(uint64(max(most, zstd.MinWindowSize)))) //nolint:gosec // not negative
+		zstd.WithDecoderMaxWindow(window(most)))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
 	module, err := readAll(z, most)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		return nil, errTooLarge
-	}
-	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, fmt.Errorf("%w (%d bytes): compress without --long or --ultra", err, window(most))
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		return nil, fmt.Errorf("its window is larger than %d bytes: compress without --long and --ultra", window(most))
 	}
 	return module, err
 }
