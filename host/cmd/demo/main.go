@@ -29,10 +29,12 @@ type options struct {
 
 func main() {
 	o := options{kubeconfig: os.Getenv("KUBECONFIG"), once: os.Getenv("ONCE") != "" && os.Getenv("ONCE") != "0"}
-	flag.StringVar(&o.build, "build", "build", "directory of the manager, the guests and bin/")
-	flag.BoolVar(&o.once, "once", o.once, "exit after the show (or ONCE=1)")
-	flag.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "an existing cluster instead of a new one (or KUBECONFIG=...)")
-	flag.Parse()
+	// A set of its own: controller-runtime has flags in the global one.
+	flags := flag.NewFlagSet("demo", flag.ExitOnError)
+	flags.StringVar(&o.build, "build", "build", "directory of the manager, the guests and bin/")
+	flags.BoolVar(&o.once, "once", o.once, "exit after the show (or ONCE=1)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "an existing cluster instead of a new one (or KUBECONFIG=...)")
+	_ = flags.Parse(os.Args[1:]) // exits by itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, o)
@@ -65,6 +67,9 @@ func run(ctx context.Context, o options) (err error) {
 		s.note("everything is taken down")
 	}()
 	if err := st.perform(ctx); err != nil {
+		if ctx.Err() != nil || st.manager.cmd == nil {
+			return err
+		}
 		s.note("last lines of %s:\n%s", st.manager.logPath(), st.manager.tail())
 		return err
 	}

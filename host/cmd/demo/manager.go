@@ -86,7 +86,7 @@ func freeAddress() (string, error) {
 func (m *manager) running() error {
 	select {
 	case <-m.done:
-		return fmt.Errorf("the manager has ended: %v, see %s", m.ended, m.logPath())
+		return fmt.Errorf("%w: %v, see %s", errEnded, m.ended, m.logPath())
 	default:
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,9 @@ import (
 
 // interval is how often the show looks for what it waits for.
 const interval = 100 * time.Millisecond
+
+// errEnded says that the manager has ended: nothing will happen any more.
+var errEnded = errors.New("the manager has ended")
 
 // show prints lines for people: plain ones, with colours on a terminal.
 type show struct {
@@ -53,8 +57,8 @@ type expectation struct {
 	subject string
 	// waiting says what is expected, for the error when it does not happen.
 	waiting string
-	// look returns what there is to tell once it is so, else "". An error is
-	// remembered and looked past: the next look may do better.
+	// look returns what there is to tell once it is so, else "". errEnded ends
+	// the wait; another error is looked past: the next look may do better.
 	look func(context.Context) (string, error)
 }
 
@@ -75,6 +79,9 @@ func (s *show) expect(ctx context.Context, step string, limit time.Duration, exp
 				continue
 			}
 			pending = append(pending, e)
+			if errors.Is(err, errEnded) {
+				return fmt.Errorf("step %q: %w", step, err)
+			}
 			if err != nil {
 				last = err
 			}
