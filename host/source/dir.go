@@ -60,8 +60,10 @@ func (d *Dir) Run(ctx context.Context, handle Handler) {
 // read returns what the directory holds; fresh is false when its files are
 // those of the read before.
 func (d *Dir) read(ctx context.Context) (bundle Bundle, fresh bool, err error) {
-	const tries = 5
-	for range tries {
+	for try := range maxTries {
+		if try > 0 && pause(ctx, d.watching.Settle) != nil {
+			return Bundle{}, false, nil
+		}
 		var files snapshot
 		files, err = d.find(ctx)
 		if errors.Is(err, errChanged) {
@@ -110,12 +112,12 @@ func (d *Dir) list() (snapshot, error) {
 	if !d.isMounted() {
 		return lookInto(d.dir)
 	}
+	var files snapshot
 	root, err := filepath.EvalSymlinks(filepath.Join(d.dir, dataLink))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		files, err = lookInto(root)
 	}
-	files, err := lookInto(root)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errChanged) {
 		return nil, fmt.Errorf("%w (%w)", errChanged, err)
 	}
 	return files, err

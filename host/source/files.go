@@ -45,11 +45,14 @@ func (s snapshot) equal(other snapshot) bool {
 // errChanged is returned when files changed while they were looked at.
 var errChanged = errors.New("the files keep changing: write them elsewhere and move them here, or wait until they are complete")
 
+// maxTries bounds how often files that change are looked at before that is an
+// error, which the next change or poll may mend.
+const maxTries = 25
+
 // settled waits until what find returns has stayed the same for a while.
 func settled(ctx context.Context, settle time.Duration, find func() (snapshot, error)) (snapshot, error) {
-	const tries = 25
 	before, err := find()
-	for range tries {
+	for range maxTries {
 		if err != nil {
 			return nil, err
 		}
