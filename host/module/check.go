@@ -3,6 +3,7 @@ package module
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -21,6 +22,7 @@ const (
 	ReasonCapabilityDenied     = "CapabilityDenied"
 	ReasonExportMissing        = "ExportMissing"
 	ReasonExportInvalid        = "ExportInvalid"
+	ReasonStartFunction        = "StartFunction"
 )
 
 // Error says why a module is refused.
@@ -95,7 +97,8 @@ func (m *Module) parseManifest() (*manifest.Manifest, error) {
 	}
 	declared, err := manifest.Parse(m.Manifest)
 	if err != nil {
-		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
+		// All that is wrong with it, in one line.
+		return nil, errorf(ReasonManifestInvalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if !declared.SupportsABI(abi.Version) {
 		return nil, errorf(ReasonABIUnsupported, "the guest speaks ABI %d to %d, this manager speaks %d; use a manager or a guest of the other's version",
@@ -119,7 +122,7 @@ func (m *Module) checkExports() error {
 		}
 	}
 	if m.HasStart {
-		return errorf(ReasonExportInvalid, "the module has a start function; build it as a reactor (-buildmode=c-shared), whose entry is the export %q", abi.ExportInitialize)
+		return errorf(ReasonStartFunction, "the module has a start function, which would run before the manager can stop it; build it as a reactor (-buildmode=c-shared), whose entry is the export %q", abi.ExportInitialize)
 	}
 	return nil
 }
@@ -132,7 +135,7 @@ func (m *Module) checkMarker() error {
 			return nil
 		}
 		if strings.HasPrefix(e.Name, "ccm_abi_v") {
-			others = append(others, e.Name)
+			others = append(others, printable(e.Name))
 		}
 	}
 	if len(others) > 0 {
@@ -160,7 +163,7 @@ func (m *Module) checkExport(want Export) error {
 func (m *Module) checkImports(declared, granted []string) error {
 	for _, i := range m.Imports {
 		if i.Kind != KindFunc {
-			return errorf(ReasonImportUnknown, "import %s.%s is a %s; only functions can be imported", i.Module, i.Name, i.Kind)
+			return errorf(ReasonImportUnknown, "import %s.%s is a %s; a guest has its own, only functions can be imported", printable(i.Module), printable(i.Name), i.Kind)
 		}
 		var err error
 		switch i.Module {
@@ -169,7 +172,7 @@ func (m *Module) checkImports(declared, granted []string) error {
 		case wasiModule:
 			err = checkWASIImport(i)
 		default:
-			err = errorf(ReasonImportUnknown, "import %s.%s: there is no module %q; guests import from %q and %q only", i.Module, i.Name, i.Module, abi.ImportModule, wasiModule)
+			err = checkModuleName(i)
 		}
 		if err != nil {
 			return err
@@ -181,7 +184,7 @@ func (m *Module) checkImports(declared, granted []string) error {
 func checkABIImport(i Import, declared []string) error {
 	want, known := importType(i.Name)
 	if !known {
-		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, i.Name, abi.Version)
+		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, printable(i.Name), abi.Version)
 	}
 	if !i.Type.equal(want) {
 		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
@@ -208,6 +211,16 @@ func checkGranted(declared, granted []string) error {
 	return nil
 }
 
+// printable makes a name of the module fit for one line.
+func printable(name string) string {
+	const most = 80
+	quoted := strconv.Quote(name[:min(len(name), most)])
+	if len(name) <= most && quoted == `"`+name+`"` {
+		return name
+	}
+	return quoted
+}
+
 func (t FuncType) equal(other FuncType) bool {
 	return slices.Equal(t.Params, other.Params) && slices.Equal(t.Results, other.Results)
 }
@@ -218,8 +231,13 @@ func (t FuncType) String() string {
 }
 
 func typeNames(types []ValueType) string {
+	const most = 16
 	var names []string
-	for _, t := range types {
+	for n, t := range types {
+		if n == most {
+			names = append(names, "...")
+			break
+		}
 		switch t {
 		case I32:
 			names = append(names, "i32")

@@ -122,6 +122,29 @@ type parser struct {
 	module    Module
 	types     []FuncType
 	functions []uint32 // type index of each function, imported ones first
+	last      int      // order of the section before
+}
+
+// order is where sections stand in a module: tags (13) between memories and
+// globals, the data count (12) before the code.
+func order(id byte) int {
+	const sections = "\x01\x02\x03\x04\x05\x0d\x06\x07\x08\x09\x0c\x0a\x0b"
+	return 1 + bytes.IndexByte([]byte(sections), id)
+}
+
+// inOrder refuses a section that is unknown, stands twice, or stands behind
+// one that it has to stand before: what is read here must be what the engine
+// reads.
+func (p *parser) inOrder(id byte) error {
+	if id == 0 { // custom sections stand anywhere
+		return nil
+	}
+	at := order(id)
+	if at <= p.last {
+		return fmt.Errorf("section %d is unknown, stands twice or out of order", id)
+	}
+	p.last = at
+	return nil
 }
 
 func (p *parser) sections(wasm []byte) error {
@@ -131,6 +154,9 @@ func (p *parser) sections(wasm []byte) error {
 		content := &wasmbin.Reader{Data: r.Bytes(r.U32())}
 		if r.Err != nil {
 			break
+		}
+		if err := p.inOrder(id); err != nil {
+			return err
 		}
 		if err := p.section(id, content); err != nil {
 			return err
@@ -166,6 +192,9 @@ func (p *parser) typeSection(r *wasmbin.Reader) {
 		if form := r.Byte(); form != 0x60 {
 			r.Fail("type form 0x%02x is not that of a function", form)
 		}
+		if r.Err != nil {
+			return
+		}
 		p.types = append(p.types, FuncType{Params: valueTypes(r), Results: valueTypes(r)})
 	}
 }
@@ -194,7 +223,10 @@ func (p *parser) importSection(r *wasmbin.Reader) {
 		case KindGlobal:
 			r.Bytes(2)
 		default:
-			r.Fail("import %s.%s is of an unknown kind", i.Module, i.Name)
+			r.Fail("import %s.%s is of an unknown kind", printable(i.Module), printable(i.Name))
+		}
+		if r.Err != nil {
+			return
 		}
 		p.module.Imports = append(p.module.Imports, i)
 	}
@@ -214,10 +246,13 @@ func (p *parser) exportSection(r *wasmbin.Reader) {
 		index := r.U32()
 		if e.Kind == KindFunc {
 			if index >= uint32(len(p.functions)) {
-				r.Fail("export %q is function %d, which does not exist", e.Name, index)
+				r.Fail("export %s is function %d, which does not exist", printable(e.Name), index)
 				return
 			}
 			e.Type = p.funcType(r, p.functions[index])
+		}
+		if r.Err != nil {
+			return
 		}
 		p.module.Exports = append(p.module.Exports, e)
 	}
