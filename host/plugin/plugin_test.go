@@ -175,7 +175,7 @@ func serve(t *testing.T, e *fakeEngine, limits plugin.Limits) (*plugin.Slot, *co
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := plugin.NewSlot(limits)
+	slot := plugin.NewSlot()
 	slot.Swap(t.Context(), g)
 	t.Cleanup(func() { slot.Close(context.Background()) })
 	return slot, c
@@ -342,7 +342,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 }
 
 func TestNothingServesYet(t *testing.T) {
-	slot := plugin.NewSlot(testLimits())
+	slot := plugin.NewSlot()
 	if err := exists(t.Context(), slot); !errors.Is(err, plugin.ErrNotServing) {
 		t.Errorf("error %v", err)
 	}

@@ -17,8 +17,6 @@ var ErrNotServing = errors.New("no provider is serving yet; see the Events of it
 // Slot holds the generation that serves. Controllers hold the slot, so what is
 // behind it can change. It is safe for concurrent use.
 type Slot struct {
-	limits Limits
-
 	mu      sync.Mutex
 	serving *Generation
 	// first is closed when the first generation serves.
@@ -26,8 +24,8 @@ type Slot struct {
 }
 
 // NewSlot returns an empty slot.
-func NewSlot(limits Limits) *Slot {
-	return &Slot{limits: limits, first: make(chan struct{})}
+func NewSlot() *Slot {
+	return &Slot{first: make(chan struct{})}
 }
 
 // Serving returns the generation that serves, or nil.
@@ -115,7 +113,7 @@ func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) err
 	if !g.Supports(op) {
 		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
 	}
-	return g.invoke(ctx, s.limits.OpTimeout, op, req, resp)
+	return g.invoke(ctx, g.limits.OpTimeout, op, req, resp)
 }
 
 // Supports reports whether the serving generation has the op.

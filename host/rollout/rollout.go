@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
@@ -97,16 +96,18 @@ func (r *Rollout) try(ctx context.Context, o offer) (again bool) {
 		r.reporter.Rejected(o.bundle, sourceReason(o.err), o.err)
 		return false
 	}
-	generation, err := r.loader.Load(ctx, plugin.Bundle{Module: o.bundle.Module, Config: o.bundle.Config})
+	bundle := plugin.Bundle{Module: o.bundle.Module, Config: o.bundle.Config}
+	if serving := r.slot.Serving(); serving != nil && serving.Digests() == bundle.Digests() {
+		// The source went from good to bad and back: nothing to swap, but what
+		// was reported of the bad one is over.
+		r.reporter.Serving(o.bundle, serving)
+		return false
+	}
+	generation, err := r.loader.Load(ctx, bundle)
 	if err != nil {
 		reason, temporary := loadReason(err)
 		r.reporter.Rejected(o.bundle, reason, err)
 		return temporary && ctx.Err() == nil
-	}
-	if serving := r.slot.Serving(); serving != nil && serving.ID() == generation.ID() {
-		klog.FromContext(ctx).V(2).Info("what the source holds already serves", "generation", generation.ID())
-		generation.Close(ctx)
-		return false
 	}
 	r.slot.Swap(ctx, generation)
 	r.reporter.Serving(o.bundle, generation)
