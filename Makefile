@@ -83,6 +83,7 @@ TEST_ENV = KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
 test-abi:
 	$(call say,tests of the ABI)
 	cd abi && $(GO) test -race ./...
+	$(GO) test -race ./testdata/abi
 
 .PHONY: test-guests
 test-guests:
