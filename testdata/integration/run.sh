@@ -34,20 +34,30 @@ chmod -R u+w "$work/cloud-provider"
 rm "$work"/cloud-provider/fake/*
 cp "$here"/fake/*.go "$work/cloud-provider/fake/"
 
-# The control plane's versions win over this project's where they differ, so
-# that the packages of Kubernetes are those of the compiled control plane.
+# This project's packages, under a go.mod of their own that requires only what
+# the control plane does not have: so the control plane's versions hold, and the
+# packages of Kubernetes that are compiled already are used.
+rm -rf "$work/wasm-ccm"
+mkdir -p "$work/wasm-ccm"
+cp -R "$root/host" "$work/wasm-ccm/"
+own=$(sed -n 's/^\t\(github.com\/tetratelabs\/wazero v[^ ]*\|github.com\/aperturerobotics\/protobuf-go-lite v[^ ]*\).*/\t\1/p' "$root/go.mod")
+printf 'module github.com/wasm-ccm/wasm-ccm\n\ngo 1.26.0\n\nrequire (\n%s\n)\n' "$own" >"$work/wasm-ccm/go.mod"
 cp go.mod "$work/go.mod"
+cat >>"$work/go.mod" <<GOMOD
+
+require (
+	github.com/wasm-ccm/wasm-ccm v0.0.0
+	github.com/wasm-ccm/wasm-ccm/abi v0.0.0
+$own
+)
+
+replace (
+	github.com/wasm-ccm/wasm-ccm => $work/wasm-ccm
+	github.com/wasm-ccm/wasm-ccm/abi => $root/abi
+	k8s.io/cloud-provider => $work/cloud-provider
+)
+GOMOD
 cat "$root/go.sum" go.sum | sort -u >"$work/go.sum"
-{
-	printf 'require github.com/wasm-ccm/wasm-ccm v0.0.0\n\nreplace (\n'
-	printf '\tgithub.com/wasm-ccm/wasm-ccm => %s\n' "$root"
-	printf '\tgithub.com/wasm-ccm/wasm-ccm/abi => %s\n' "$root/abi"
-	printf '\tk8s.io/cloud-provider => %s\n' "$work/cloud-provider"
-	sed -n 's/^\t\([^ ]*\) \(v[^ ]*\).*$/\1 \2/p' go.mod | grep -v '^k8s.io/cloud-provider ' |
-		while read -r module version; do printf '\t%s => %s %s\n' "$module" "$module" "$version"; done
-	printf ')\n'
-} >>"$work/go.mod"
-cat "$here"/go.sum >>"$work/go.sum" 2>/dev/null || true
 
 # The tests find their fixtures by the path of a source file. These variables
 # tell them where that path starts when it was trimmed.
@@ -55,7 +65,7 @@ TEST_SRCDIR=$(go env GOMODCACHE)
 export TEST_SRCDIR TEST_WORKSPACE=.
 export CCM_STATIC_WASM=$build/static.wasm
 cd "$work"
-echo "integration: k8s.io/kubernetes $(go list -mod=mod -m -f '{{.Version}}' k8s.io/kubernetes), test/integration/cloudprovider" >&2
-PATH=$assets:$PATH CGO_ENABLED=0 go test -mod=mod -trimpath -vet=off -count=1 -timeout 10m -v "$@" \
+echo "integration: k8s.io/kubernetes $(go list -m -f '{{.Version}}' k8s.io/kubernetes), test/integration/cloudprovider" >&2
+PATH=$assets:$PATH CGO_ENABLED=0 go test -mod=readonly -trimpath -vet=off -count=1 -timeout 10m -v "$@" \
 	k8s.io/kubernetes/test/integration/cloudprovider 2>&1 |
-	tee "$work/test.log" | grep -E '^ *(--- |=== RUN|PASS|FAIL|ok|panic|.*\.go:[0-9]+: )|integration:|build failed|cannot'
+	tee "$work/test.log" | grep -E '^ *(--- |=== RUN|PASS|FAIL|ok|panic|ccm_test.go:[0-9]+: )|integration:|build failed|cannot'

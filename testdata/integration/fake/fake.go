@@ -117,7 +117,7 @@ func (c *Cloud) load(ctx context.Context) (*plugin.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	slot := plugin.NewSlot(limits)
+	slot := plugin.NewSlot()
 	slot.Swap(ctx, generation)
 	return slot, nil
 }
