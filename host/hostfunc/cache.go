@@ -1,0 +1,90 @@
+package hostfunc
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Bounds of a cache.
+const (
+	MaxCacheKeyBytes   = 256
+	MaxCacheValueBytes = 1 << 20
+	maxCacheEntries    = 4096
+	maxCacheBytes      = 16 << 20
+	maxCacheTTL        = 24 * time.Hour
+	// cacheOverhead is roughly what an entry costs beside its key and value.
+	cacheOverhead = 128
+)
+
+// Cache is what the instances of one provider share in memory: at most 4096
+// entries and 16 MiB; the least recently used ones go first. It is safe for
+// concurrent use.
+type Cache struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	entries *lru.Cache
+	bytes   int
+}
+
+type cacheEntry struct {
+	value   []byte
+	size    int
+	expires time.Time
+}
+
+// NewCache returns an empty cache.
+func NewCache(clock clock.PassiveClock) *Cache {
+	c := &Cache{clock: clock}
+	c.entries = lru.NewWithEvictionFunc(maxCacheEntries, func(_ lru.Key, value any) {
+		c.bytes -= value.(*cacheEntry).size // under c.mu: only put and get remove entries
+	})
+	return c
+}
+
+// get returns the value, which must not be changed.
+func (c *Cache) get(key string) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	value, ok := c.entries.Get(key)
+	if !ok {
+		return nil, false
+	}
+	entry := value.(*cacheEntry)
+	if !c.clock.Now().Before(entry.expires) {
+		c.entries.Remove(key)
+		return nil, false
+	}
+	return entry.value, true
+}
+
+// put keeps the value's bytes.
+func (c *Cache) put(key string, value *abi.CacheValue) error {
+	switch {
+	case key == "" || len(key) > MaxCacheKeyBytes:
+		return invalid("the key has %d bytes, must have from 1 to %d", len(key), MaxCacheKeyBytes)
+	case len(value.GetValue()) > MaxCacheValueBytes:
+		return tooLarge("the value has %d bytes, the limit is %d", len(value.GetValue()), MaxCacheValueBytes)
+	case value.GetTtlMs() < 1:
+		return invalid("ttl_ms is %d, must be at least 1", value.GetTtlMs())
+	}
+	ttl := maxCacheTTL
+	if value.GetTtlMs() < ttl.Milliseconds() {
+		ttl = time.Duration(value.GetTtlMs()) * time.Millisecond
+	}
+	entry := &cacheEntry{value: value.GetValue(), size: len(key) + len(value.GetValue()) + cacheOverhead, expires: c.clock.Now().Add(ttl)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries.Remove(key)
+	c.bytes += entry.size
+	c.entries.Add(key, entry)
+	for c.bytes > maxCacheBytes {
+		c.entries.RemoveOldest()
+	}
+	return nil
+}

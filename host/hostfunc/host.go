@@ -1,0 +1,255 @@
+// Package hostfunc answers the host calls of a provider: log, event, nodes,
+// cache, store and http_send. It decodes strictly, bounds the size, number and
+// rate of everything, and refuses what was not granted. What is behind the
+// calls (an event recorder, a store, a network) it gets as narrow interfaces.
+//
+// It may import abi, convert, opcontext and egress.
+package hostfunc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+)
+
+// EventRecorder is a part of client-go's record.EventRecorder.
+type EventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Store is a provider's durable state; *store.Store is one. Errors that are an
+// *abi.Error reach the guest with their code.
+type Store interface {
+	Read(ctx context.Context, prefix string) (*abi.StoreResponse, error)
+	Write(ctx context.Context, write *abi.StoreWrite) (*abi.StoreResponse, error)
+}
+
+// HTTP is a provider's network; *egress.Client is one.
+type HTTP interface {
+	Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error)
+}
+
+// Options are what a provider is given. A capability that is nil or false is
+// denied.
+type Options struct {
+	// Provider is the name of the provider.
+	Provider string
+	// Logger takes the provider's log; its lines get the provider's name.
+	Logger logr.Logger
+	Events EventRecorder
+	Nodes  bool
+	Cache  *Cache
+	Store  Store
+	HTTP   HTTP
+	Limits Limits
+	// Dropped is told how often something was dropped because of its rate:
+	// what is DroppedLog or DroppedEvent. It may be nil, and must not block.
+	Dropped func(what string)
+}
+
+// What is dropped because of its rate.
+const (
+	DroppedLog   = "log"
+	DroppedEvent = "event"
+)
+
+// Limits bound rates, per second, with a burst. The zero value of a field is
+// its default.
+type Limits struct {
+	// LogLines and LogBytes bound log, stdout and stderr together. Defaults
+	// 100 (burst 500) and 64 KiB (burst 256 KiB).
+	LogLines, LogLinesBurst int
+	LogBytes, LogBytesBurst int
+	// Events defaults to 5 (burst 50).
+	Events, EventsBurst int
+	// StoreCalls defaults to 50 (burst 100). Calls over it wait.
+	StoreCalls, StoreCallsBurst int
+}
+
+func (l Limits) withDefaults() Limits {
+	for field, value := range map[*int]int{
+		&l.LogLines: 100, &l.LogLinesBurst: 500,
+		&l.LogBytes: 64 << 10, &l.LogBytesBurst: 256 << 10,
+		&l.Events: 5, &l.EventsBurst: 50,
+		&l.StoreCalls: 50, &l.StoreCallsBurst: 100,
+	} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	return l
+}
+
+// Host answers the host calls of all instances of one provider; it is an
+// engine.Host. It is safe for concurrent use.
+type Host struct {
+	options Options
+	log     *providerLog
+	events  *rate.Limiter
+	store   *rate.Limiter
+}
+
+// New returns a host with these options.
+func New(options Options) *Host {
+	if options.Dropped == nil {
+		options.Dropped = func(string) {}
+	}
+	limits := options.Limits.withDefaults()
+	return &Host{
+		options: options,
+		log:     newProviderLog(options, limits),
+		events:  rate.NewLimiter(rate.Limit(limits.Events), limits.EventsBurst),
+		store:   rate.NewLimiter(rate.Limit(limits.StoreCalls), limits.StoreCallsBurst),
+	}
+}
+
+// HostCall runs the host call of that name; see engine.Host.
+func (h *Host) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
+	if len(request) > abi.MaxHostCallBytes {
+		return failure(name, tooLarge("the request has %d bytes, the limit is %d", len(request), abi.MaxHostCallBytes))
+	}
+	result, err := h.call(ctx, name, request)
+	if err == nil && len(result) > abi.MaxHostResultBytes {
+		err = tooLarge("the result has %d bytes, the limit is %d: ask for less at once", len(result), abi.MaxHostResultBytes)
+	}
+	if err != nil {
+		return failure(name, err)
+	}
+	return abi.CodeOK, result
+}
+
+func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, error) {
+	switch name {
+	case abi.ImportLog:
+		return nil, h.writeLog(ctx, request)
+	case abi.CapabilityEvent:
+		return nil, h.event(ctx, request)
+	case abi.CapabilityNodes:
+		return h.nodes(ctx, request)
+	case abi.CapabilityCache:
+		return h.cache(request)
+	case abi.CapabilityStore:
+		return h.callStore(ctx, request)
+	case abi.CapabilityHTTP:
+		return h.send(ctx, request)
+	}
+	return nil, &abi.Error{Code: abi.CodeNotImplemented, Message: "this host has no such host call"}
+}
+
+func (h *Host) cache(request []byte) ([]byte, error) {
+	if h.options.Cache == nil {
+		return nil, h.denied()
+	}
+	var m abi.CacheRequest
+	if err := decode(request, &m); err != nil {
+		return nil, err
+	}
+	if m.GetPut() != nil {
+		err := h.options.Cache.put(m.GetKey(), m.GetPut())
+		return nil, err
+	}
+	value, found := h.options.Cache.get(m.GetKey())
+	return encode(&abi.CacheResponse{Found: found, Value: value})
+}
+
+func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
+	if h.options.Store == nil {
+		return nil, h.denied()
+	}
+	var m abi.StoreRequest
+	if err := decode(request, &m); err != nil {
+		return nil, err
+	}
+	if m.GetWrite() != nil && m.GetPrefix() != "" {
+		return nil, invalid("a write has no prefix: leave it empty")
+	}
+	if err := h.store.Wait(ctx); err != nil {
+		return nil, &abi.Error{Code: abi.CodeThrottled, Message: "too many calls of the store: read once, and write once with all changes"}
+	}
+	var response *abi.StoreResponse
+	var err error
+	if m.GetWrite() != nil {
+		response, err = h.options.Store.Write(ctx, m.GetWrite())
+	} else {
+		response, err = h.options.Store.Read(ctx, m.GetPrefix())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encode(response)
+}
+
+func (h *Host) send(ctx context.Context, request []byte) ([]byte, error) {
+	if h.options.HTTP == nil {
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("provider %q has no network: to allow it, add --provider-allow-url=https://HOST/PATH/", h.options.Provider)}
+	}
+	var m abi.HttpSendRequest
+	if err := decode(request, &m); err != nil {
+		return nil, err
+	}
+	if n := len(m.GetRequests()); n == 0 || n > abi.MaxHTTPBatch {
+		return nil, invalid("%d requests in one batch, must be from 1 to %d", n, abi.MaxHTTPBatch)
+	}
+	results, err := h.options.HTTP.Send(ctx, m.GetRequests())
+	if err != nil {
+		return nil, err
+	}
+	return encode(&abi.HttpSendResponse{Results: results})
+}
+
+func (h *Host) denied() error {
+	return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("the administrator has not granted this capability to provider %q", h.options.Provider)}
+}
+
+func decode(request []byte, m abi.Message) error {
+	if err := wire.Unmarshal(request, m); err != nil {
+		return invalid("the request does not decode: %v", err)
+	}
+	return nil
+}
+
+func encode(m abi.Message) ([]byte, error) {
+	size := m.SizeVT()
+	if size > abi.MaxHostResultBytes {
+		return nil, tooLarge("the result has %d bytes, the limit is %d: ask for less at once", size, abi.MaxHostResultBytes)
+	}
+	data := make([]byte, size)
+	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
+		return nil, fmt.Errorf("encode the result: %w", err)
+	}
+	return data, nil
+}
+
+// failure is the answer to a call that failed.
+func failure(name string, err error) (abi.Code, []byte) {
+	code, detail := abi.CodeInternal, &abi.ErrorDetail{}
+	var e *abi.Error
+	switch {
+	case errors.As(err, &e):
+		code, detail.RetryAfterMs = e.Code, e.RetryAfter.Milliseconds()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		code = abi.CodeDeadline
+	}
+	detail.Message = cut(name+": "+strings.ToValidUTF8(err.Error(), "?"), abi.MaxErrorMessageBytes)
+	data, err := encode(detail)
+	if err != nil {
+		return code, nil
+	}
+	return code, data
+}
+
+func invalid(format string, args ...any) error {
+	return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+func tooLarge(format string, args ...any) error {
+	return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf(format, args...)}
+}

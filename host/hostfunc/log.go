@@ -1,0 +1,137 @@
+package hostfunc
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+)
+
+const (
+	debugLevel = 4
+	// maxLogValues bounds the values of one line.
+	maxLogValues = 64
+	// maxLogRequest bounds what is decoded for a line that is cut anyway.
+	maxLogRequest = 8 * abi.MaxLogMessageBytes
+)
+
+// providerLog is the log of one provider, bounded over all its instances. It
+// is safe for concurrent use.
+type providerLog struct {
+	logger  logr.Logger
+	lines   *rate.Limiter
+	bytes   *rate.Limiter
+	dropped atomic.Int64
+	onDrop  func(what string)
+}
+
+func newProviderLog(options Options, limits Limits) *providerLog {
+	return &providerLog{
+		logger: options.Logger.WithValues("provider", options.Provider),
+		lines:  rate.NewLimiter(rate.Limit(limits.LogLines), limits.LogLinesBurst),
+		bytes:  rate.NewLimiter(rate.Limit(limits.LogBytes), limits.LogBytesBurst),
+		onDrop: options.Dropped,
+	}
+}
+
+// allow reports whether a line of so many bytes may be written. Lines that may
+// not are counted, and the count is logged before the next line that may.
+func (l *providerLog) allow(size int) bool {
+	now := time.Now()
+	if !l.lines.AllowN(now, 1) || !l.bytes.AllowN(now, min(size, l.bytes.Burst())) {
+		l.dropped.Add(1)
+		l.onDrop(DroppedLog)
+		return false
+	}
+	if n := l.dropped.Swap(0); n > 0 {
+		l.logger.Info("Lines of the provider's log were dropped, it writes too many", "dropped", n)
+	}
+	return true
+}
+
+// writeLog logs one line, cut at abi.MaxLogMessageBytes. A line over the rate
+// is dropped, which is no error.
+func (h *Host) writeLog(ctx context.Context, request []byte) error {
+	if len(request) > maxLogRequest {
+		return tooLarge("the request has %d bytes, the limit is %d", len(request), maxLogRequest)
+	}
+	var m abi.LogRequest
+	if err := decode(request, &m); err != nil {
+		return err
+	}
+	logger := h.log.logger
+	if m.GetSeverity() == abi.LogRequest_SEVERITY_DEBUG {
+		if logger = logger.V(debugLevel); !logger.Enabled() {
+			return nil
+		}
+	}
+	if !h.log.allow(min(len(request), abi.MaxLogMessageBytes)) {
+		return nil
+	}
+	if object := opcontext.FromContext(ctx).Object; object != nil {
+		logger = logger.WithValues("kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
+	}
+	message, values := logLine(&m)
+	switch m.GetSeverity() {
+	case abi.LogRequest_SEVERITY_ERROR:
+		logger.Error(nil, message, values...)
+	case abi.LogRequest_SEVERITY_WARNING:
+		logger.Info(message, append(values, "severity", "warning")...)
+	default:
+		logger.Info(message, values...)
+	}
+	return nil
+}
+
+// logLine returns the message and the key/value pairs of a line, cut to
+// abi.MaxLogMessageBytes together, and escaped.
+func logLine(m *abi.LogRequest) (message string, values []any) {
+	left, truncated := abi.MaxLogMessageBytes, false
+	take := func(s string) string {
+		short := cut(s, left)
+		left -= len(short)
+		truncated = truncated || len(short) < len(s)
+		return escape(short)
+	}
+	message = take(m.GetMessage())
+	for i, kv := range m.GetValues() {
+		if i == maxLogValues || left == 0 {
+			truncated = true
+			break
+		}
+		values = append(values, logKey(take(kv.GetKey())), take(kv.GetValue()))
+	}
+	if truncated {
+		values = append(values, "truncated", true)
+	}
+	return message, values
+}
+
+// logKey keeps a guest from writing over what the host says about its lines.
+func logKey(key string) string {
+	reserved := []string{"", "provider", "kind", "object", "severity", "truncated", "stream", "dropped", "ts", "v", "msg", "err", "error", "logger", "caller", "level"}
+	if slices.Contains(reserved, key) {
+		return "guest." + key
+	}
+	return key
+}
+
+// Output returns what takes the standard output or error of the provider's
+// instances: lines for the log, of at most 4 KiB, dropped over the log's rate.
+// It is safe for concurrent use and never fails.
+func (h *Host) Output(stream string) io.Writer {
+	logger := h.log.logger.WithValues("stream", stream)
+	return &lineWriter{emit: func(line []byte) {
+		if h.log.allow(len(line)) {
+			logger.Info(escape(string(line)))
+		}
+	}}
+}
