@@ -13,14 +13,14 @@ import (
 func (c *Cloud) inventory() []byte {
 	var instances []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(c.ProviderID)) {
-		instance := map[string]any{"name": string(name), "zone": c.FailureDomain, "region": c.Region}
+		instance := map[string]any{"name": string(name), "zone": c.FailureDomain}
 		if kind := c.InstanceTypes[name]; kind != "" {
 			instance["type"] = kind
 		}
 		instance["addresses"] = addresses(c.Addresses)
 		instances = append(instances, instance)
 	}
-	data, err := json.Marshal(map[string]any{"instances": instances})
+	data, err := json.Marshal(map[string]any{"region": c.Region, "machines": instances})
 	if err != nil {
 		panic(err) // strings only
 	}
