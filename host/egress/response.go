@@ -29,7 +29,7 @@ func readResponse(resp *http.Response, bytesLeft *atomic.Int64) (*abi.HttpRespon
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	return &abi.HttpResponse{Status: int32(resp.StatusCode), Headers: headers, Body: body}, nil //nolint:gosec // three digits
+	return &abi.HttpResponse{Status: int32(resp.StatusCode), Headers: headers, Body: body}, nil
 }
 
 // responseHeaders sorts the headers by name. What is not UTF-8 becomes U+FFFD,

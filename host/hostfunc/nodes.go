@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/convert"
 	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
 )
 
@@ -23,8 +22,7 @@ const (
 )
 
 // nodes answers with a page of the op's nodes, with the fields that are asked
-// for. Nodes are converted and encoded one by one into one buffer: an op with
-// 5,000 nodes must not hold their copies.
+// for. They are encoded one by one, without making an object of each.
 func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	if !h.options.Nodes {
 		return nil, h.denied()
@@ -45,23 +43,28 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	page = page[:min(len(page), pageSize(m.GetLimit()))]
 	out := make([]byte, 0, 64+min(len(page)*256, maxNodesBytes))
 	out = binary.AppendUvarint(append(out, tagTotal), uint64(len(op.Nodes)))
-	fields := slices.Compact(slices.Sorted(slices.Values(m.GetFields())))
-	var scratch abi.Node
+	fields := nodeFields(m.GetFields())
+	var node []byte // one node, before its size is known
 	for i, n := range page {
-		scratch.Reset()
-		convert.NodeFields(&scratch, n, fields)
-		size := scratch.SizeVT()
-		if i > 0 && len(out)+size > maxNodesBytes {
+		node = appendNode(node[:0], n, fields)
+		if i > 0 && len(out)+len(node) > maxNodesBytes {
 			break
 		}
-		out = binary.AppendUvarint(append(out, tagNodes), uint64(size)) //nolint:gosec // not negative
-		end := len(out) + size
-		out = slices.Grow(out, size)[:end]
-		if _, err := scratch.MarshalToSizedBufferVT(out[end-size:]); err != nil {
-			return nil, err
-		}
+		out = append(binary.AppendUvarint(append(out, tagNodes), uint64(len(node))), node...)
 	}
 	return out, nil
+}
+
+// nodeFields returns each asked field once; none stands for all.
+func nodeFields(asked []uint32) []uint32 {
+	if len(asked) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(asked)))
+	}
+	all := make([]uint32, lastNodeField)
+	for i := range all {
+		all[i] = uint32(i) + 1
+	}
+	return all
 }
 
 func pageSize(limit uint32) int {

@@ -111,6 +111,40 @@ func TestNodesOfAnotherOp(t *testing.T) {
 	}
 }
 
+// TestNodesAreThoseOfConvert holds the encoder and convert together, for each
+// field, and for nodes that lack everything or have what is unusual.
+func TestNodesAreThoseOfConvert(t *testing.T) {
+	unusual := manyNodes(3)
+	unusual[0] = &corev1.Node{}
+	unusual[1].Spec.PodCIDR, unusual[1].Spec.PodCIDRs = "10.0.0.0/24", nil
+	unusual[1].Labels = map[string]string{"": "", "k": "", "l": strings.Repeat("v", 20_000)}
+	unusual[1].Status.Addresses = nil
+	for _, kind := range []corev1.NodeAddressType{"", "Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Carrier"} {
+		unusual[1].Status.Addresses = append(unusual[1].Status.Addresses, corev1.NodeAddress{Type: kind}, corev1.NodeAddress{Type: kind, Address: string(kind)})
+	}
+	unusual[2].Name = strings.Repeat("n", 128)
+	h := hostfunc.New(granted(t))
+	for field := uint32(0); field < 20; field++ {
+		fields := []uint32{field}
+		if field == 0 {
+			fields = nil // all
+		}
+		want := &abi.NodesResponse{Total: 3}
+		for _, n := range unusual {
+			converted := &abi.Node{}
+			convert.NodeFields(converted, n, fields)
+			want.Nodes = append(want.Nodes, converted)
+		}
+		got := &abi.NodesResponse{}
+		if err := call(withNodes(t.Context(), unusual), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1, Fields: fields}, got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, ignoreUnexported, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("field %d: %s", field, diff)
+		}
+	}
+}
+
 // BenchmarkNodes pages through 5,000 nodes, names and addresses only.
 func BenchmarkNodes(b *testing.B) {
 	ctx := withNodes(b.Context(), manyNodes(5000))

@@ -93,7 +93,7 @@ func unzstd(stored []byte, most int64) ([]byte, error) {
 // least the 8 MiB that every decoder should support.
 func window(most int64) uint64 {
 	const least, largest = 8 * mebibyte, 1 << 29
-	return min(max(uint64(1)<<bits.Len64(uint64(max(most, 1)-1)), least), largest) //nolint:gosec // not negative
+	return min(max(uint64(1)<<bits.Len64(uint64(max(most, 1)-1)), least), largest)
 }
 
 func readAll(r io.Reader, most int64) ([]byte, error) {
