@@ -100,6 +100,24 @@
   (func $host_spin (result i32)
     (loop $l (drop (call $cache (i32.const 0) (i32.const 0))) (br $l)) (unreachable))
 
+  ;; 19: calls that double at each of 60 levels, without a loop.
+  (func $double (param $level i32)
+    (if (i32.eqz (local.get $level)) (then (return)))
+    (call $double (i32.sub (local.get $level) (i32.const 1)))
+    (call $double (i32.sub (local.get $level) (i32.const 1))))
+  (func $doubling (result i32) (call $double (i32.const 60)) (i32.const 0))
+  ;; 20: offers more room for its request than it has.
+  (func $room (result i32)
+    (call $req_read (i32.const 65536) (i32.const 0x1fff0) (i32.const 32)))
+  ;; 21: a host call from outside of its memory.
+  (func $call_outside (result i32)
+    (drop (call $cache (i32.const 0x1fff0) (i32.const 32)))
+    (i32.const 0))
+  ;; 22: a pointer behind the end of its memory, with a length of 0.
+  (func $zero_outside (result i32)
+    (call $resp_write (i32.const 0x20001) (i32.const 0))
+    (i32.const 0))
+
   (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
     (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
     (if (i32.eq (local.get $op) (i32.const 1)) (then (return (call $echo (local.get $n)))))
@@ -120,4 +138,8 @@
     (if (i32.eq (local.get $op) (i32.const 16)) (then (return (call $read_outside))))
     (if (i32.eq (local.get $op) (i32.const 17)) (then (return (call $two_errors))))
     (if (i32.eq (local.get $op) (i32.const 18)) (then (return (call $host_spin))))
+    (if (i32.eq (local.get $op) (i32.const 19)) (then (return (call $doubling))))
+    (if (i32.eq (local.get $op) (i32.const 20)) (then (return (call $room))))
+    (if (i32.eq (local.get $op) (i32.const 21)) (then (return (call $call_outside))))
+    (if (i32.eq (local.get $op) (i32.const 22)) (then (return (call $zero_outside))))
     (i32.const 5)))

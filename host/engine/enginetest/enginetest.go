@@ -42,6 +42,10 @@ const (
 	opReadOutside
 	opTwoErrors
 	opHostSpin
+	opDoubling
+	opRoom
+	opCallOutside
+	opZeroOutside
 )
 
 const memoryLimit = 8 * 64 << 10
@@ -64,6 +68,8 @@ func Run(t *testing.T, newEngine func() engine.Engine) {
 	t.Run("host call", s.hostCall)
 	t.Run("memory limit", s.memoryLimit)
 	t.Run("standard output", s.standardOutput)
+	t.Run("WASI", s.wasi)
+	t.Run("WASI sleep ends with the op", s.wasiSleep)
 	t.Run("initialize", s.initialize)
 	t.Run("instances are apart", s.instancesAreApart)
 	t.Run("the same work costs the same", s.fuel)
@@ -169,13 +175,20 @@ func (s *suite) brokenConvention(t *testing.T) {
 		opRecurse:     "stack",
 		opReadOutside: "outside of its memory",
 		opTwoErrors:   "a second err_write",
+		opRoom:        "outside of its memory",
+		opCallOutside: "outside of its memory",
+		opZeroOutside: "outside of its memory",
 	} {
-		_, err := instantiate(t, m).Call(t.Context(), op, []byte("request"))
+		i := instantiate(t, m)
+		_, err := i.Call(t.Context(), op, []byte("request"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("op %d: error %v, want one with %q", op, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("op %d: the error has more than one line: %v", op, err)
+		}
+		if _, err := i.Call(t.Context(), opEcho, nil); err == nil {
+			t.Errorf("op %d: the failed instance serves again", op)
 		}
 	}
 	if _, err := instantiate(t, m).Call(t.Context(), opEcho, nil); err != nil {
@@ -185,7 +198,7 @@ func (s *suite) brokenConvention(t *testing.T) {
 
 func (s *suite) deadline(t *testing.T) {
 	m := s.module(t, "convention.wasm", engine.ModuleConfig{})
-	for _, op := range []abi.Op{opSpin, opHostSpin} {
+	for _, op := range []abi.Op{opSpin, opHostSpin, opDoubling} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := instantiate(t, m).Call(ctx, op, nil)
 		cancel()
@@ -264,11 +277,28 @@ func (s *suite) initialize(t *testing.T) {
 	if _, err := bad.Instantiate(t.Context()); err == nil || !strings.Contains(err.Error(), "req_read outside of an op") {
 		t.Errorf("error %v", err)
 	}
+	noOp := s.module(t, "host_init.wasm", engine.ModuleConfig{})
+	if _, err := noOp.Instantiate(t.Context()); err == nil || !strings.Contains(err.Error(), "deadline outside of an op") {
+		t.Errorf("error %v", err)
+	}
+	s.logInInitialize(t)
 	endless := s.module(t, "spin_init.wasm", engine.ModuleConfig{})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := endless.Instantiate(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the deadline's", err)
+	}
+}
+
+func (s *suite) logInInitialize(t *testing.T) {
+	logged := ""
+	log := host(func(_ context.Context, name string, request []byte) (abi.Code, []byte) {
+		logged += name + " " + string(request)
+		return abi.CodeOK, nil
+	})
+	instantiate(t, s.module(t, "log_init.wasm", engine.ModuleConfig{Host: log}))
+	if logged != "log hello" {
+		t.Errorf("the host heard %q", logged)
 	}
 }
 

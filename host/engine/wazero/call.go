@@ -55,24 +55,34 @@ func broken(format string, args ...any) *brokenConvention {
 	return &brokenConvention{what: "the guest broke the calling convention: " + fmt.Sprintf(format, args...)}
 }
 
+// outOfTime is what a host function panics with when the op's time is over.
+type outOfTime struct{ err error }
+
+func (e *outOfTime) Error() string { return "the guest was ended: " + e.err.Error() }
+
+func (e *outOfTime) Unwrap() error { return e.err }
+
 // oneLine makes an error of the runtime fit for a log line and an Event: the
-// runtime appends a stack trace.
-func oneLine(ctx context.Context, what string, err error) error {
+// runtime appends a stack trace. Where the context is over, that is the cause.
+func oneLine(ctx context.Context, err error) error {
+	var late *outOfTime
 	var exit *sys.ExitError
 	var convention *brokenConvention
 	switch {
+	case errors.As(err, &late):
+		return late
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s was ended: %w", what, ctx.Err())
+		return &outOfTime{ctx.Err()}
 	case errors.As(err, &exit):
-		return fmt.Errorf("%s: the guest exited with status %d", what, exit.ExitCode())
+		return fmt.Errorf("the guest exited with status %d", exit.ExitCode())
 	case errors.As(err, &convention):
-		return fmt.Errorf("%s: %w", what, convention)
+		return convention
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("%s: %s", what, line)
+	return fmt.Errorf("the guest trapped: %s", line)
 }
 
-// read copies a part of src into the guest's memory and returns its length.
+// copied returns the part of src from off on, at most size bytes.
 func copied(src []byte, off, size uint32) []byte {
 	if uint64(off) >= uint64(len(src)) {
 		return nil

@@ -3,7 +3,6 @@ package wazero
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -75,12 +74,13 @@ func view(guest api.Module, what string, ptr, size uint32, limit int) []byte {
 }
 
 // writeMemory copies a part of src to the guest and returns how much it was.
+// The whole buffer must be the guest's, also where less is written.
 func writeMemory(guest api.Module, what string, src []byte, off, ptr, size uint32) uint64 {
-	part := copied(src, off, size)
-	if !guest.Memory().Write(ptr, part) {
-		panic(broken("%s of %d bytes to %d is outside of its memory", what, len(part), ptr))
+	buffer, ok := guest.Memory().Read(ptr, size)
+	if !ok {
+		panic(broken("%s of %d bytes to %d is outside of its memory", what, size, ptr))
 	}
-	return uint64(len(part))
+	return uint64(copy(buffer, copied(src, off, size)))
 }
 
 func inOp(ctx context.Context, what string) *call {
@@ -125,6 +125,7 @@ func now(_ context.Context, _ api.Module, stack []uint64) {
 }
 
 func deadline(ctx context.Context, _ api.Module, stack []uint64) {
+	inOp(ctx, abi.ImportDeadline)
 	left := time.Duration(1<<63 - 1)
 	if end, ok := ctx.Deadline(); ok {
 		left = max(0, time.Until(end))
@@ -159,8 +160,14 @@ func refuel(ctx context.Context, _ api.Module, stack []uint64) {
 	stack[0] = uint64(fuel + tanks*engine.Tank)
 }
 
+// checkTime ends the guest when its time is over. It asks the clock as well:
+// timers are late when every processor is busy with guests.
 func checkTime(ctx context.Context) {
-	if err := ctx.Err(); err != nil {
-		panic(fmt.Errorf("out of time: %w", err))
+	err := ctx.Err()
+	if end, ok := ctx.Deadline(); err == nil && ok && !time.Now().Before(end) {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		panic(&outOfTime{err})
 	}
 }

@@ -7,14 +7,11 @@ package wazero
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
@@ -77,8 +74,14 @@ type module struct {
 	compiled wazero.CompiledModule
 }
 
-func (m *module) compile(ctx context.Context, wasm []byte) error {
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
+func (m *module) compile(ctx context.Context, wasm []byte) (err error) {
+	// A compiler that panics on a strange module must not take the manager along.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("compiling the module: the compiler failed: %v", p)
+		}
+	}()
+	if err := instantiateWASI(ctx, m.runtime, m.config); err != nil {
 		return fmt.Errorf("wasi: %w", err)
 	}
 	for _, h := range hostModules() {
@@ -103,34 +106,24 @@ func (m *module) Close(ctx context.Context) error {
 }
 
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	// No file system, no sockets, no environment. The clock and random numbers
-	// are real: the defaults of wazero are fixed. Sleeping returns at once.
+	// The clocks are real: the defaults of wazero are fixed. args[0] is what
+	// stock Go programs expect to be there.
 	config := wazero.NewModuleConfig().
 		WithName("").
 		WithArgs("provider").
-		WithStdout(orDiscard(m.config.Stdout)).
-		WithStderr(orDiscard(m.config.Stderr)).
-		WithRandSource(rand.Reader).
 		WithSysWalltime().
 		WithSysNanotime().
 		WithStartFunctions()
 	i := &instance{host: m.config.Host}
 	guest, err := m.runtime.InstantiateModule(i.enter(ctx), m.compiled, config)
 	if err != nil {
-		return nil, oneLine(ctx, "instantiating the module", err)
+		return nil, fmt.Errorf("instantiating the module: %w", oneLine(ctx, err))
 	}
 	i.guest = guest
 	if err := i.initialize(ctx); err != nil {
 		return nil, errors.Join(err, guest.Close(ctx))
 	}
 	return i, nil
-}
-
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }
 
 // instance implements engine.Instance.
@@ -140,16 +133,19 @@ type instance struct {
 	run   api.Function
 	stack [2]uint64
 	call  call
+	// failed is set by a call that ended with an error: what the guest left
+	// half done must not be seen by another op.
+	failed bool
 }
 
 func (i *instance) initialize(ctx context.Context) error {
 	i.run = i.guest.ExportedFunction(abi.ExportCall)
 	initialize := i.guest.ExportedFunction(abi.ExportInitialize)
-	if i.run == nil || initialize == nil {
-		return fmt.Errorf("the module does not export %s and %s", abi.ExportInitialize, abi.ExportCall)
+	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
+		return fmt.Errorf("the module does not export %s, %s and %s", abi.ExportMemory, abi.ExportInitialize, abi.ExportCall)
 	}
 	if _, err := initialize.Call(i.enter(ctx)); err != nil {
-		return oneLine(ctx, abi.ExportInitialize, err)
+		return fmt.Errorf("%s: %w", abi.ExportInitialize, oneLine(ctx, err))
 	}
 	return nil
 }
@@ -161,21 +157,28 @@ func (i *instance) enter(ctx context.Context) context.Context {
 }
 
 func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	if i.failed {
+		return engine.Result{}, errors.New("the instance has failed before and cannot be used again")
+	}
+	if len(request) > abi.MaxRequestBytes {
+		return engine.Result{}, fmt.Errorf("a request of %d bytes, at most %d are allowed", len(request), abi.MaxRequestBytes)
+	}
 	entered := i.enter(ctx)
 	i.call.inOp, i.call.request = true, request
 	i.stack = [2]uint64{uint64(op), uint64(len(request))}
-	if err := i.run.CallWithStack(entered, i.stack[:]); err != nil {
-		return engine.Result{}, oneLine(ctx, op.String(), err)
-	}
-	i.call.inOp = false
-	result := engine.Result{
-		Code:     abi.Code(uint32(i.stack[0])),
-		Response: i.call.response,
-		Detail:   i.call.detail,
-		Fuel:     i.call.fuel,
-	}
+	err := i.run.CallWithStack(entered, i.stack[:])
+	done := i.call
 	i.call = call{}
-	return result, nil
+	if err != nil {
+		i.failed = true
+		return engine.Result{}, oneLine(ctx, err)
+	}
+	return engine.Result{
+		Code:     abi.Code(uint32(i.stack[0])),
+		Response: done.response,
+		Detail:   done.detail,
+		Fuel:     done.fuel,
+	}, nil
 }
 
 func (i *instance) MemoryBytes() uint64 { return uint64(i.guest.Memory().Size()) }
