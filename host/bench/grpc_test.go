@@ -2,7 +2,10 @@ package bench_test
 
 import (
 	"context"
+	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -12,11 +15,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// The gRPC baseline: the same messages, the same codec and the same logic, in
-// a server in another goroutine behind a unix socket. A real one would be
-// another process; this is the cheaper case, and so the harder comparison.
+// The gRPC baseline: the same messages, the same codec and the same logic in
+// another process behind a unix socket, as out-of-process plugins are.
 
-const grpcMethod = "/ccm.v1.Provider/InstanceMetadata"
+const (
+	grpcSocketEnv = "CCM_BENCH_GRPC_SOCKET"
+	grpcMethod    = "/ccm.v1.Provider/InstanceMetadata"
+)
 
 // vtCodec makes gRPC use the ABI's generated codec instead of reflection.
 type vtCodec struct{}
@@ -42,13 +47,12 @@ func (f metadataFunc) handle(_ any, _ context.Context, decode func(any) error, _
 	return &abi.InstanceMetadataResponse{Metadata: f(req.Node)}, nil
 }
 
-// newGRPCClient starts a server on a unix socket and returns a connection.
-func newGRPCClient(tb testing.TB, f metadataFunc) *grpc.ClientConn {
-	tb.Helper()
-	socket := filepath.Join(tb.TempDir(), "grpc.sock")
-	listener, err := net.Listen("unix", socket)
+// serveGRPC serves on a unix socket until its standard input ends, which it
+// does when the parent is gone.
+func serveGRPC(socket string, f metadataFunc) error {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", socket)
 	if err != nil {
-		tb.Fatal(err)
+		return err
 	}
 	server := grpc.NewServer(grpc.ForceServerCodec(vtCodec{}))
 	server.RegisterService(&grpc.ServiceDesc{
@@ -56,11 +60,35 @@ func newGRPCClient(tb testing.TB, f metadataFunc) *grpc.ClientConn {
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: "InstanceMetadata", Handler: f.handle}},
 	}, struct{}{})
-	go func() { _ = server.Serve(listener) }()
-	tb.Cleanup(server.Stop)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		server.Stop()
+	}()
+	return server.Serve(listener)
+}
+
+// newGRPCClient starts the server as a process of its own, which is this test
+// again, and returns a connection to it.
+func newGRPCClient(tb testing.TB) *grpc.ClientConn {
+	tb.Helper()
+	socket := filepath.Join(tb.TempDir(), "grpc.sock")
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), grpcSocketEnv+"="+socket)
+	server.Stderr = os.Stderr
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = stdin.Close()
+		_ = server.Wait()
+	})
 	conn, err := grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(vtCodec{})))
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(vtCodec{}), grpc.WaitForReady(true)))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type Metrics struct {
 	instances   *metrics.GaugeVec
 	discarded   *metrics.CounterVec
 	sourceError *metrics.GaugeVec
+	dropped     *metrics.CounterVec
 }
 
 // New returns metrics that are not registered yet.
@@ -49,6 +50,12 @@ func New() *Metrics {
 			Help:           "1 while what the source holds now is rejected, by reason; the generation before it goes on serving.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"reason"}),
+		dropped: metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace:      namespace,
+			Name:           "provider_dropped_total",
+			Help:           "Log lines and Events of the provider that were dropped because of their rate.",
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"what"}),
 		instances: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace:      namespace,
 			Name:           "provider_instances",
@@ -66,7 +73,7 @@ func New() *Metrics {
 
 // Register registers the metrics with a registry, e.g. legacyregistry.
 func (m *Metrics) Register(register func(...metrics.Registerable)) {
-	register(m.opDuration, m.serving, m.rollouts, m.sourceError, m.instances, m.discarded)
+	register(m.opDuration, m.serving, m.rollouts, m.sourceError, m.instances, m.discarded, m.dropped)
 }
 
 // Serving records that a generation serves instead of the one before.
@@ -92,3 +99,6 @@ func (m *Metrics) InstanceDiscarded(reason string) {
 	m.instances.WithLabelValues().Dec()
 	m.discarded.WithLabelValues(reason).Inc()
 }
+
+// Dropped records that a log line or an Event was dropped.
+func (m *Metrics) Dropped(what string) { m.dropped.WithLabelValues(what).Inc() }

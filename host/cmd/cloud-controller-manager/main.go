@@ -1,0 +1,68 @@
+// Command cloud-controller-manager runs Kubernetes' cloud control loops over a
+// provider that is a WebAssembly module.
+//
+// It wires the packages of the host together, and may import all of them.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/cloud-provider/options"
+	"k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
+	_ "k8s.io/component-base/logs/json/register"          // for --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // for the metrics of client-go
+	_ "k8s.io/component-base/metrics/prometheus/version"  // for the metric with the version
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config"
+	"github.com/wasm-ccm/wasm-ccm/host/controllers"
+)
+
+// providerFlag is the default of --cloud-provider, which upstream requires.
+// It selects nothing here: the module says which cloud it is.
+const providerFlag = "wasm"
+
+func main() {
+	command, err := newCommand()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	os.Exit(cli.Run(command))
+}
+
+func newCommand() (*cobra.Command, error) {
+	upstream, err := options.NewCloudControllerManagerOptions()
+	if err != nil {
+		return nil, fmt.Errorf("options of cloud-provider: %w", err)
+	}
+	upstream.KubeCloudShared.CloudProvider.Name = providerFlag
+
+	ours := config.NewOptions()
+	flags := cliflag.NamedFlagSets{}
+	ours.AddFlags(flags.FlagSet("provider"))
+
+	ctx := genericapiserver.SetupSignalContext()
+	m := newManager(ours)
+	initCloud := func(c *ccmconfig.CompletedConfig) cloudprovider.Interface {
+		if err := m.start(ctx, c); err != nil {
+			klog.ErrorS(err, "The manager cannot start")
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+		return m.provider
+	}
+	aliases := names.CCMControllerAliases()
+	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
+		controllers.Constructors(m.slot.WaitServing, m.provider.Volumes()), aliases, flags, ctx.Done())
+	command.PreRunE = func(*cobra.Command, []string) error { return ours.Validate() }
+	command.SilenceUsage = true
+	return command, nil
+}

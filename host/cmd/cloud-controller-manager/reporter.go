@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+// Reasons of the Events on the module's ConfigMap.
+const (
+	eventServing  = "ProviderServing"
+	eventRejected = "ProviderRejected"
+	eventWarning  = "ProviderConfigurationWarning"
+)
+
+// maxEventBytes is the API server's limit for an Event's message.
+const maxEventBytes = 1024
+
+// reporter tells of rollouts in the log, by metrics, and by Events on the
+// ConfigMap that the module comes from. It implements rollout.Reporter.
+type reporter struct {
+	logger  klog.Logger
+	events  record.EventRecorder
+	metrics *metrics.Metrics
+	slot    *plugin.Slot
+}
+
+func (r *reporter) Serving(bundle source.Bundle, g *plugin.Generation) {
+	digests := g.Digests()
+	r.metrics.Serving(g.Name(), g.Version(), digests.Module)
+	r.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
+		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", g.Summary())
+	r.event(bundle, corev1.EventTypeNormal, eventServing,
+		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, g.Summary()))
+	for _, warning := range g.Warnings() {
+		r.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
+		r.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
+	}
+}
+
+func (r *reporter) Rejected(bundle source.Bundle, reason string, err error) {
+	r.metrics.Rejected(reason)
+	still := "no provider is serving yet"
+	if g := r.slot.Serving(); g != nil {
+		still = fmt.Sprintf("%s %s goes on serving", g.Name(), g.Version())
+	}
+	r.logger.Error(err, "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
+	r.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %v; %s", reason, err, still))
+}
+
+func (r *reporter) event(bundle source.Bundle, kind, reason, message string) {
+	if bundle.Ref == nil {
+		return
+	}
+	if len(message) > maxEventBytes {
+		message = message[:maxEventBytes-3] + "..."
+	}
+	r.events.Event(bundle.Ref, kind, reason, message)
+}
