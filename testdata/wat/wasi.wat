@@ -30,6 +30,7 @@
 
   ;; Waits for a clock (tag 0) this long, or for a file (tag 1).
   (func $sleep (param $tag i32) (param $ns i64) (result i32)
+    (memory.fill (i32.const 0) (i32.const 0) (i32.const 48))
     (i32.store8 (i32.const 8) (local.get $tag))
     (i32.store (i32.const 16) (i32.const 1))
     (i64.store (i32.const 24) (local.get $ns))
