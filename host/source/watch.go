@@ -49,7 +49,8 @@ func watchDir(ctx context.Context, dir string, poll time.Duration, changed chan<
 			return
 		case <-ticker.C:
 		case <-events:
-		case <-errs: // e.g. an overflow of the kernel's queue
+		case err := <-errs: // e.g. an overflow of the kernel's queue
+			klog.FromContext(ctx).V(4).Info("Watching files failed, looking at them", "dir", dir, "err", err)
 		}
 	}
 }
