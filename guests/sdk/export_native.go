@@ -1,0 +1,8 @@
+//go:build !wasm
+
+package sdk
+
+// Serve makes p what this module serves. Call it once, from an init function
+// of the main package. Outside of WebAssembly there is nothing to serve and it
+// does nothing, so that a guest's main package can be tested.
+func Serve(Provider) {}

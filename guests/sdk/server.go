@@ -1,0 +1,137 @@
+package sdk
+
+import (
+	"strconv"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Server decodes requests, calls the provider and encodes its answers. It is
+// not safe for concurrent use: an instance runs one op at a time.
+type Server struct {
+	provider  Provider
+	instances Instances
+	lister    InstanceLister
+	balancers LoadBalancers
+	routes    Routes
+	volumes   VolumeLabels
+	// Reused from op to op, so that the ops that run most often allocate
+	// little.
+	answer   []byte
+	instance abi.InstanceRequest
+	metadata abi.InstanceMetadataResponse
+}
+
+// NewServer returns a server of what p implements.
+func NewServer(p Provider) *Server {
+	s := &Server{provider: p}
+	s.instances, _ = p.(Instances)
+	s.lister, _ = p.(InstanceLister)
+	s.balancers, _ = p.(LoadBalancers)
+	s.routes, _ = p.(Routes)
+	s.volumes, _ = p.(VolumeLabels)
+	return s
+}
+
+// Call runs one op. The answer is the encoded response with CodeOK, else an
+// encoded ErrorDetail. It is valid until the next call.
+func (s *Server) Call(op *Op, number abi.Op, request []byte) (abi.Code, []byte) {
+	resp, err := s.dispatch(op, number, request)
+	if err == nil {
+		s.answer, err = encode(s.answer, resp)
+	}
+	if err == nil && len(s.answer) > abi.MaxResponseBytes {
+		err = Error(abi.CodeTooLarge, "the response has "+strconv.Itoa(len(s.answer))+" bytes, more than the ABI allows")
+	}
+	if err == nil {
+		return abi.CodeOK, s.answer
+	}
+	s.answer, _ = encode(s.answer, detailOf(err)) // of two scalar fields: cannot fail
+	return CodeOf(err), s.answer
+}
+
+func (s *Server) dispatch(op *Op, number abi.Op, request []byte) (abi.Message, error) {
+	switch number {
+	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
+		if s.instances != nil {
+			return s.instanceOp(op, number, request)
+		}
+	case abi.OpDescribe:
+		return s.describe(request)
+	case abi.OpConfigure:
+		return s.configure(op, request)
+	case abi.OpProbe:
+		return s.probe(op, request)
+	case abi.OpListInstances:
+		if s.lister != nil {
+			return s.listInstances(op, request)
+		}
+	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
+		if s.balancers != nil {
+			return s.balancerOp(op, number, request)
+		}
+	case abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete:
+		if s.routes != nil {
+			return s.routeOp(op, number, request)
+		}
+	case abi.OpVolumeLabels:
+		if s.volumes != nil {
+			return s.volumeLabels(op, request)
+		}
+	}
+	return nil, Error(abi.CodeNotImplemented, s.provider.Info().Name+" does not have the op "+number.String())
+}
+
+func (s *Server) describe(request []byte) (abi.Message, error) {
+	var req abi.DescribeRequest
+	if err := decode(request, &req); err != nil {
+		return nil, err
+	}
+	info := s.provider.Info()
+	return &abi.DescribeResponse{Name: info.Name, Version: info.Version, ProviderName: info.ProviderName}, nil
+}
+
+func (s *Server) configure(op *Op, request []byte) (abi.Message, error) {
+	var req abi.ConfigureRequest
+	if err := decode(request, &req); err != nil {
+		return nil, err
+	}
+	done, err := s.provider.Configure(op, Config{Bytes: req.Config, ClusterName: req.ClusterName})
+	if err != nil {
+		return nil, err
+	}
+	resp := &abi.ConfigureResponse{Accepted: true, HasClusterId: done.HasClusterID, Warnings: done.Warnings}
+	for _, number := range done.DisabledOps {
+		resp.DisabledOps = append(resp.DisabledOps, uint32(number))
+	}
+	return resp, nil
+}
+
+func (s *Server) probe(op *Op, request []byte) (abi.Message, error) {
+	var req abi.ProbeRequest
+	if err := decode(request, &req); err != nil {
+		return nil, err
+	}
+	summary, err := s.provider.Probe(op)
+	return &abi.ProbeResponse{Ready: true, Summary: summary}, err
+}
+
+// decode never lets a request that does not decode pass for an empty one.
+func decode(request []byte, m abi.Message) error {
+	m.Reset()
+	if err := m.UnmarshalVT(request); err != nil {
+		return Error(abi.CodeInvalid, "the request does not decode: "+err.Error())
+	}
+	return nil
+}
+
+// noAnswer is the error for a provider's method that returned neither an
+// answer nor an error.
+func noAnswer(number abi.Op, what string) error {
+	return Error(abi.CodeInternal, "the provider answered "+number.String()+" without "+what)
+}
+
+// missing is the error for a request without its object.
+func missing(what string) error {
+	return Error(abi.CodeInvalid, "the request has no "+what)
+}
