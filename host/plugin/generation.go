@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/klog/v2"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
@@ -72,26 +74,42 @@ func (g *Generation) pin() bool {
 	return true
 }
 
-// unpin takes a pin away; with the last one the generation closes.
-func (g *Generation) unpin(ctx context.Context) error {
+// unpin takes a pin away. With the last one the generation closes, in the
+// background: the op that happens to be the last one does not pay for it.
+func (g *Generation) unpin(ctx context.Context) {
 	g.mu.Lock()
 	g.pins--
 	last := g.pins == 0
 	g.mu.Unlock()
-	if !last {
-		return nil
+	if last {
+		go g.free(context.WithoutCancel(ctx))
 	}
-	defer close(g.closed)
-	ctx = context.WithoutCancel(ctx)
-	if g.pool == nil {
-		return g.module.Close(ctx)
-	}
-	return errors.Join(g.pool.close(ctx), g.module.Close(ctx))
 }
 
-// Close gives up the pin of whoever holds the generation. It is called once,
-// and only for a generation that is not in a slot.
-func (g *Generation) Close(ctx context.Context) error { return g.unpin(ctx) }
+// free closes what belongs to the generation. Nobody else is left.
+func (g *Generation) free(ctx context.Context) {
+	defer close(g.closed)
+	var err error
+	if g.pool != nil {
+		err = g.pool.close(ctx)
+	}
+	if err := errors.Join(err, g.module.Close(ctx)); err != nil {
+		klog.FromContext(ctx).Error(err, "closing a provider", "name", g.Name(), "digest", g.digests.Module)
+	}
+}
+
+// Close gives up the generation for whoever holds it, and waits until all of
+// it is freed or the context ends. It is called once, and only for a
+// generation that is not in a slot.
+func (g *Generation) Close(ctx context.Context) error {
+	g.unpin(ctx)
+	select {
+	case <-g.closed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("closing the provider %s: %w", g.Name(), ctx.Err())
+	}
+}
 
 // Closed is closed after the last op has ended and everything is freed.
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
@@ -106,7 +124,7 @@ func (g *Generation) invoke(ctx context.Context, timeout time.Duration, op abi.O
 	defer cancel()
 	result, err := g.pool.call(bounded, op, request)
 	if err != nil {
-		if ctx.Err() == nil && bounded.Err() != nil {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("the provider did not answer within %v (--provider-op-timeout): %w", timeout, err)
 		}
 		return err
@@ -167,7 +185,7 @@ func printable(text string, limit int) string {
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) { // control characters, line separators, changes of direction
 			return ' '
 		}
 		return r

@@ -29,9 +29,23 @@ type Loader struct {
 	RequireClusterID bool
 	// NewHost returns what answers the host calls of a guest, and what takes
 	// its standard output and error.
-	NewHost  func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
+	NewHost func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
+	// Observer may be nil.
 	Observer Observer
 }
+
+func (l *Loader) observer() Observer {
+	if l.Observer == nil {
+		return nobody{}
+	}
+	return l.Observer
+}
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) InstanceCreated()         {}
+func (nobody) InstanceDiscarded(string) {}
 
 // Load brings a bundle through every phase. The generation belongs to the
 // caller, who puts it into a slot or closes it. The error is a *LoadError, and
@@ -41,13 +55,13 @@ func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
 	if err != nil {
 		return nil, verifyError(err)
 	}
-	g := &Generation{digests: bundle.Digests(), manifest: declared, limits: l.Limits, pins: 1, closed: make(chan struct{})}
+	g := &Generation{digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits), pins: 1, closed: make(chan struct{})}
 	if err := l.compile(ctx, g, bundle.Module); err != nil {
 		return nil, err
 	}
 	configure := &abi.ConfigureRequest{Config: bundle.Config, ClusterName: l.ClusterName}
 	if err := l.start(ctx, g, configure); err != nil {
-		return nil, errors.Join(err, g.Close(ctx))
+		return nil, errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
 	return g, nil
 }
@@ -65,15 +79,15 @@ func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error 
 	metered, err := meter.Rewrite(wasm, meter.Options{
 		ImportModule:     engine.RefuelModule,
 		ImportName:       engine.RefuelName,
-		MaxMemoryPages:   uint32(l.Limits.MaxMemoryBytes >> 16),
-		MaxTableElements: l.Limits.MaxTableElements,
+		MaxMemoryPages:   uint32(g.limits.MaxMemoryBytes >> 16),
+		MaxTableElements: g.limits.MaxTableElements,
 	})
 	if err != nil {
 		return &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
 	}
 	host, stdout, stderr := l.NewHost(g.manifest)
 	g.module, err = l.Engine.Compile(ctx, metered, engine.ModuleConfig{
-		MemoryLimitBytes: l.Limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr,
+		MemoryLimitBytes: g.limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr,
 	})
 	if err != nil {
 		return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
@@ -93,7 +107,7 @@ func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.Config
 	// From here on every instance is configured before its first op.
 	g.pool = newPool(g.module, func(ctx context.Context, i engine.Instance) error {
 		return callOnce(ctx, i, abi.OpConfigure, request, &abi.ConfigureResponse{})
-	}, l.Limits, l.Observer)
+	}, g.limits, l.observer())
 	if err := l.configure(ctx, g, request); err != nil {
 		return &LoadError{Phase: PhaseConfigure, Reason: "ConfigurationInvalid", Err: err}
 	}
@@ -106,7 +120,7 @@ func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.Config
 // describe asks a first instance, which is thrown away: a pool is made only
 // for a guest that is what its manifest says.
 func (l *Loader) describe(ctx context.Context, g *Generation) error {
-	g.pool = newPool(g.module, func(context.Context, engine.Instance) error { return nil }, l.Limits, l.Observer)
+	g.pool = newPool(g.module, func(context.Context, engine.Instance) error { return nil }, g.limits, l.observer())
 	request := &abi.DescribeRequest{AbiVersion: abi.Version, HostVersion: l.HostVersion}
 	response := &abi.DescribeResponse{}
 	if err := g.invoke(ctx, l.Limits.LoadTimeout, abi.OpDescribe, request, response); err != nil {
@@ -118,6 +132,9 @@ func (l *Loader) describe(ctx context.Context, g *Generation) error {
 	if response.Name != g.manifest.Name || response.Version != g.manifest.Version {
 		return fmt.Errorf("the guest says it is %q %q, its manifest says %q %q; build both from one source",
 			printable(response.Name, 64), printable(response.Version, 64), g.manifest.Name, g.manifest.Version)
+	}
+	if len(response.Features) > 0 {
+		return fmt.Errorf("the guest uses the feature %q, which this manager does not offer; use a newer manager", printable(response.Features[0], 64))
 	}
 	if !isDNSLabel(response.ProviderName) {
 		return fmt.Errorf("provider_name %q must be a DNS label", printable(response.ProviderName, 64))
@@ -145,7 +162,8 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	for _, warning := range response.Warnings[:min(len(response.Warnings), maxWarnings)] {
 		g.warnings = append(g.warnings, printable(warning, maxWarningBytes))
 	}
-	g.ops, err = supported(g.manifest.Ops, response.DisabledOps)
+	ops, warnings, err := supported(g.manifest.Ops, response.DisabledOps)
+	g.ops, g.warnings = ops, append(g.warnings, warnings...)
 	return err
 }
 
@@ -179,30 +197,6 @@ func (l *Loader) probe(ctx context.Context, g *Generation) error {
 	}
 	g.summary = printable(response.Summary, maxWarningBytes)
 	return nil
-}
-
-// supported returns the ops of the manifest, less the groups of those that the
-// configuration turns off, and less the groups that are not complete.
-func supported(declared []string, disabled []uint32) (map[abi.Op]bool, error) {
-	ops := map[abi.Op]bool{}
-	for _, name := range declared {
-		op, ok := abi.ParseOp(name)
-		if !ok {
-			return nil, fmt.Errorf("manifest: op %q is not part of ABI v%d", name, abi.Version)
-		}
-		ops[op] = true
-	}
-	for _, number := range disabled[:min(len(disabled), len(abi.Ops()))] {
-		delete(ops, abi.Op(number))
-	}
-	for _, group := range groups() {
-		if slices.ContainsFunc(group, func(op abi.Op) bool { return !ops[op] }) {
-			for _, op := range group {
-				delete(ops, op)
-			}
-		}
-	}
-	return ops, nil
 }
 
 func isDNSLabel(s string) bool {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 )
 
 // Bundle is what becomes a generation: a module and its configuration.
@@ -40,7 +41,7 @@ type Limits struct {
 	// MaxInstances may run at the same time; further ops wait.
 	MaxInstances int
 	// MaxCallsPerInstance is the number of ops after which an instance is
-	// replaced by a fresh one.
+	// replaced by a fresh one; 0 never replaces one.
 	MaxCallsPerInstance int
 	// MaxMemoryBytes is the largest linear memory of one instance.
 	MaxMemoryBytes uint64
@@ -48,8 +49,29 @@ type Limits struct {
 	MaxTableElements uint32
 	// OpTimeout bounds one op, waiting for an instance included.
 	OpTimeout time.Duration
+	// OpTimeouts are those of single ops, instead of OpTimeout; may be nil.
+	OpTimeouts map[abi.Op]time.Duration
 	// LoadTimeout bounds each of describe, configure and probe.
 	LoadTimeout time.Duration
+}
+
+func (l Limits) timeout(op abi.Op) time.Duration {
+	if t, ok := l.OpTimeouts[op]; ok {
+		return t
+	}
+	return l.OpTimeout
+}
+
+// suggested returns the limits with what a manifest suggests, where that is
+// lower.
+func (l Limits) suggested(by manifest.Limits) Limits {
+	if by.MemoryBytes > 0 {
+		l.MaxMemoryBytes = min(l.MaxMemoryBytes, by.MemoryBytes)
+	}
+	if by.Instances > 0 {
+		l.MaxInstances = min(l.MaxInstances, by.Instances)
+	}
+	return l
 }
 
 // The phases of loading a bundle, in their order.
@@ -74,15 +96,3 @@ func (e *LoadError) Error() string { return fmt.Sprintf("%s: %v", e.Phase, e.Err
 
 // Unwrap returns the cause.
 func (e *LoadError) Unwrap() error { return e.Err }
-
-// groups are the ops that stand and fall together: Kubernetes asks whether a
-// provider has load balancers, not whether it can delete them.
-func groups() [][]abi.Op {
-	return [][]abi.Op{
-		{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata},
-		{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete},
-		{abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete},
-		{abi.OpVolumeLabels},
-		{abi.OpListInstances},
-	}
-}

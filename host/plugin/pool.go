@@ -103,22 +103,34 @@ func (p *pool) create(ctx context.Context) (*lent, error) {
 	}
 	p.observer.InstanceCreated()
 	if err := p.prepare(ctx, instance); err != nil {
-		return nil, errors.Join(err, p.discard(ctx, instance, DiscardFailed))
+		_ = p.discard(ctx, instance, DiscardFailed) // the first error is the one that helps
+		return nil, fmt.Errorf("a new instance: %w", notAnAnswer(err))
 	}
 	return &lent{Instance: instance}, nil
+}
+
+// notAnAnswer makes an error of what a guest answered to another request than
+// the one that was asked: its "instance_not_found" to configure says nothing
+// of the instance that an op is about.
+func notAnAnswer(err error) error {
+	var answer *abi.Error
+	if errors.As(err, &answer) {
+		return fmt.Errorf("configure: %s (%s)", answer.Error(), answer.Code)
+	}
+	return err
 }
 
 func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 	reason := ""
 	p.mu.Lock()
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
 		reason = DiscardDeadline
 	case err != nil:
 		reason = DiscardFailed
 	case p.closed:
 		reason = DiscardClosed
-	case instance.calls >= p.maxCalls:
+	case p.maxCalls > 0 && instance.calls >= p.maxCalls:
 		reason = DiscardQuota
 	default:
 		p.idle = append(p.idle, instance)

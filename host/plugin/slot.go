@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/klog/v2"
-
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
@@ -19,8 +17,9 @@ var ErrNotServing = errors.New("no provider is serving yet; see the Events of it
 type Slot struct {
 	mu      sync.Mutex
 	serving *Generation
-	// first is closed when the first generation serves.
+	// first is closed, once, when the first generation serves.
 	first chan struct{}
+	once  sync.Once
 }
 
 // NewSlot returns an empty slot.
@@ -53,10 +52,10 @@ func (s *Slot) Swap(ctx context.Context, next *Generation) (old *Generation) {
 	old, s.serving = s.serving, next
 	s.mu.Unlock()
 	if old == nil {
-		close(s.first)
+		s.once.Do(func() { close(s.first) })
 		return nil
 	}
-	s.release(ctx, old)
+	old.unpin(ctx)
 	return old
 }
 
@@ -69,22 +68,11 @@ func (s *Slot) Close(ctx context.Context) {
 	if old == nil {
 		return
 	}
-	s.release(ctx, old)
+	old.unpin(ctx)
 	select {
 	case <-old.Closed():
 	case <-ctx.Done():
 	}
-}
-
-// release takes a pin away in the background when it might be the last one:
-// closing waits for nothing, but frees machine code, and the op that happens
-// to be the last one should not pay for it.
-func (s *Slot) release(ctx context.Context, g *Generation) {
-	go func() {
-		if err := g.unpin(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "closing a replaced provider", "digest", g.digests.Module)
-		}
-	}()
 }
 
 // pinned returns the serving generation, pinned.
@@ -105,15 +93,16 @@ func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) err
 	if g == nil {
 		return ErrNotServing
 	}
-	defer func() {
-		if err := g.unpin(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "closing a replaced provider", "digest", g.digests.Module)
-		}
-	}()
+	defer g.unpin(ctx)
 	if !g.Supports(op) {
 		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
 	}
-	return g.invoke(ctx, g.limits.OpTimeout, op, req, resp)
+	err := g.invoke(ctx, g.limits.timeout(op), op, req, resp)
+	var answer *abi.Error
+	if err == nil || errors.As(err, &answer) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", op, err)
 }
 
 // Supports reports whether the serving generation has the op.
