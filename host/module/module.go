@@ -183,6 +183,9 @@ func (p *parser) section(id byte, r *wasmbin.Reader) error {
 		return r.Done("export section")
 	case 8:
 		p.module.HasStart = true
+	case 11:
+		dataSection(r)
+		return r.Done("data section")
 	}
 	return nil
 }

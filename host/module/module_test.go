@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
 )
 
@@ -234,6 +235,12 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"type of a GC":    {whole[:8] + "\x01\x02\x01\x5f", "0x5f"},
 		"export of none":  {whole[:8] + "\x07\x05\x01\x01a\x00\x03", "function 3, which does not exist"},
 		"left over":       {whole[:8] + "\x01\x02\x00\x00", "left over"},
+		// An engine makes room for 4 billion segments, or for one of 4 GiB.
+		"many data segments": {whole[:8] + "\x0b\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"huge data segment":  {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x0b\xff\xff\xff\xff\x0f", "data section: at byte"},
+		"data of what kind":  {whole[:8] + "\x0b\x02\x01\x03", "unknown kind 3"},
+		"data at a call":     {whole[:8] + "\x0b\x05\x01\x00\x10\x00\x0b", "instruction 0x10"},
+		"data at a sum":      {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x41\x00\x6a\x0b\x00\x00", "more than one instruction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := module.Check([]byte(test.wasm), module.Policy{})
@@ -254,7 +261,7 @@ func TestParseAllocatesNoMoreThanTheModule(t *testing.T) {
 func TestWASIIsTheEnginesWASI(t *testing.T) {
 	ctx := context.Background()
 	r := wazero.NewRuntime(ctx)
-	defer r.Close(ctx)
+	defer func() { _ = r.Close(ctx) }()
 	library, err := wasi_snapshot_preview1.NewBuilder(r).Compile(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -299,14 +306,20 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// What the engine reads is what was checked.
-		r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(1))
-		defer r.Close(ctx)
-		compiled, err := r.CompileModule(ctx, wasm)
+		// What the engine reads is what was checked. It gets the metered module.
+		metered, err := meter.Rewrite(wasm, meter.Options{
+			ImportModule: "ccm_meter", ImportName: "refuel", MaxMemoryPages: 1, MaxTableElements: 100,
+		})
 		if err != nil {
 			return
 		}
-		if got, want := len(compiled.ImportedFunctions()), functionImports(m); got != want {
+		r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(1))
+		defer func() { _ = r.Close(ctx) }()
+		compiled, err := r.CompileModule(ctx, metered)
+		if err != nil {
+			return
+		}
+		if got, want := len(compiled.ImportedFunctions())-1, functionImports(m); got != want {
 			t.Fatalf("the engine reads %d imported functions, Parse %d", got, want)
 		}
 		for name, f := range compiled.ExportedFunctions() {

@@ -344,7 +344,7 @@ func (s *suite) concurrent(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer i.Close(context.Background())
+			defer func() { _ = i.Close(context.Background()) }()
 			request := bytes.Repeat([]byte{byte(n)}, 100)
 			for range 200 {
 				if got, err := i.Call(t.Context(), opEcho, request); err != nil || !bytes.Equal(got.Response, request) {

@@ -43,7 +43,7 @@ func instantiateWASI(ctx context.Context, r wazero.Runtime, config engine.Module
 	if err != nil {
 		return err
 	}
-	defer library.Close(ctx)
+	defer func() { _ = library.Close(ctx) }() // only its names and types are used
 	builder := r.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(builder)
 	own := wasiFunctions(config)

@@ -118,7 +118,7 @@ func BenchmarkInstantiate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer m.Close(context.Background())
+	defer func() { _ = m.Close(context.Background()) }()
 	for b.Loop() {
 		i, err := m.Instantiate(ctx)
 		if err != nil {
