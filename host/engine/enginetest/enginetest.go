@@ -71,6 +71,7 @@ func Run(t *testing.T, newEngine func() engine.Engine) {
 	t.Run("WASI", s.wasi)
 	t.Run("WASI sleep ends with the op", s.wasiSleep)
 	t.Run("initialize", s.initialize)
+	t.Run("modules are apart", s.modulesAreApart)
 	t.Run("instances are apart", s.instancesAreApart)
 	t.Run("the same work costs the same", s.fuel)
 	t.Run("concurrent instances", s.concurrent)
@@ -299,6 +300,40 @@ func (s *suite) logInInitialize(t *testing.T) {
 	instantiate(t, s.module(t, "log_init.wasm", engine.ModuleConfig{Host: log}))
 	if logged != "log hello" {
 		t.Errorf("the host heard %q", logged)
+	}
+}
+
+// A module that does not compile, one that cannot be instantiated, and closing
+// one, leave the others of the same engine alone.
+func (s *suite) modulesAreApart(t *testing.T) {
+	ctx, e := t.Context(), s.newEngine()
+	config := engine.ModuleConfig{MemoryLimitBytes: memoryLimit, Host: host(noHost)}
+	good, err := e.Compile(ctx, Metered(t, "convention.wasm"), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := good.Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Compile(ctx, []byte("garbage"), config); err == nil {
+		t.Error("garbage was compiled")
+	}
+	bad, err := e.Compile(ctx, Metered(t, "bad_init.wasm"), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.Instantiate(ctx); err == nil {
+		t.Error("a module that cannot be instantiated was")
+	}
+	if err := bad.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if got, err := i.Call(ctx, opEcho, []byte("still here")); err != nil || string(got.Response) != "still here" {
+		t.Errorf("the good instance answers %q, %v", got.Response, err)
+	}
+	if err := errors.Join(i.Close(ctx), good.Close(ctx), e.Close(ctx)); err != nil {
+		t.Error(err)
 	}
 }
 
