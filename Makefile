@@ -12,7 +12,9 @@ SHELL       := /bin/bash
 GO      ?= go
 BUILD   := $(CURDIR)/build
 BIN     := $(BUILD)/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+# Kubernetes' metrics insist on a semantic version.
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
 MODULES := . abi guests guests/toolchain testdata/controlplane
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
@@ -45,7 +47,7 @@ build: ## The manager, a static binary.
 	$(call say,building the manager)
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/cloud-controller-manager ./host/cmd/cloud-controller-manager
 
-STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(shell git rev-parse HEAD 2>/dev/null)
+STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .PHONY: guests
 guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
