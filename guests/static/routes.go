@@ -1,0 +1,84 @@
+package main
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// routePrefix begins the key of a route: route/TARGET/CIDR/CLUSTER. The value
+// is "v1 TARGET CIDR CLUSTER"; a cluster's name may have spaces.
+const routePrefix = "route/"
+
+func routeEntry(cluster, target string, cidr netip.Prefix) *abi.StoreEntry {
+	return &abi.StoreEntry{
+		Key:   routePrefix + target + "/" + cidr.String() + "/" + cluster,
+		Value: []byte("v1 " + target + " " + cidr.String() + " " + cluster),
+	}
+}
+
+func (p *provider) ListRoutes(op *sdk.Op, cluster string) ([]*abi.Route, error) {
+	entries, _, err := op.Store().Read(routePrefix)
+	if err != nil {
+		return nil, err
+	}
+	routes := make([]*abi.Route, 0, len(entries))
+	for _, e := range entries {
+		fields := strings.SplitN(string(e.Value), " ", 4)
+		if len(fields) != 4 || fields[0] != "v1" {
+			return nil, unknownEntry(e)
+		}
+		if fields[3] == cluster {
+			routes = append(routes, &abi.Route{Name: fields[1] + "/" + fields[2], TargetNode: fields[1], DestinationCidr: fields[2]})
+		}
+	}
+	return routes, nil
+}
+
+// CreateRoute records the route. Its target must be a machine.
+func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) error {
+	entry, err := entryOfRoute(request.ClusterName, request.Route)
+	if err != nil {
+		return err
+	}
+	if target := request.Route.TargetNode; p.inventory.byName[target] == nil {
+		return sdk.InstanceNotFound("a route to " + request.Route.DestinationCidr + ": its target " + target + " is not in the inventory; list it under machines")
+	}
+	return op.Store().Update(entry.Key, func(entries []*abi.StoreEntry) (sdk.Change, error) {
+		for _, e := range entries {
+			if e.Key == entry.Key {
+				return sdk.Change{}, nil
+			}
+		}
+		return sdk.Change{Put: []*abi.StoreEntry{entry}}, nil
+	})
+}
+
+// DeleteRoute works for machines that have left the inventory, too.
+func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) error {
+	entry, err := entryOfRoute(request.ClusterName, request.Route)
+	if err != nil {
+		return err
+	}
+	return op.Store().Update(entry.Key, func(entries []*abi.StoreEntry) (sdk.Change, error) {
+		for _, e := range entries {
+			if e.Key == entry.Key {
+				return sdk.Change{Delete: []string{entry.Key}}, nil
+			}
+		}
+		return sdk.Change{}, nil
+	})
+}
+
+func entryOfRoute(cluster string, route *abi.Route) (*abi.StoreEntry, error) {
+	cidr, err := netip.ParsePrefix(route.DestinationCidr)
+	if err != nil {
+		return nil, sdk.Invalidf("the route's destination %q is not a CIDR", route.DestinationCidr)
+	}
+	if !isDNSName(route.TargetNode) {
+		return nil, sdk.Invalidf("the route's target %q is not the name of a node", route.TargetNode)
+	}
+	return routeEntry(cluster, route.TargetNode, cidr.Masked()), nil
+}
