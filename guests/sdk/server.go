@@ -15,6 +15,7 @@ type Server struct {
 	balancers LoadBalancers
 	routes    Routes
 	volumes   VolumeLabels
+	fields    fieldSet // of the Node of instance ops
 	// Reused from op to op, so that the ops that run most often allocate
 	// little.
 	answer   []byte
@@ -24,7 +25,7 @@ type Server struct {
 
 // NewServer returns a server of what p implements.
 func NewServer(p Provider) *Server {
-	s := &Server{provider: p}
+	s := &Server{provider: p, fields: fieldsOf(p)}
 	s.instances, _ = p.(Instances)
 	s.lister, _ = p.(InstanceLister)
 	s.balancers, _ = p.(LoadBalancers)

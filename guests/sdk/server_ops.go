@@ -3,7 +3,7 @@ package sdk
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
 func (s *Server) instanceOp(op *Op, number abi.Op, request []byte) (abi.Message, error) {
-	if err := decode(request, &s.instance); err != nil {
+	if err := decodeInstance(request, &s.instance, s.fields); err != nil {
 		return nil, err
 	}
 	node := s.instance.Node

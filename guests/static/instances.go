@@ -7,6 +7,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
+// InstanceNodeFields: the rest need not be decoded.
+func (p *provider) InstanceNodeFields() []sdk.NodeField {
+	return []sdk.NodeField{sdk.NodeName, sdk.NodeProviderID}
+}
+
 // find looks for the machine of a node: by provider ID, or by name while the
 // node has none. nil means that the inventory, which is whole, does not have
 // it. A provider ID of a scheme that no machine has belongs to somebody else:
