@@ -86,8 +86,7 @@ func (p *provider) ListInstances(_ *sdk.Op, token string, size int) ([]*abi.Inst
 	}
 	end := min(start+size, len(machines))
 	page := make([]*abi.Instance, 0, end-start)
-	for i := start; i < end; i++ {
-		m := &machines[i]
+	for _, m := range machines[start:end] {
 		page = append(page, &abi.Instance{NodeName: m.name, Metadata: &m.metadata, State: m.state()})
 	}
 	if end == len(machines) {

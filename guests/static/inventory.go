@@ -24,7 +24,7 @@ const scheme = "static"
 
 // inventory is a configuration that has been checked.
 type inventory struct {
-	machines     []machine
+	machines     []*machine
 	byName       map[string]*machine
 	byProviderID map[string]*machine
 	schemes      map[string]bool   // of the provider IDs, and "static"

@@ -13,10 +13,10 @@ func (r *reader) readMachines(f *yaml.Field) {
 	if f.Value.Kind == yaml.List && len(f.Value.Items) == 0 {
 		r.fail(f.Line, "machines is empty: every Node would be one that does not exist")
 	}
-	// The slice never grows: the maps point into it.
-	r.machines = make([]machine, len(items))
+	r.machines = make([]*machine, len(items))
 	for i := range items {
-		m := &r.machines[i]
+		m := &machine{}
+		r.machines[i] = m
 		if r.is(items[i], "a machine", yaml.Map) {
 			r.readMachine(m, items[i])
 			r.index(m)

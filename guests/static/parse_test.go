@@ -224,8 +224,7 @@ func FuzzParseInventory(f *testing.F) {
 		if len(inv.machines) == 0 || len(inv.byName) != len(inv.machines) || len(inv.byProviderID) != len(inv.machines) {
 			t.Fatalf("%q: %d machines, %d names, %d IDs", text, len(inv.machines), len(inv.byName), len(inv.byProviderID))
 		}
-		for i := range inv.machines {
-			mach := &inv.machines[i]
+		for _, mach := range inv.machines {
 			if !inv.schemes[schemeOf(mach.metadata.ProviderId)] || !isDNSName(mach.name) || len(mach.metadata.Addresses) == 0 {
 				t.Fatalf("%q: machine %+v", text, &mach.metadata)
 			}

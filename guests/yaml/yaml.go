@@ -73,7 +73,7 @@ type Error struct {
 func (e *Error) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Reason }
 
 // Parse reads one document; an empty one is Null. The error is an *Error. The
-// nodes share the memory of a copy of data.
+// nodes keep nothing of data.
 func Parse(data []byte) (Node, error) {
 	if len(data) > MaxBytes {
 		return Node{}, &Error{1, fmt.Sprintf("the document has %d bytes, more than %d", len(data), MaxBytes)}
@@ -137,6 +137,10 @@ func (p *parser) split(text string) error {
 			started = true
 		default:
 			started = true
+			// Nodes hold parts of this. TinyGo's collector pays for each
+			// pointer into an object by the object's size, so the object is
+			// a line, not the document.
+			l.text = strings.Clone(content)
 			p.lines = append(p.lines, l)
 		}
 	}
