@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -11,7 +12,7 @@ import (
 // cloud is a fake of the API: the body of each path, 404 for the others.
 func cloud(bodies map[string]string) func(*abi.HttpRequest) (*abi.HttpResponse, error) {
 	return func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
-		if req.Credential != "api-token" || req.Method != "GET" {
+		if req.Credential != "api-token" || req.Method != http.MethodGet {
 			return &abi.HttpResponse{Status: 401}, nil
 		}
 		body, found := bodies[req.Url]

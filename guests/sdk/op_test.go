@@ -150,7 +150,10 @@ func TestNodes(t *testing.T) {
 		t.Error(diff)
 	}
 	seen := 0
-	for range h.Op().Nodes(snapshot) {
+	for _, err := range h.Op().Nodes(snapshot) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if seen++; seen == 3 {
 			break
 		}
@@ -171,8 +174,8 @@ func TestNodes(t *testing.T) {
 		}
 	}
 	h.Nodes()
-	for range h.Op().Nodes(&abi.NodeSnapshot{Id: 1}) {
-		t.Error("a node of no nodes")
+	for node, err := range h.Op().Nodes(&abi.NodeSnapshot{Id: 1}) {
+		t.Errorf("%v, %v of no nodes", node, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // version is set by build.sh from the manifest.
 var version = "0.1.0"
 
-func init() { sdk.Serve(&provider{}) }
+func init() { sdk.Serve(&provider{}) } //nolint:gochecknoinits // main of a reactor is never run
 
 func main() {}
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -237,4 +238,24 @@ func FuzzParseInventory(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The inventory of README.md is one.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	config, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("README.md has no inventory")
+	}
+	inv, err := parseInventory([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(inv.machines) != 2 || len(inv.pools) != 2 || len(inv.volumes) != 2 {
+		t.Errorf("%d machines, %d pools, %d rules", len(inv.machines), len(inv.pools), len(inv.volumes))
+	}
 }

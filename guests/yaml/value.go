@@ -1,6 +1,7 @@
 package yaml
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -121,10 +122,7 @@ func numberOrText(s string) Kind {
 	return Text
 }
 
-func isRange(err error) bool {
-	e, ok := err.(*strconv.NumError) //nolint:errorlint // strconv returns it bare
-	return ok && e.Err == strconv.ErrRange
-}
+func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
 // quoted reads text in quotes at the start of text.
 func (p *parser) quoted(text string) (value, rest string, err error) {

@@ -68,7 +68,7 @@ func appendManifest(args []string) error {
 }
 
 // compact removes the white space and, where version is not empty, sets the
-// version. The order of the fields stays.
+// version.
 func compact(text []byte, version string) ([]byte, error) {
 	m, err := manifest.Parse(text)
 	if err != nil {
