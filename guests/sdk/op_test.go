@@ -74,16 +74,16 @@ func TestStore(t *testing.T) {
 	put := func(key, value string) sdk.Change {
 		return sdk.Change{Put: []*abi.StoreEntry{{Key: key, Value: []byte(value)}}}
 	}
-	if _, err := store.Write(version, put("a/1", "x")); err != nil {
+	if _, err := store.Write(version, put("a.1", "x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Write(version, put("a/2", "y")); sdk.CodeOf(err) != abi.CodeConflict {
+	if _, err := store.Write(version, put("a.2", "y")); sdk.CodeOf(err) != abi.CodeConflict {
 		t.Errorf("a stale write: %v, want a conflict", err)
 	}
-	if diff := cmp.Diff(map[string]string{"a/1": "x"}, h.Store.Entries()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a.1": "x"}, h.Store.Entries()); diff != "" {
 		t.Error(diff)
 	}
-	entries, _, err := store.Read("b/")
+	entries, _, err := store.Read("b.")
 	if err != nil || len(entries) != 0 {
 		t.Errorf("entries of another prefix: %v, %v", entries, err)
 	}

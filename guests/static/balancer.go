@@ -11,7 +11,7 @@ import (
 
 // balancerPrefix and a Service's UID are the key of what it holds: a Service
 // that is made again under the same name inherits nothing.
-const balancerPrefix = "lb/"
+const balancerPrefix = "lb."
 
 // holding is one entry of the store: "v1 NAMESPACE/NAME ADDRESS[,ADDRESS]".
 type holding struct {

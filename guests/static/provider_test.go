@@ -287,8 +287,8 @@ func TestGetNameUpdateDelete(t *testing.T) {
 func TestUnknownEntry(t *testing.T) {
 	for _, value := range []string{"v2 default/a 198.51.100.0", "v1 default/a", "v1 default/a pizza", ""} {
 		h := configured(t, pools)
-		h.Store.Put("lb/uid-other", value)
-		if _, err := ensure(h, service("a")); sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(err.Error(), "lb/uid-other") {
+		h.Store.Put("lb.uid-other", value)
+		if _, err := ensure(h, service("a")); sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(err.Error(), "lb.uid-other") {
 			t.Errorf("%q: %v, want an error that names the entry", value, err)
 		}
 	}
@@ -339,7 +339,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 	h.Store.BeforeWrite = func() {
 		if first {
 			first = false
-			h.Store.Put("lb/uid-other", "v1 default/other 198.51.100.0")
+			h.Store.Put("lb.uid-other", "v1 default/other 198.51.100.0")
 		}
 	}
 	if got, err := ensure(h, service("a")); got != "198.51.100.1" || err != nil {
@@ -399,7 +399,7 @@ func TestRoutes(t *testing.T) {
 	if got := list("c 1"); got != "m1=2001:db8:9::/64false" || h.Store.Writes() != 3 {
 		t.Errorf("after deletion: %s, %d writes", got, h.Store.Writes())
 	}
-	h.Store.Put("route/x", "v2 x")
+	h.Store.Put("route.x", "v2 x")
 	if err := h.Call(abi.OpRouteList, &abi.RouteListRequest{}, &abi.RouteListResponse{}); sdk.CodeOf(err) != abi.CodeInternal {
 		t.Errorf("an entry of a later version: %v, want an error", err)
 	}

@@ -8,13 +8,30 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// routePrefix begins the key of a route: route/TARGET/CIDR/CLUSTER. The value
-// is "v1 TARGET CIDR CLUSTER"; a cluster's name may have spaces.
-const routePrefix = "route/"
+// routePrefix begins the key of a route: route.TARGET_2fCIDR_2fCLUSTER, where
+// _XX is a byte that keys cannot have. The value is "v1 TARGET CIDR CLUSTER"; a
+// cluster's name may have spaces.
+const routePrefix = "route."
+
+// keyText writes text with the characters of keys, differently for different
+// texts.
+func keyText(text string) string {
+	const hex = "0123456789abcdef"
+	key := make([]byte, 0, len(text)+8)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
+			key = append(key, c)
+		default:
+			key = append(key, '_', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(key)
+}
 
 func routeEntry(cluster, target string, cidr netip.Prefix) *abi.StoreEntry {
 	return &abi.StoreEntry{
-		Key:   routePrefix + target + "/" + cidr.String() + "/" + cluster,
+		Key:   routePrefix + keyText(target+"/"+cidr.String()+"/"+cluster),
 		Value: []byte("v1 " + target + " " + cidr.String() + " " + cluster),
 	}
 }

@@ -184,6 +184,7 @@ func printable(text string, limit int) string {
 		text = text[:limit]
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") // a list of mistakes
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) { // control characters, line separators, changes of direction
 			return ' '

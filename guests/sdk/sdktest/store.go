@@ -65,7 +65,7 @@ func (s *Store) answer(req *abi.StoreRequest) (*abi.StoreResponse, error) {
 		delete(s.entries, key)
 	}
 	for _, entry := range req.Write.Put {
-		if entry.Key == "" || slices.Contains(req.Write.Delete, entry.Key) {
+		if !isKey(entry.Key) || slices.Contains(req.Write.Delete, entry.Key) {
 			return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("cannot put the key %q", entry.Key)}
 		}
 		s.entries[entry.Key] = slices.Clone(entry.Value)
@@ -85,4 +85,11 @@ func (s *Store) read(prefix string) []*abi.StoreEntry {
 	}
 	slices.SortFunc(entries, func(a, b *abi.StoreEntry) int { return strings.Compare(a.Key, b.Key) })
 	return entries
+}
+
+// isKey tells the keys that the host accepts: those of a ConfigMap.
+func isKey(key string) bool {
+	return key != "" && len(key) <= 253 && !strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+	})
 }
