@@ -405,6 +405,23 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// The longest name of a Node makes a route as any other does.
+func TestRouteToLongName(t *testing.T) {
+	name := strings.Repeat(strings.Repeat("a", 62)+".", 4) + "a"
+	h := configured(t, "machines: [{name: "+name+", addresses: [{type: InternalIP, address: 10.0.0.1}]}]\nroutes: true\n")
+	route := &abi.Route{TargetNode: name, DestinationCidr: "10.244.1.0/24"}
+	if err := h.Call(abi.OpRouteCreate, &abi.RouteCreateRequest{ClusterName: "c", Route: route}, &abi.Done{}); err != nil {
+		t.Fatal(err)
+	}
+	var resp abi.RouteListResponse
+	if err := h.Call(abi.OpRouteList, &abi.RouteListRequest{ClusterName: "c"}, &resp); err != nil || len(resp.Routes) != 1 || resp.Routes[0].TargetNode != name {
+		t.Errorf("%v, %v", resp.Routes, err)
+	}
+	if err := h.Call(abi.OpRouteDelete, &abi.RouteDeleteRequest{ClusterName: "c", Route: route}, &abi.Done{}); err != nil || len(h.Store.Entries()) != 0 {
+		t.Errorf("%v, left %v", err, h.Store.Entries())
+	}
+}
+
 func TestVolumeLabels(t *testing.T) {
 	config := strings.Replace(example, "  - zoneFrom: node\n", `  - {source: nfs, zone: rack-b}
   - {storageClass: san, zoneFrom: attribute, key: zone}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"strings"
 
@@ -13,25 +15,35 @@ import (
 // cluster's name may have spaces.
 const routePrefix = "route."
 
+// maxKeyBytes is the store's limit. The names of node and cluster together can
+// be longer, so such a route has a digest in its key; the value says it all.
+const maxKeyBytes = 253
+
 // keyText writes text with the characters of keys, differently for different
 // texts.
 func keyText(text string) string {
-	const hex = "0123456789abcdef"
+	const digits = "0123456789abcdef"
 	key := make([]byte, 0, len(text)+8)
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
 			key = append(key, c)
 		default:
-			key = append(key, '_', hex[c>>4], hex[c&15])
+			key = append(key, '_', digits[c>>4], digits[c&15])
 		}
 	}
 	return string(key)
 }
 
 func routeEntry(cluster, target string, cidr netip.Prefix) *abi.StoreEntry {
+	text := target + "/" + cidr.String() + "/" + cluster
+	key := routePrefix + keyText(text)
+	if len(key) > maxKeyBytes {
+		sum := sha256.Sum256([]byte(text))
+		key = routePrefix + "sha256-" + hex.EncodeToString(sum[:])
+	}
 	return &abi.StoreEntry{
-		Key:   routePrefix + keyText(target+"/"+cidr.String()+"/"+cluster),
+		Key:   key,
 		Value: []byte("v1 " + target + " " + cidr.String() + " " + cluster),
 	}
 }

@@ -94,9 +94,11 @@ func kindOf(s string) Kind {
 	if len(s) > 5 {
 		return Text
 	}
-	switch strings.ToLower(s) {
-	case "null":
+	switch s {
+	case "null", "Null", "NULL":
 		return Null
+	}
+	switch strings.ToLower(s) {
 	case "true", "false", "yes", "no", "on", "off", "y", "n":
 		return Bool
 	}

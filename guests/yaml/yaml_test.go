@@ -16,7 +16,7 @@ var good = []string{
 	"{\n  \"a\": [1, true, null, \"\\u00e4\\n\"],\n  \"b\": {\"c\":\"d\"},\n}\n",
 	"a: {type: InternalIP, address: 192.0.2.1}\nb: 2001:db8::/64\nc: ::1\nd: http://x/#y\n",
 	"'a b': 'it''s'\n\"c\\\"d\" : e f  g\n", "a:\nb: ~\nc: null\n", "\ufeffa: ä\r\nb: c\r\n", "- 1\n- -2\n- -x\n- 1.5e3\n- 0x1f\n- .5\n- 10.0.0.1\n- 1_000\n- yes\n- No\n",
-	"a:\n  [\n    b, # c\n    d,\n  ]\n", "text", "'text' # c", "[]", "a: []\nb: {}\n", "a:   # c\n  b: d\n",
+	"a:\n  [\n    b, # c\n    d,\n  ]\n", "text", "- nulL\n- Null\n- NULL\n", "'text' # c", "[]", "a: []\nb: {}\n", "a:   # c\n  b: d\n",
 }
 
 var bad = map[string]struct {
