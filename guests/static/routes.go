@@ -1,8 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
+	"hash/fnv"
 	"net/netip"
 	"strings"
 
@@ -39,8 +39,9 @@ func routeEntry(cluster, target string, cidr netip.Prefix) *abi.StoreEntry {
 	text := target + "/" + cidr.String() + "/" + cluster
 	key := routePrefix + keyText(text)
 	if len(key) > maxKeyBytes {
-		sum := sha256.Sum256([]byte(text))
-		key = routePrefix + "sha256-" + hex.EncodeToString(sum[:])
+		sum := fnv.New128a()
+		sum.Write([]byte(text)) // never fails
+		key = routePrefix + "fnv-" + hex.EncodeToString(sum.Sum(nil))
 	}
 	return &abi.StoreEntry{
 		Key:   key,
