@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,7 +49,7 @@ func testManager(t *testing.T, c cluster) {
 	createNode(t, c)
 	await(t, log, "the node is initialised", func(ctx context.Context) (bool, error) {
 		node, err := c.admin.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})
-		return err == nil && len(node.Spec.Taints) == 0 && node.Spec.ProviderID != "", err
+		return err == nil && initialised(node), err
 	})
 	createService(t, c)
 	await(t, log, "the service has an address", func(ctx context.Context) (bool, error) {
@@ -63,6 +64,15 @@ func testManager(t *testing.T, c cluster) {
 			t.Errorf("the manager lacks a right: %s", line)
 		}
 	}
+}
+
+// initialised looks for the taint of the cloud provider only: the API server
+// taints a Node that is not ready, and there is no kubelet.
+func initialised(node *corev1.Node) bool {
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key == cloudproviderapi.TaintExternalCloudProvider
+	})
+	return !tainted && node.Spec.ProviderID != ""
 }
 
 // configMapCommand is the command of README.md. A module that is too large for
