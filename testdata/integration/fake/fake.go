@@ -25,7 +25,11 @@ import (
 )
 
 // Cloud is a cloudprovider.Interface. The fields have the names and the
-// meaning of upstream's fake; they are read when the first question is asked.
+// meaning of upstream's fake; they are read when a Node is asked for.
+//
+// The tests let five Nodes have the same addresses, which no inventory may: so
+// each Node is served by a generation that knows its machine only, and the
+// guest is replaced from Node to Node.
 type Cloud struct {
 	cloudprovider.Zone
 
@@ -42,8 +46,11 @@ type Cloud struct {
 	Calls []string
 
 	once     sync.Once
-	mu       sync.Mutex
 	provider *provider.Provider
+
+	mu      sync.Mutex
+	slot    *plugin.Slot
+	machine types.NodeName
 }
 
 var _ cloudprovider.Interface = (*Cloud)(nil)
@@ -86,16 +93,25 @@ func (c *Cloud) HasClusterID() bool { return true }
 // ends the test: there is nothing to fall back on.
 func (c *Cloud) guest() *provider.Provider {
 	c.once.Do(func() {
-		slot, err := c.load(context.Background())
-		if err != nil {
-			panic(err)
-		}
-		c.provider = provider.New(&recorder{Slot: slot, cloud: c})
+		c.slot = plugin.NewSlot()
+		c.swap("")
+		c.provider = provider.New(&recorder{Slot: c.slot, cloud: c})
 	})
 	return c.provider
 }
 
-func (c *Cloud) load(ctx context.Context) (*plugin.Slot, error) {
+// swap lets a generation serve that knows this machine only.
+func (c *Cloud) swap(machine types.NodeName) {
+	ctx := context.Background()
+	generation, err := load(ctx, c.inventory(machine))
+	if err != nil {
+		panic(err)
+	}
+	c.slot.Swap(ctx, generation)
+	c.machine = machine
+}
+
+func load(ctx context.Context, inventory []byte) (*plugin.Generation, error) {
 	wasm, err := os.ReadFile(os.Getenv("CCM_STATIC_WASM"))
 	if err != nil {
 		return nil, err
@@ -113,16 +129,10 @@ func (c *Cloud) load(ctx context.Context) (*plugin.Slot, error) {
 		NewHost:     func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return host{}, os.Stderr, os.Stderr },
 		Observer:    host{},
 	}
-	generation, err := loader.Load(ctx, plugin.Bundle{Module: wasm, Config: c.inventory()})
-	if err != nil {
-		return nil, err
-	}
-	slot := plugin.NewSlot()
-	slot.Swap(ctx, generation)
-	return slot, nil
+	return loader.Load(ctx, plugin.Bundle{Module: wasm, Config: inventory})
 }
 
-// recorder notes the ops on their way to the slot.
+// recorder notes the ops on their way to the slot, one at a time.
 type recorder struct {
 	*plugin.Slot
 	cloud *Cloud
@@ -130,8 +140,11 @@ type recorder struct {
 
 func (r *recorder) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 	r.cloud.mu.Lock()
+	defer r.cloud.mu.Unlock()
 	r.cloud.Calls = append(r.cloud.Calls, op.String())
-	r.cloud.mu.Unlock()
+	if request, ok := req.(*abi.InstanceRequest); ok && types.NodeName(request.Node.Name) != r.cloud.machine {
+		r.cloud.swap(types.NodeName(request.Node.Name))
+	}
 	return r.Slot.Invoke(ctx, op, req, resp)
 }
 

@@ -6,21 +6,22 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // inventory is the configuration of the static guest that says what the fields
-// say. JSON is YAML, too.
-func (c *Cloud) inventory() []byte {
-	var instances []map[string]any
-	for _, name := range slices.Sorted(maps.Keys(c.ProviderID)) {
-		instance := map[string]any{"name": string(name), "zone": c.FailureDomain}
-		if kind := c.InstanceTypes[name]; kind != "" {
-			instance["type"] = kind
-		}
-		instance["addresses"] = addresses(c.Addresses)
-		instances = append(instances, instance)
+// say of one machine, or of the first one when there is none of that name: an
+// inventory may not be empty. JSON is YAML, too.
+func (c *Cloud) inventory(name types.NodeName) []byte {
+	if _, ok := c.ProviderID[name]; !ok {
+		name = slices.Min(slices.Collect(maps.Keys(c.ProviderID)))
 	}
-	data, err := json.Marshal(map[string]any{"region": c.Region, "machines": instances})
+	machine := map[string]any{"name": string(name), "zone": c.FailureDomain, "addresses": addresses(c.Addresses)}
+	if kind := c.InstanceTypes[name]; kind != "" {
+		machine["type"] = kind
+	}
+	machines := []map[string]any{machine}
+	data, err := json.Marshal(map[string]any{"region": c.Region, "machines": machines})
 	if err != nil {
 		panic(err) // strings only
 	}
