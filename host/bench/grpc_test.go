@@ -39,6 +39,7 @@ func (vtCodec) Unmarshal(data []byte, v any) error { return v.(abi.Message).Unma
 
 type metadataFunc func(*abi.Node) *abi.InstanceMetadata
 
+//nolint:revive // the signature is gRPC's
 func (f metadataFunc) handle(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	req := &abi.InstanceRequest{}
 	if err := decode(req); err != nil {

@@ -162,7 +162,7 @@ func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLef
 	if err != nil {
 		return nil, failure(ctx, request.GetMethod(), t, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing depends on it
+	defer resp.Body.Close()
 	out, err := readResponse(resp, bytesLeft)
 	if err != nil {
 		return nil, failure(ctx, request.GetMethod(), t, err)

@@ -58,9 +58,9 @@ func (m *manager) start(flags []string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(m.binary, append(flags, "--bind-address="+host, "--secure-port="+port)...)
+	cmd := exec.CommandContext(context.Background(), m.binary, append(flags, "--bind-address="+host, "--secure-port="+port)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Ctrl-C goes to the show, which ends the manager in its turn.
+	// It outlives every step's context; stop ends it. Ctrl-C goes to the show, which ends the manager in its turn.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start %s (make build): %w", m.binary, err), log.Close())
@@ -75,7 +75,7 @@ func (m *manager) start(flags []string) error {
 }
 
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a free port on loopback: %w", err)
 	}
@@ -86,10 +86,17 @@ func freeAddress() (string, error) {
 func (m *manager) running() error {
 	select {
 	case <-m.done:
-		return fmt.Errorf("%w: %v, see %s", errEnded, m.ended, m.logPath())
+		return fmt.Errorf("%w: %w, see %s", errEnded, m.endedError(), m.logPath())
 	default:
 		return nil
 	}
+}
+
+func (m *manager) endedError() error {
+	if m.ended == nil {
+		return errors.New("exit status 0")
+	}
+	return m.ended
 }
 
 // waitOr returns when the context ends (no error) or the manager does.

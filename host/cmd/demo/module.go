@@ -48,8 +48,11 @@ func readGuest(path string) (guest, error) {
 		return guest{}, fmt.Errorf("%w (make guests)", err)
 	}
 	section, found, err := manifest.Section(module)
-	if err != nil || !found {
-		return guest{}, fmt.Errorf("%s: no manifest: %v", path, err)
+	if err != nil {
+		return guest{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if !found {
+		return guest{}, fmt.Errorf("%s: no manifest (make guests)", path)
 	}
 	m, err := manifest.Parse(section)
 	if err != nil {

@@ -98,7 +98,7 @@ func (s *show) expect(ctx context.Context, step string, limit time.Duration, exp
 }
 
 func notHappened(ctx context.Context, step string, limit time.Duration, pending []expectation, last error) error {
-	if context.Cause(ctx) == context.Canceled {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled
 	}
 	var what []string
