@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -59,7 +60,8 @@ func (r *reporter) event(bundle source.Bundle, kind, reason, message string) {
 		return
 	}
 	if len(message) > maxEventBytes {
-		message = message[:maxEventBytes-3] + "..."
+		// Not within a character: the API server refuses text that is not UTF-8.
+		message = strings.ToValidUTF8(message[:maxEventBytes-3], "") + "..."
 	}
 	r.events.Event(bundle.Ref, kind, reason, message)
 }

@@ -1,4 +1,4 @@
-// A guest by stock Go that uses what its runtime needs of WASI: sleep, random
+// Command stockgo is a guest by stock Go that uses what its runtime needs of WASI: sleep, random
 // numbers, the clock, arguments, standard output.
 package main
 
