@@ -65,6 +65,9 @@ func messages() []abi.Message {
 		new(abi.HttpResult),
 		new(abi.HttpSendRequest),
 		new(abi.HttpSendResponse),
+		new(abi.SecretValue),
+		new(abi.SignRequest),
+		new(abi.SignResponse),
 	}
 }
 
@@ -99,6 +102,7 @@ var refusedWhenEmpty = map[string]string{
 	"load_balancer_ensure_response": "status is missing",
 	"done":                          "done is not true",
 	"route_list_response":           "done is not true: it does not mean that there are no routes",
+	"sign_response":                 "done is not true",
 	"volume_labels_response":        "done is not true: it does not mean that there are no labels",
 }
 

@@ -28,6 +28,8 @@ const (
 	OpRouteDelete Op = 32 // RouteDeleteRequest, Done
 
 	OpVolumeLabels Op = 40 // VolumeLabelsRequest, VolumeLabelsResponse
+
+	OpSign Op = 50 // SignRequest, SignResponse
 )
 
 // Ops returns every op in the order of their numbers.
@@ -38,6 +40,7 @@ func Ops() []Op {
 		OpLoadBalancerGet, OpLoadBalancerName, OpLoadBalancerEnsure, OpLoadBalancerUpdate, OpLoadBalancerDelete,
 		OpRouteList, OpRouteCreate, OpRouteDelete,
 		OpVolumeLabels,
+		OpSign,
 	}
 }
 
@@ -76,6 +79,8 @@ func (o Op) String() string {
 		return "route_delete"
 	case OpVolumeLabels:
 		return "volume_labels"
+	case OpSign:
+		return "sign"
 	}
 	return "op_" + strconv.FormatUint(uint64(o), 10)
 }
