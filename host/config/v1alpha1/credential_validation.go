@@ -1,0 +1,111 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func outOfRange(path *field.Path, value, low, high any) *field.Error {
+	return field.Invalid(path, fmt.Sprint(value), fmt.Sprintf("must be from %v to %v", low, high))
+}
+
+func validateCredentials(p *Provider, path *field.Path) (errs field.ErrorList) {
+	if len(p.Credentials) > maxCredentials {
+		return field.ErrorList{field.TooMany(path, len(p.Credentials), maxCredentials)}
+	}
+	seen := map[string]bool{}
+	for i := range p.Credentials {
+		c, at := &p.Credentials[i], path.Index(i)
+		errs = append(errs, label(at.Child("name"), c.Name)...)
+		if seen[c.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
+		}
+		seen[c.Name] = true
+		errs = append(errs, reference(at.Child("secret"), c.Secret)...)
+		errs = append(errs, validateCredential(c, at)...)
+		if c.Signer != nil {
+			errs = append(errs, validateSigner(c.Signer, p.Source, at.Child("signer"))...)
+		}
+	}
+	return errs
+}
+
+// validateCredential checks that there is one kind, and that one.
+func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) {
+	kinds := 0
+	for _, set := range []bool{
+		c.Header != nil, c.Basic != nil, c.Bearer != nil, c.Query != nil,
+		c.OAuth2ClientCredentials != nil, c.AWSSigV4 != nil, c.Signer != nil,
+	} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		errs = append(errs, field.Invalid(path, c.Name,
+			"give exactly one of header, basic, bearer, query, oauth2ClientCredentials, awsSigV4 and signer"))
+	}
+	keys := map[string]string{}
+	if c.Header != nil {
+		errs = append(errs, required(path.Child("header", "header"), c.Header.Header)...)
+		keys["header.key"] = c.Header.Key
+	}
+	if c.Query != nil {
+		errs = append(errs, required(path.Child("query", "parameter"), c.Query.Parameter)...)
+		keys["query.key"] = c.Query.Key
+	}
+	if c.Bearer != nil {
+		keys["bearer.key"] = c.Bearer.Key
+	}
+	if c.Basic != nil {
+		keys["basic.usernameKey"], keys["basic.passwordKey"] = c.Basic.UsernameKey, c.Basic.PasswordKey
+	}
+	if o := c.OAuth2ClientCredentials; o != nil {
+		errs = append(errs, validateEndpoint(path.Child("oauth2ClientCredentials", "token"), o.Token)...)
+		keys["oauth2ClientCredentials.clientIDKey"], keys["oauth2ClientCredentials.clientSecretKey"] = o.ClientIDKey, o.ClientSecretKey
+	}
+	if a := c.AWSSigV4; a != nil {
+		errs = append(errs, required(path.Child("awsSigV4", "region"), a.Region)...)
+		errs = append(errs, required(path.Child("awsSigV4", "service"), a.Service)...)
+		keys["awsSigV4.accessKeyIDKey"], keys["awsSigV4.secretAccessKeyKey"] = a.AccessKeyIDKey, a.SecretAccessKeyKey
+		keys["awsSigV4.sessionTokenKey"] = a.SessionTokenKey
+	}
+	return append(errs, validateKeys(path, keys)...)
+}
+
+func validateKeys(path *field.Path, keys map[string]string) (errs field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		for _, message := range validation.IsConfigMapKey(keys[name]) {
+			errs = append(errs, field.Invalid(path.Child(name), keys[name], message))
+		}
+	}
+	return errs
+}
+
+func validateSigner(s *SignerCredential, provider Source, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, validateSource(s.Source, path.Child("source"))...)
+	same := s.Source.Directory != "" && s.Source.Directory == provider.Directory ||
+		s.Source.ConfigMap != nil && provider.ConfigMap != nil && *s.Source.ConfigMap == *provider.ConfigMap
+	if same {
+		errs = append(errs, field.Invalid(path.Child("source"), "...", "it is the provider's: a signer has a module of its own"))
+	}
+	tokens := path.Child("tokens")
+	if len(s.Tokens) > maxEndpoints {
+		return append(errs, field.TooMany(tokens, len(s.Tokens), maxEndpoints))
+	}
+	for i, e := range s.Tokens {
+		errs = append(errs, validateEndpoint(tokens.Index(i), e)...)
+	}
+	return errs
+}
+
+func required(path *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// MaxBytes is the largest file that is read.
+const MaxBytes = 1 << 20
+
+// Decode reads a file in YAML or JSON, fills in the defaults and checks
+// everything. The error tells every mistake with its path.
+func Decode(data []byte) (*HostConfiguration, error) {
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are allowed", len(data), MaxBytes)
+	}
+	plain, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, fmt.Errorf("it is not valid YAML: %w", err)
+	}
+	if err := checkType(plain); err != nil {
+		return nil, err
+	}
+	c := &HostConfiguration{}
+	strict, err := json.UnmarshalStrict(plain, c)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return nil, err
+	}
+	SetDefaults(c)
+	if err := Validate(c).ToAggregate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkType looks at apiVersion and kind before anything else: of another
+// version every field would be wrong.
+func checkType(plain []byte) error {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts(plain, &head); err != nil {
+		return fmt.Errorf("apiVersion and kind: %w", err)
+	}
+	if head.APIVersion != APIVersion || head.Kind != Kind {
+		return fmt.Errorf("it is %.80q of %.80q; begin it with apiVersion: %s and kind: %s", head.Kind, head.APIVersion, APIVersion, Kind)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package v1alpha1_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+)
+
+const least = `
+apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: HostConfiguration
+providers:
+- name: example
+  source: {configMap: {namespace: kube-system, name: cloud-provider}}
+`
+
+func read(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := v1alpha1.Decode([]byte(least))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Providers[0]
+	if got := strings.Join(p.Capabilities, " "); got != "store cache nodes event" {
+		t.Errorf("without grants: capabilities %q", got)
+	}
+	if p.Ops.Foreground.Duration != 2*time.Second || p.Limits.Memory.Value() != 64<<20 {
+		t.Errorf("ops %v, limits %v", p.Ops, p.Limits)
+	}
+	if b := c.DeletionBrake; b.Percent != 10 || b.Nodes != 3 || b.Period.Duration != 10*time.Minute {
+		t.Errorf("brake %v", b)
+	}
+}
+
+func TestFull(t *testing.T) {
+	c, err := v1alpha1.Decode([]byte(read(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Providers[0]
+	if p.Grants[1].Scheme != "https" || p.Grants[1].Port != 443 || p.Grants[1].PathPrefix != "/" {
+		t.Errorf("defaults of a grant: %+v", p.Grants[1])
+	}
+	if got := p.Credentials[2].Basic.PasswordKey; got != "password" {
+		t.Errorf("default key of a password: %q", got)
+	}
+	if got := p.Ops.Timeouts["lb_ensure"].Duration; got != 5*time.Minute {
+		t.Errorf("timeout of lb_ensure: %v", got)
+	}
+}
+
+// Each change of the full example is a mistake, and its error has the path.
+func TestMistakesHaveTheirPath(t *testing.T) {
+	for _, test := range []struct{ old, new, want string }{
+		{"kind: HostConfiguration", "kind: Pod", "begin it with apiVersion: config.wasm-ccm.dev/v1alpha1"},
+		{"v1alpha1", "v9", "begin it with apiVersion"},
+		{"  ops:", "  opps:", `unknown field "providers[0].opps"`},
+		{"foreground: 2s", "foreground: 2s\n    foreground: 3s", "foreground"},
+		{"pathPrefix:", "path:", `unknown field "providers[0].grants[0].path"`},
+		{"port: 8774", "port: 877400", "providers.grants.port"},
+		{"host: api.example.com", "host: ''", "providers[0].grants[0].host"},
+		{"cidrs: [10.0.0.0/8]", "cidrs: [10.1.0.0/8]", "providers[0].grants[0].cidrs[0]"},
+		{"cidrs: [10.0.0.0/8]", "caBundle: nonsense", "providers[0].grants[0].caBundle"},
+		{"cidrs: [10.0.0.0/8]", "scheme: ftp", "providers[0].grants[0].scheme"},
+		{"credentials: [cloud]", "credentials: [clout]", "providers[0].grants[0].credentials[0]"},
+		{"name: cloud-client", "name: Cloud_Client", "providers[0].grants[0].clientCertificate.name"},
+		{"name: signer-keystone", "name: cloud-provider", "providers[0].credentials[0].signer.source"},
+		{"https://identity.example.com/v3", "https://me:hunter2@identity.example.com/v3", "providers[0].credentials[0].signer.tokens[0].url"},
+		{"name: header,", "name: cloud,", "providers[0].credentials[1].name: Duplicate"},
+		{"header: {header: X-Auth-Token}", "header: {}", "providers[0].credentials[1].header.header"},
+		{"basic: {}", "", "providers[0].credentials[2]: Invalid value: \"basic\": give exactly one of"},
+		{"basic: {}", "basic: {}, bearer: {}", "give exactly one of"},
+		{"key: other", "key: a/b", "providers[0].credentials[3].bearer.key"},
+		{"region: eu-west-1, ", "", "providers[0].credentials[6].awsSigV4.region"},
+		{"perSecond: 20", "perSecond: -1", "providers[0].requests.perSecond"},
+		{"lb_ensure: 5m", "lb_insure: 5m", "providers[0].ops.timeouts[lb_insure]"},
+		{"lb_ensure: 5m", "lb_ensure: 5h", "providers[0].ops.timeouts[lb_ensure]"},
+		{"memory: 32Mi", "memory: 1Ti", "providers[0].limits.memory"},
+		{"http_send, store", "http_sent, store", "providers[0].capabilities[0]"},
+		{"http_send, store", "store", "providers[0].capabilities"},
+		{"percent: 5", "percent: 500", "deletionBrake.percent"},
+		{"    configMap: {namespace: kube-system, name: cloud-provider}", "    directory: modules", "providers[0].source.directory"},
+	} {
+		text := read(t)
+		if !strings.Contains(text, test.old) {
+			t.Fatalf("the example has no %q", test.old)
+		}
+		_, err := v1alpha1.Decode([]byte(strings.Replace(text, test.old, test.new, 1)))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q instead of %q:\n%v\nwant %q", test.new, test.old, err, test.want)
+			continue
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error repeats a password: %v", err)
+		}
+	}
+}
+
+func TestEveryMistakeIsToldAtOnce(t *testing.T) {
+	text := strings.NewReplacer("perSecond: 20", "perSecond: -1", "percent: 5", "percent: 0.5", "host: api.example.com", "host: ''").Replace(read(t))
+	_, err := v1alpha1.Decode([]byte(strings.Replace(text, "percent: 0.5", "percent: 101", 1)))
+	for _, want := range []string{"requests.perSecond", "deletionBrake.percent", "grants[0].host"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %s in: %v", want, err)
+		}
+	}
+}
+
+func TestTwoProvidersAreRefused(t *testing.T) {
+	_, err := v1alpha1.Decode([]byte(least + `- name: second
+  source: {directory: /modules}
+`))
+	if err == nil || !strings.Contains(err.Error(), "exactly one provider") {
+		t.Error(err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(least))
+	f.Add([]byte(read(f)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := v1alpha1.Decode(data)
+		if (c == nil) == (err == nil) {
+			t.Fatalf("configuration %v, error %v", c, err)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a file begins with.
+const (
+	APIVersion = "config.wasm-ccm.dev/v1alpha1"
+	Kind       = "HostConfiguration"
+)
+
+// HostConfiguration is what the administrator decides about the host.
+type HostConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	// Providers are the modules that are run. This version runs exactly one.
+	Providers []Provider `json:"providers"`
+	// DeletionBrake stands between "this instance does not exist" and the
+	// deletion of Nodes.
+	DeletionBrake DeletionBrake `json:"deletionBrake,omitempty"`
+}
+
+// Provider is one module and what it may do.
+type Provider struct {
+	// Name is a DNS label, for messages and metrics.
+	Name   string `json:"name"`
+	Source Source `json:"source"`
+	// Capabilities are the host calls that the module may import beside the
+	// log. Default: store, cache, nodes, event, and http_send where there are
+	// grants.
+	Capabilities []string `json:"capabilities,omitempty"`
+	// Grants are what the provider may send HTTP requests to. None: no network.
+	Grants []Grant `json:"grants,omitempty"`
+	// Credentials are secrets that the host adds to requests.
+	Credentials []Credential `json:"credentials,omitempty"`
+	Requests    Requests     `json:"requests,omitempty"`
+	Ops         Ops          `json:"ops,omitempty"`
+	Limits      Limits       `json:"limits,omitempty"`
+}
+
+// Source is where a module comes from: one of its fields.
+type Source struct {
+	// ConfigMap is watched through the API.
+	ConfigMap *Reference `json:"configMap,omitempty"`
+	// Directory is a mounted ConfigMap or another volume, watched for changes.
+	Directory string `json:"directory,omitempty"`
+}
+
+// Reference names a namespaced object.
+type Reference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Grant allows HTTP requests.
+type Grant struct {
+	// Scheme is https or http. Default https.
+	Scheme string `json:"scheme,omitempty"`
+	// Host is a DNS name, one with the wildcard label * in front
+	// (*.example.com), or an IP address.
+	Host string `json:"host"`
+	// Port defaults to that of the scheme.
+	Port uint16 `json:"port,omitempty"`
+	// PathPrefix defaults to /, which is everything.
+	PathPrefix string `json:"pathPrefix,omitempty"`
+	// Methods default to GET, HEAD, OPTIONS, POST, PUT, PATCH and DELETE.
+	Methods []string `json:"methods,omitempty"`
+	// CIDRs are addresses that the host may resolve to although they are
+	// loopback, link-local, private or otherwise not public.
+	CIDRs []string `json:"cidrs,omitempty"`
+	// CABundle holds certificates in PEM that verify the server, instead of
+	// those of the system.
+	CABundle string `json:"caBundle,omitempty"`
+	// ClientCertificate names a Secret of the type kubernetes.io/tls.
+	ClientCertificate *Reference `json:"clientCertificate,omitempty"`
+	// Credentials are the names of those that may be added to these requests.
+	Credentials []string `json:"credentials,omitempty"`
+}
+
+// Credential is a Secret and how it authenticates a request: one of the
+// pointers is set.
+type Credential struct {
+	// Name is a DNS label, which the provider says.
+	Name   string    `json:"name"`
+	Secret Reference `json:"secret"`
+
+	Header                  *HeaderCredential `json:"header,omitempty"`
+	Basic                   *BasicCredential  `json:"basic,omitempty"`
+	Bearer                  *BearerCredential `json:"bearer,omitempty"`
+	Query                   *QueryCredential  `json:"query,omitempty"`
+	OAuth2ClientCredentials *OAuth2Credential `json:"oauth2ClientCredentials,omitempty"`
+	AWSSigV4                *AWSSigV4         `json:"awsSigV4,omitempty"`
+	Signer                  *SignerCredential `json:"signer,omitempty"`
+}
+
+// HeaderCredential sets a header to a value of the Secret.
+type HeaderCredential struct {
+	Header string `json:"header"`
+	// Prefix stands before the value, e.g. "Token ".
+	Prefix string `json:"prefix,omitempty"`
+	// Key in the Secret. Default token.
+	Key string `json:"key,omitempty"`
+}
+
+// BasicCredential is RFC 7617. The defaults are those of Secrets of the type
+// kubernetes.io/basic-auth: username and password.
+type BasicCredential struct {
+	UsernameKey string `json:"usernameKey,omitempty"`
+	PasswordKey string `json:"passwordKey,omitempty"`
+}
+
+// BearerCredential is RFC 6750.
+type BearerCredential struct {
+	// Key in the Secret. Default token.
+	Key string `json:"key,omitempty"`
+}
+
+// QueryCredential adds a query parameter.
+type QueryCredential struct {
+	Parameter string `json:"parameter"`
+	// Key in the Secret. Default token.
+	Key string `json:"key,omitempty"`
+}
+
+// OAuth2Credential is the client credentials grant of RFC 6749.
+type OAuth2Credential struct {
+	// Token is where tokens are asked for; the provider cannot reach it by it.
+	Token Endpoint `json:"token"`
+	// ClientIDKey and ClientSecretKey are keys in the Secret. Defaults
+	// client_id and client_secret.
+	ClientIDKey     string   `json:"clientIDKey,omitempty"`
+	ClientSecretKey string   `json:"clientSecretKey,omitempty"`
+	Scopes          []string `json:"scopes,omitempty"`
+	// Audience is sent along when it is set.
+	Audience string `json:"audience,omitempty"`
+}
+
+// AWSSigV4 is AWS Signature Version 4.
+type AWSSigV4 struct {
+	Region  string `json:"region"`
+	Service string `json:"service"`
+	// Keys in the Secret. Defaults access_key_id, secret_access_key and, where
+	// the Secret has it, session_token.
+	AccessKeyIDKey     string `json:"accessKeyIDKey,omitempty"`
+	SecretAccessKeyKey string `json:"secretAccessKeyKey,omitempty"`
+	SessionTokenKey    string `json:"sessionTokenKey,omitempty"`
+}
+
+// SignerCredential is a guest of its own that holds the secret and has no
+// network.
+type SignerCredential struct {
+	// Source of the signer's module. It has to be another one than the
+	// provider's.
+	Source Source `json:"source"`
+	// Config goes to the signer as it is.
+	Config string `json:"config,omitempty"`
+	// Tokens are where the host sends the token requests of the signer. None:
+	// it makes none.
+	Tokens []Endpoint `json:"tokens,omitempty"`
+}
+
+// Endpoint is an URL (prefix) of the host's own requests.
+type Endpoint struct {
+	URL string `json:"url"`
+	// CIDRs and CABundle as in Grant.
+	CIDRs    []string `json:"cidrs,omitempty"`
+	CABundle string   `json:"caBundle,omitempty"`
+}
+
+// Requests bound the HTTP requests of a provider.
+type Requests struct {
+	// PerSecond and Burst are its rate. Defaults 100 and 200.
+	PerSecond float64 `json:"perSecond,omitempty"`
+	Burst     int     `json:"burst,omitempty"`
+	// Concurrent is how many are under way at most. Default 16.
+	Concurrent int `json:"concurrent,omitempty"`
+	// Timeout bounds one request. Default 5m.
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+	// ResponseBytes bounds the responses of one batch. Default 8Mi.
+	ResponseBytes resource.Quantity `json:"responseBytes,omitempty"`
+}
+
+// Ops bound the requests of the host to the provider.
+type Ops struct {
+	// Timeout bounds one op. Default 30s.
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+	// Timeouts are those of single ops, by name, e.g. lb_ensure.
+	Timeouts map[string]metav1.Duration `json:"timeouts,omitempty"`
+	// Foreground is how long a controller's worker waits for an op, which goes
+	// on in the background after it. Default 2s.
+	Foreground metav1.Duration `json:"foreground,omitempty"`
+}
+
+// Limits bound what a provider takes of the manager.
+type Limits struct {
+	// Instances run at the same time. Default 8.
+	Instances int `json:"instances,omitempty"`
+	// CallsPerInstance is after how many ops an instance is replaced. Default
+	// 10000.
+	CallsPerInstance int `json:"callsPerInstance,omitempty"`
+	// Memory of one instance. Default 64Mi.
+	Memory resource.Quantity `json:"memory,omitempty"`
+	// Module is the largest module after decompression. Default 64Mi.
+	Module resource.Quantity `json:"module,omitempty"`
+	// LogLinesPerSecond and LogBytesPerSecond bound the log, standard output
+	// and error together. Defaults 100 and 64Ki.
+	LogLinesPerSecond int               `json:"logLinesPerSecond,omitempty"`
+	LogBytesPerSecond resource.Quantity `json:"logBytesPerSecond,omitempty"`
+	// EventsPerSecond bounds Events. Default 5.
+	EventsPerSecond int `json:"eventsPerSecond,omitempty"`
+}
+
+// DeletionBrake bounds how many Nodes go because their instances are said not
+// to exist.
+type DeletionBrake struct {
+	// Percent of the Nodes, or Nodes, whichever is more, may go in one Period.
+	// Defaults 10, 3 and 10m.
+	Percent int             `json:"percent,omitempty"`
+	Nodes   int             `json:"nodes,omitempty"`
+	Period  metav1.Duration `json:"period,omitempty"`
+}

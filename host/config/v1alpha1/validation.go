@@ -1,0 +1,204 @@
+package v1alpha1
+
+import (
+	"crypto/x509"
+	"maps"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Bounds of lists, so that the time of a check does not depend on the file.
+const (
+	maxGrants      = 256
+	maxCredentials = 64
+	maxEndpoints   = 16
+	maxInstances   = 256
+	maxModuleBytes = 256 << 20
+)
+
+// Validate returns every mistake, of a configuration that has its defaults.
+func Validate(c *HostConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	providers := field.NewPath("providers")
+	if len(c.Providers) != 1 {
+		errs = append(errs, field.Invalid(providers, len(c.Providers), "this version runs exactly one provider"))
+	}
+	for i := range c.Providers {
+		errs = append(errs, validateProvider(&c.Providers[i], providers.Index(i))...)
+	}
+	return append(errs, validateBrake(c.DeletionBrake, field.NewPath("deletionBrake"))...)
+}
+
+func validateBrake(b DeletionBrake, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, between(path.Child("percent"), b.Percent, 1, 100)...)
+	errs = append(errs, between(path.Child("nodes"), b.Nodes, 1, 100_000)...)
+	return append(errs, between(path.Child("period"), b.Period.Duration, time.Minute, 24*time.Hour)...)
+}
+
+func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, label(path.Child("name"), p.Name)...)
+	errs = append(errs, validateSource(p.Source, path.Child("source"))...)
+	errs = append(errs, validateCapabilities(p, path.Child("capabilities"))...)
+	errs = append(errs, validateCredentials(p, path.Child("credentials"))...)
+	grants := path.Child("grants")
+	if len(p.Grants) > maxGrants {
+		return append(errs, field.TooMany(grants, len(p.Grants), maxGrants))
+	}
+	for i := range p.Grants {
+		errs = append(errs, validateGrant(&p.Grants[i], p.Credentials, grants.Index(i))...)
+	}
+	errs = append(errs, validateRequests(p.Requests, path.Child("requests"))...)
+	errs = append(errs, validateOps(p.Ops, path.Child("ops"))...)
+	return append(errs, validateLimits(p.Limits, path.Child("limits"))...)
+}
+
+func validateSource(s Source, path *field.Path) field.ErrorList {
+	switch {
+	case (s.ConfigMap == nil) == (s.Directory == ""):
+		return field.ErrorList{field.Required(path, "give either configMap or directory")}
+	case s.ConfigMap != nil:
+		return reference(path.Child("configMap"), *s.ConfigMap)
+	case !filepath.IsAbs(s.Directory):
+		return field.ErrorList{field.Invalid(path.Child("directory"), s.Directory, "give an absolute path")}
+	}
+	return nil
+}
+
+func validateCapabilities(p *Provider, path *field.Path) (errs field.ErrorList) {
+	known := abi.Capabilities()
+	for i, name := range p.Capabilities {
+		switch {
+		case !slices.Contains(known, name):
+			errs = append(errs, field.NotSupported(path.Index(i), name, known))
+		case slices.Contains(p.Capabilities[:i], name):
+			errs = append(errs, field.Duplicate(path.Index(i), name))
+		}
+	}
+	if len(p.Grants) > 0 && !slices.Contains(p.Capabilities, abi.CapabilityHTTP) {
+		errs = append(errs, field.Invalid(path, p.Capabilities, "there are grants: add http_send, or remove the grants"))
+	}
+	return errs
+}
+
+// validateGrant leaves the syntax of hosts and paths to who compares them.
+func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs field.ErrorList) {
+	if g.Host == "" {
+		errs = append(errs, field.Required(path.Child("host"), "give a DNS name or an IP address"))
+	}
+	if g.Scheme != "https" && g.Scheme != "http" {
+		errs = append(errs, field.NotSupported(path.Child("scheme"), g.Scheme, []string{"https", "http"}))
+	}
+	if g.Scheme == "http" && (g.CABundle != "" || g.ClientCertificate != nil) {
+		errs = append(errs, field.Invalid(path.Child("scheme"), g.Scheme, "certificates need https"))
+	}
+	errs = append(errs, validateCIDRs(path.Child("cidrs"), g.CIDRs)...)
+	errs = append(errs, validateBundle(path.Child("caBundle"), g.CABundle)...)
+	if g.ClientCertificate != nil {
+		errs = append(errs, reference(path.Child("clientCertificate"), *g.ClientCertificate)...)
+	}
+	for i, name := range g.Credentials {
+		known := slices.ContainsFunc(credentials, func(c Credential) bool { return c.Name == name })
+		if !known {
+			errs = append(errs, field.NotFound(path.Child("credentials").Index(i), name))
+		}
+	}
+	return errs
+}
+
+func validateCIDRs(path *field.Path, cidrs []string) (errs field.ErrorList) {
+	if len(cidrs) > maxEndpoints*4 {
+		return field.ErrorList{field.TooMany(path, len(cidrs), maxEndpoints*4)}
+	}
+	for i, cidr := range cidrs {
+		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix.Masked() != prefix || prefix.Addr().Is4In6() {
+			errs = append(errs, field.Invalid(path.Index(i), cidr, "must be a network such as 10.0.0.0/8 or fd00::/8, without host bits"))
+		}
+	}
+	return errs
+}
+
+func validateBundle(path *field.Path, bundle string) field.ErrorList {
+	if bundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
+		return field.ErrorList{field.Invalid(path, "...", "has no certificate in PEM")}
+	}
+	return nil
+}
+
+func validateEndpoint(path *field.Path, e Endpoint) (errs field.ErrorList) {
+	// The text of a broken URL may hold a password: it is not repeated.
+	u, err := url.Parse(e.URL)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		errs = append(errs, field.Invalid(path.Child("url"), "...", "must be https://HOST[:PORT][/PATH], without user, query and fragment"))
+	}
+	errs = append(errs, validateCIDRs(path.Child("cidrs"), e.CIDRs)...)
+	return append(errs, validateBundle(path.Child("caBundle"), e.CABundle)...)
+}
+
+func validateRequests(r Requests, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, between(path.Child("perSecond"), r.PerSecond, 0.01, 100_000)...)
+	errs = append(errs, between(path.Child("burst"), r.Burst, 1, 100_000)...)
+	errs = append(errs, between(path.Child("concurrent"), r.Concurrent, 1, 1024)...)
+	errs = append(errs, between(path.Child("timeout"), r.Timeout.Duration, 100*time.Millisecond, time.Hour)...)
+	return append(errs, bytesBetween(path.Child("responseBytes"), r.ResponseBytes, 1<<10, 8<<20)...)
+}
+
+func validateOps(o Ops, path *field.Path) (errs field.ErrorList) {
+	const least, most = 100 * time.Millisecond, time.Hour
+	errs = append(errs, between(path.Child("timeout"), o.Timeout.Duration, least, most)...)
+	for _, name := range slices.Sorted(maps.Keys(o.Timeouts)) {
+		at := path.Child("timeouts").Key(name)
+		if _, ok := abi.ParseOp(name); !ok {
+			errs = append(errs, field.Invalid(at, name, "is no op of the ABI, see abi/SPEC.md"))
+		}
+		errs = append(errs, between(at, o.Timeouts[name].Duration, least, most)...)
+	}
+	return append(errs, between(path.Child("foreground"), o.Foreground.Duration, 10*time.Millisecond, time.Minute)...)
+}
+
+func validateLimits(l Limits, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, between(path.Child("instances"), l.Instances, 1, maxInstances)...)
+	errs = append(errs, between(path.Child("callsPerInstance"), l.CallsPerInstance, 1, 1<<30)...)
+	errs = append(errs, bytesBetween(path.Child("memory"), l.Memory, 1<<20, 4<<30)...)
+	errs = append(errs, bytesBetween(path.Child("module"), l.Module, 1, maxModuleBytes)...)
+	errs = append(errs, between(path.Child("logLinesPerSecond"), l.LogLinesPerSecond, 1, 100_000)...)
+	errs = append(errs, bytesBetween(path.Child("logBytesPerSecond"), l.LogBytesPerSecond, 1<<10, 100<<20)...)
+	return append(errs, between(path.Child("eventsPerSecond"), l.EventsPerSecond, 1, 1000)...)
+}
+
+func label(path *field.Path, value string) (errs field.ErrorList) {
+	for _, message := range validation.IsDNS1123Label(value) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+func reference(path *field.Path, r Reference) (errs field.ErrorList) {
+	errs = append(errs, label(path.Child("namespace"), r.Namespace)...)
+	for _, message := range validation.IsDNS1123Subdomain(r.Name) {
+		errs = append(errs, field.Invalid(path.Child("name"), r.Name, message))
+	}
+	return errs
+}
+
+func between[T int | float64 | time.Duration](path *field.Path, value, low, high T) field.ErrorList {
+	if value >= low && value <= high {
+		return nil
+	}
+	return field.ErrorList{outOfRange(path, value, low, high)}
+}
+
+func bytesBetween(path *field.Path, q resource.Quantity, low, high int64) field.ErrorList {
+	if q.Value() >= low && q.Value() <= high {
+		return nil
+	}
+	return field.ErrorList{outOfRange(path, q.String(), resource.NewQuantity(low, resource.BinarySI), resource.NewQuantity(high, resource.BinarySI))}
+}
