@@ -1,7 +1,7 @@
 // Package config holds the flags that this manager adds to those of
 // k8s.io/cloud-provider, with their defaults, limits and validation.
 //
-// It imports nothing of this project.
+// It imports its own sub-packages and nothing else of this project.
 package config
 
 import (
@@ -31,6 +31,11 @@ const (
 
 // Options are the values of the flags.
 type Options struct {
+	// ConfigFile is the path of a HostConfiguration, or "" when the flags below
+	// say it all.
+	ConfigFile string
+	// WasmEngine names the engine that runs the modules.
+	WasmEngine string
 	// ProviderConfigMap is the NAMESPACE/NAME of the ConfigMap with the module.
 	ProviderConfigMap string
 	// ProviderDir is the directory of a mounted ConfigMap with the module.
@@ -57,11 +62,14 @@ type Options struct {
 	// AllowedCIDRs are addresses that the hosts of AllowedURLs may resolve to
 	// although they are private, link-local or loopback.
 	AllowedCIDRs []string
+
+	flags *pflag.FlagSet
 }
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
+		WasmEngine:          "wazero",
 		StoreNamespace:      "kube-system",
 		ProbeBindAddress:    "127.0.0.1:10268",
 		OpTimeout:           30 * time.Second,
@@ -74,6 +82,9 @@ func NewOptions() *Options {
 
 // AddFlags adds the flags to fs.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.flags = fs
+	fs.StringVar(&o.ConfigFile, "config", o.ConfigFile, "File with a HostConfiguration (config.wasm-ccm.dev/v1alpha1): the provider, what it may reach, its credentials and limits. Read again when it changes. It stands for the flags --provider-configmap, --provider-dir, --provider-op-timeout, --provider-max-* and --provider-allow-*.")
+	fs.StringVar(&o.WasmEngine, "wasm-engine", o.WasmEngine, "What runs the modules: wazero, or wasmtime where the manager was built with the tag wasmtime.")
 	fs.StringVar(&o.ProviderConfigMap, "provider-configmap", o.ProviderConfigMap, "NAMESPACE/NAME of the ConfigMap that holds the provider's WebAssembly module, watched through the API. Either this or --provider-dir is required.")
 	fs.StringVar(&o.ProviderDir, "provider-dir", o.ProviderDir, "Directory that holds the provider's WebAssembly module, usually a mounted ConfigMap, watched for changes.")
 	fs.StringVar(&o.StoreNamespace, "provider-store-namespace", o.StoreNamespace, "Namespace of the ConfigMaps wasm-ccm-store-PROVIDER in which providers keep durable state.")
@@ -91,6 +102,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // Validate returns every mistake in the values, each naming its flag.
 func (o *Options) Validate() error {
 	return errors.Join(
+		o.excluded(),
 		o.validateSource(),
 		validateNamespace("--provider-store-namespace", o.StoreNamespace),
 		o.validateProbeAddress(),
@@ -127,8 +139,10 @@ func (o *Options) CIDRs() ([]netip.Prefix, error) {
 
 func (o *Options) validateSource() error {
 	switch {
+	case o.ConfigFile != "":
+		return nil
 	case o.ProviderConfigMap == "" && o.ProviderDir == "":
-		return errors.New("no provider: give --provider-configmap=NAMESPACE/NAME or --provider-dir=DIR")
+		return errors.New("no provider: give --provider-configmap=NAMESPACE/NAME or --provider-dir=DIR, or --config=FILE")
 	case o.ProviderConfigMap != "" && o.ProviderDir != "":
 		return errors.New("--provider-configmap and --provider-dir exclude each other: give one of them")
 	case o.ProviderConfigMap != "":

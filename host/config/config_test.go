@@ -53,6 +53,7 @@ func TestMistakesNameTheFlag(t *testing.T) {
 		want string
 	}{
 		{nil, "give --provider-configmap=NAMESPACE/NAME or --provider-dir=DIR"},
+		{[]string{"--config=/a", source, "--provider-max-instances=3"}, "--config and --provider-configmap, --provider-max-instances exclude each other"},
 		{[]string{source, "--provider-dir=/tmp"}, "exclude each other"},
 		{[]string{"--provider-configmap=name"}, "must be NAMESPACE/NAME"},
 		{[]string{"--provider-configmap=a/b/c"}, "must be NAMESPACE/NAME"},
@@ -80,5 +81,54 @@ func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)
 		}
+	}
+}
+
+func TestHostConfigurationOfFlags(t *testing.T) {
+	o, err := parse(t, "--provider-configmap=kube-system/cloud-provider", "--provider-allow-url=https://API.example.com:8774/v2/",
+		"--provider-allow-cidr=10.0.0.0/8", "--provider-max-instances=3", "--provider-op-timeout=7s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := o.HostConfiguration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Providers[0]
+	g := p.Grants[0]
+	if g.Scheme != "https" || g.Host != "api.example.com" || g.Port != 8774 || g.PathPrefix != "/v2/" || g.CIDRs[0] != "10.0.0.0/8" {
+		t.Errorf("grant %+v", g)
+	}
+	if p.Limits.Instances != 3 || p.Ops.Timeout.Duration != 7*time.Second || p.Source.ConfigMap.Name != "cloud-provider" {
+		t.Errorf("provider %+v", p)
+	}
+}
+
+func TestURLsOfFlagsDoNotRepeatPasswords(t *testing.T) {
+	for _, prefix := range []string{"https://me:hunter2@example.com/", "https://example.com/?token=hunter2", "https://hunter2:x/", "hunter2"} {
+		o, err := parse(t, "--provider-configmap=a/b", "--provider-allow-url="+prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.HostConfiguration(); err == nil || !strings.Contains(err.Error(), "--provider-allow-url") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", prefix, err)
+		}
+	}
+}
+
+func TestHostConfigurationOfFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	o, err := parse(t, "--config="+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.HostConfiguration(); err == nil || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("without the file: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Pod\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.HostConfiguration(); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("with another kind: %v", err)
 	}
 }
