@@ -2,34 +2,18 @@ package wazero
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 
-	"github.com/tetratelabs/wazero/sys"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/imports"
 )
 
-// call is the state of one op in one instance.
-type call struct {
-	host engine.Host
-	// inOp is false in _initialize, where there is no request to read and
-	// nothing to answer.
-	inOp     bool
-	request  []byte
-	result   []byte // of the last host call
-	response []byte
-	detail   []byte
-	fuel     int64
-}
-
-// callContext hands the call to the host functions, which the runtime gives
-// the context of the call.
+// callContext hands the op's state to the host functions, which the runtime
+// gives the context of the call.
 type callContext struct {
 	context.Context
-	call *call
+	call *imports.Call
 }
 
 type callKey struct{}
@@ -41,56 +25,42 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func callOf(ctx context.Context) *call {
-	return ctx.Value(callKey{}).(*call)
-}
-
-// brokenConvention is what a host function panics with when the guest breaks
-// the calling convention; the runtime turns it into the error of the call.
-type brokenConvention struct{ what string }
-
-func (e *brokenConvention) Error() string { return e.what }
-
-func broken(format string, args ...any) *brokenConvention {
-	return &brokenConvention{what: "the guest broke the calling convention: " + fmt.Sprintf(format, args...)}
-}
-
-// outOfTime is what a host function panics with when the op's time is over.
-type outOfTime struct{ err error }
-
-func (e *outOfTime) Error() string { return "the guest was ended: " + e.err.Error() }
-
-func (e *outOfTime) Unwrap() error { return e.err }
-
-// oneLine makes an error of the runtime fit for a log line and an Event: the
-// runtime appends a stack trace. Where the context is over, that is the cause.
-func oneLine(ctx context.Context, err error) error {
-	var late *outOfTime
-	var exit *sys.ExitError
-	var convention *brokenConvention
-	switch {
-	case errors.As(err, &late):
-		return late
-	case ctx.Err() != nil:
-		return &outOfTime{ctx.Err()}
-	case errors.As(err, &exit):
-		return fmt.Errorf("the guest exited with status %d", exit.ExitCode())
-	case errors.As(err, &convention):
-		return convention
+// instantiateImports gives a runtime the modules that guests import from.
+func instantiateImports(ctx context.Context, r wazero.Runtime) error {
+	builders := map[string]wazero.HostModuleBuilder{}
+	for _, f := range imports.Functions() {
+		builder, ok := builders[f.Module]
+		if !ok {
+			builder = r.NewHostModuleBuilder(f.Module)
+			builders[f.Module] = builder
+		}
+		builder.NewFunctionBuilder().
+			WithGoModuleFunction(run(f), valueTypes(f.Params), valueTypes(f.Results)).
+			Export(f.Name)
 	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("the guest trapped: %s", line)
-}
-
-// copied returns the part of src from off on, at most size bytes.
-func copied(src []byte, off, size uint32) []byte {
-	if uint64(off) >= uint64(len(src)) {
-		return nil
+	for _, builder := range builders {
+		if _, err := builder.Instantiate(ctx); err != nil {
+			return err
+		}
 	}
-	return src[off:min(uint64(off)+uint64(size), uint64(len(src)))]
+	return nil
 }
 
-// packStatus is the result of a host call.
-func packStatus(code abi.Code, length int) uint64 {
-	return uint64(code)<<32 | uint64(uint32(length))
+// run ends the guest with a panic, which the runtime makes the error of the
+// call.
+func run(f imports.Function) api.GoModuleFunc {
+	return func(ctx context.Context, guest api.Module, stack []uint64) {
+		call := ctx.Value(callKey{}).(*imports.Call)
+		if err := f.Run(ctx, call, guest.Memory(), stack); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func valueTypes(types []imports.ValueType) []api.ValueType {
+	converted := make([]api.ValueType, len(types))
+	for i, t := range types {
+		converted[i] = api.ValueType(t)
+	}
+	return converted
 }

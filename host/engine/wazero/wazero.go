@@ -1,8 +1,8 @@
 // Package wazero is the engine on github.com/tetratelabs/wazero, in compiler
 // mode: pure Go, so that the manager stays one static binary.
 //
-// It is the only package that touches guest memory. It imports engine and abi
-// only.
+// Guest memory is touched here and in the other engines only. It imports
+// engine, engine/imports and abi.
 package wazero
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/imports"
 )
 
 const pageBytes = 64 << 10
@@ -81,13 +82,8 @@ func (m *module) compile(ctx context.Context, wasm []byte) (err error) {
 			err = fmt.Errorf("compiling the module: the compiler failed: %v", p)
 		}
 	}()
-	if err := instantiateWASI(ctx, m.runtime, m.config); err != nil {
-		return fmt.Errorf("wasi: %w", err)
-	}
-	for _, h := range hostModules() {
-		if err := h.instantiate(ctx, m.runtime); err != nil {
-			return fmt.Errorf("host module %s: %w", h.name, err)
-		}
+	if err := instantiateImports(ctx, m.runtime); err != nil {
+		return fmt.Errorf("host modules: %w", err)
 	}
 	compiled, err := m.runtime.CompileModule(ctx, wasm)
 	if err != nil {
@@ -106,18 +102,11 @@ func (m *module) Close(ctx context.Context) error {
 }
 
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	// The clocks are real: the defaults of wazero are fixed. args[0] is what
-	// stock Go programs expect to be there.
-	config := wazero.NewModuleConfig().
-		WithName("").
-		WithArgs("provider").
-		WithSysWalltime().
-		WithSysNanotime().
-		WithStartFunctions()
-	i := &instance{host: m.config.Host}
-	guest, err := m.runtime.InstantiateModule(i.enter(ctx), m.compiled, config)
+	i := &instance{config: &m.config}
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	guest, err := m.runtime.InstantiateModule(i.enter(ctx, imports.Outside(i.config)), m.compiled, config)
 	if err != nil {
-		return nil, fmt.Errorf("instantiating the module: %w", oneLine(ctx, err))
+		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
 	}
 	i.guest = guest
 	if err := i.initialize(ctx); err != nil {
@@ -128,59 +117,51 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 
 // instance implements engine.Instance.
 type instance struct {
-	host  engine.Host
-	guest api.Module
-	run   api.Function
-	stack [2]uint64
-	call  call
-	// failed is set by a call that ended with an error: what the guest left
-	// half done must not be seen by another op.
-	failed bool
+	config *engine.ModuleConfig
+	guest  api.Module
+	run    api.Function
+	stack  [2]uint64
+	gate   imports.Gate
+	call   imports.Call
 }
 
 func (i *instance) initialize(ctx context.Context) error {
 	i.run = i.guest.ExportedFunction(abi.ExportCall)
 	initialize := i.guest.ExportedFunction(abi.ExportInitialize)
 	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
-		return fmt.Errorf("the module does not export %s, %s and %s", abi.ExportMemory, abi.ExportInitialize, abi.ExportCall)
+		return imports.ErrExports
 	}
-	if _, err := initialize.Call(i.enter(ctx)); err != nil {
-		return fmt.Errorf("%s: %w", abi.ExportInitialize, oneLine(ctx, err))
+	if _, err := initialize.Call(i.enter(ctx, imports.Outside(i.config))); err != nil {
+		return fmt.Errorf("%s: %w", abi.ExportInitialize, imports.Ended(ctx, err))
 	}
 	return nil
 }
 
-// enter starts a call outside of an op: only log and the clock answer.
-func (i *instance) enter(ctx context.Context) context.Context {
-	i.call = call{host: i.host}
+func (i *instance) enter(ctx context.Context, call imports.Call) context.Context {
+	i.call = call
 	return &callContext{Context: ctx, call: &i.call}
 }
 
 func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
-	if i.failed {
-		return engine.Result{}, errors.New("the instance has failed before and cannot be used again")
+	if err := i.gate.Enter(len(request)); err != nil {
+		return engine.Result{}, err
 	}
-	if len(request) > abi.MaxRequestBytes {
-		return engine.Result{}, fmt.Errorf("a request of %d bytes, at most %d are allowed", len(request), abi.MaxRequestBytes)
-	}
-	entered := i.enter(ctx)
-	i.call.inOp, i.call.request = true, request
 	i.stack = [2]uint64{uint64(op), uint64(len(request))}
-	err := i.run.CallWithStack(entered, i.stack[:])
+	err := i.run.CallWithStack(i.enter(ctx, imports.Op(i.config, request)), i.stack[:])
 	done := i.call
-	i.call = call{}
+	i.call = imports.Call{}
+	i.gate.Leave(err != nil)
 	if err != nil {
-		i.failed = true
-		return engine.Result{}, oneLine(ctx, err)
+		return engine.Result{}, imports.Ended(ctx, err)
 	}
-	return engine.Result{
-		Code:     abi.Code(uint32(i.stack[0])),
-		Response: done.response,
-		Detail:   done.detail,
-		Fuel:     done.fuel,
-	}, nil
+	return done.Answer(uint32(i.stack[0])), nil
 }
 
 func (i *instance) MemoryBytes() uint64 { return uint64(i.guest.Memory().Size()) }
 
-func (i *instance) Close(ctx context.Context) error { return i.guest.Close(ctx) }
+func (i *instance) Close(ctx context.Context) error {
+	if first, err := i.gate.Close(); !first {
+		return err
+	}
+	return i.guest.Close(ctx)
+}

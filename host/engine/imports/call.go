@@ -1,0 +1,96 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+)
+
+// ErrExports says that a module is not a guest. Modules are checked before, so
+// no guest sees it.
+var ErrExports = fmt.Errorf("the module does not export %s, %s and %s", abi.ExportMemory, abi.ExportInitialize, abi.ExportCall)
+
+// Call is the state of one op in one instance. It is not safe for concurrent
+// use, as an instance is not.
+type Call struct {
+	config *engine.ModuleConfig
+	// inOp is false in _initialize, where there is no request to read and
+	// nothing to answer.
+	inOp     bool
+	request  []byte
+	result   []byte // of the last host call
+	response []byte
+	detail   []byte
+	fuel     int64
+}
+
+// Outside returns the state of a call outside of an op: only log and the clock
+// answer.
+func Outside(config *engine.ModuleConfig) Call { return Call{config: config} }
+
+// Op returns the state of an op with this request, which it does not change.
+func Op(config *engine.ModuleConfig, request []byte) Call {
+	return Call{config: config, inOp: true, request: request}
+}
+
+// Answer is what the guest answered, with the code that its export returned.
+func (c *Call) Answer(code uint32) engine.Result {
+	return engine.Result{Code: abi.Code(code), Response: c.response, Detail: c.detail, Fuel: c.fuel}
+}
+
+// End is why a function ended the guest.
+type End struct {
+	text  string
+	cause error
+}
+
+// Error returns one line.
+func (e *End) Error() string { return e.text }
+
+// Unwrap returns the context's error where the time was over.
+func (e *End) Unwrap() error { return e.cause }
+
+// broken says that the guest broke the calling convention.
+func broken(format string, args ...any) error {
+	return &End{text: "the guest broke the calling convention: " + fmt.Sprintf(format, args...)}
+}
+
+func outOfTime(cause error) *End {
+	return &End{text: "the guest was ended: " + cause.Error(), cause: cause}
+}
+
+// Ended returns the error of an op that failed: the time that is over, or
+// why a function ended the guest (an *End in err), or that the guest trapped,
+// with the first line of the runtime's err. The result is one line, fit for a
+// log and an Event.
+func Ended(ctx context.Context, err error) error {
+	var end *End
+	switch {
+	case errors.As(err, &end) && end.cause != nil:
+		return end
+	case ctx.Err() != nil:
+		return outOfTime(ctx.Err())
+	case end != nil:
+		return end
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("the guest trapped: %s", line)
+}
+
+// checkTime ends the guest when the op's time is over. It looks at the clock
+// itself: a context's timer needs a processor to fire.
+func checkTime(ctx context.Context) error {
+	err := ctx.Err()
+	if end, ok := ctx.Deadline(); err == nil && ok && !time.Now().Before(end) {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		return outOfTime(err)
+	}
+	return nil
+}

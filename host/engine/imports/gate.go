@@ -1,0 +1,69 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Gate lets one op at a time into an instance, and none after a failure or
+// when it is closed. The zero value is open.
+type Gate struct {
+	state atomic.Int32
+}
+
+const (
+	gateOpen int32 = iota
+	gateBusy
+	gateFailed
+	gateClosed
+)
+
+// Enter starts an op with a request of this size. An error means that no op
+// was started; then Leave must not be called.
+func (g *Gate) Enter(requestBytes int) error {
+	if requestBytes > abi.MaxRequestBytes {
+		return fmt.Errorf("a request of %d bytes, at most %d are allowed", requestBytes, abi.MaxRequestBytes)
+	}
+	if g.state.CompareAndSwap(gateOpen, gateBusy) {
+		return nil
+	}
+	switch g.state.Load() {
+	case gateFailed:
+		return errors.New("the instance has failed before and cannot be used again")
+	case gateClosed:
+		return errors.New("the instance is closed")
+	}
+	return errors.New("an op runs in the instance already: it takes one at a time")
+}
+
+// Leave ends the op. After a failed one the instance stays shut: what the
+// guest left half done must not be seen by another op.
+func (g *Gate) Leave(failed bool) {
+	if failed {
+		g.state.Store(gateFailed)
+		return
+	}
+	g.state.Store(gateOpen)
+}
+
+// Close shuts the gate for good. It returns false when it was closed before,
+// and an error when an op runs, whose memory must not go away beneath it.
+func (g *Gate) Close() (first bool, err error) {
+	for {
+		state := g.state.Load()
+		switch {
+		case state == gateBusy:
+			return false, errors.New("closing an instance in which an op runs")
+		case state == gateClosed:
+			return false, nil
+		case g.state.CompareAndSwap(state, gateClosed):
+			return true, nil
+		}
+	}
+}
+
+// Closed reports whether Close was called.
+func (g *Gate) Closed() bool { return g.state.Load() == gateClosed }
