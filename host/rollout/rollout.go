@@ -45,6 +45,7 @@ type Rollout struct {
 	slot     *plugin.Slot
 	reporter Reporter
 	offers   chan offer
+	reloads  chan struct{}
 	clock    clock.Clock
 }
 
@@ -55,7 +56,20 @@ type offer struct {
 
 // New returns a rollout into slot.
 func New(loader Loader, slot *plugin.Slot, reporter Reporter, clock clock.Clock) *Rollout {
-	return &Rollout{loader: loader, slot: slot, reporter: reporter, offers: make(chan offer, 1), clock: clock}
+	return &Rollout{
+		loader: loader, slot: slot, reporter: reporter, clock: clock,
+		offers: make(chan offer, 1), reloads: make(chan struct{}, 1),
+	}
+}
+
+// Reload has the last offer loaded again although it is the same, since what
+// the administrator allows it has changed. It never blocks, and may be called
+// from anywhere.
+func (r *Rollout) Reload() {
+	select {
+	case r.reloads <- struct{}{}:
+	default: // one that is yet to come does it
+	}
 }
 
 // Offer hands over what the source holds now. A newer offer replaces one that
@@ -74,16 +88,24 @@ func (r *Rollout) Run(ctx context.Context) {
 	backoff := flowcontrol.NewBackOff(retryMin, retryMax)
 	var current offer
 	var retry <-chan time.Time
+	offered, reload := false, false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case current = <-r.offers:
+			offered = true
 			backoff.DeleteEntry(only)
+		case <-r.reloads:
+			if !offered {
+				continue // the first offer is loaded with what holds then
+			}
+			reload = true
 		case <-retry:
 		}
 		retry = nil
-		if again := r.try(ctx, current); again {
+		again := r.try(ctx, current, reload)
+		if reload = reload && again; again {
 			backoff.Next(only, r.clock.Now())
 			retry = r.clock.After(backoff.Get(only))
 		}
@@ -91,13 +113,14 @@ func (r *Rollout) Run(ctx context.Context) {
 }
 
 // try brings one offer as far as it goes and reports whether to try it again.
-func (r *Rollout) try(ctx context.Context, o offer) (again bool) {
+// A reload loads also what serves already.
+func (r *Rollout) try(ctx context.Context, o offer, reload bool) (again bool) {
 	if o.err != nil {
 		r.reporter.Rejected(o.bundle, sourceReason(o.err), o.err)
 		return false
 	}
 	bundle := plugin.Bundle{Module: o.bundle.Module, Config: o.bundle.Config}
-	if serving := r.slot.Serving(); serving != nil && serving.Digests() == bundle.Digests() {
+	if serving := r.slot.Serving(); !reload && serving != nil && serving.Digests() == bundle.Digests() {
 		// The source went from good to bad and back: nothing to swap, but what
 		// was reported of the bad one is over.
 		r.reporter.Serving(o.bundle, serving)

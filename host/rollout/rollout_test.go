@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -174,7 +175,7 @@ func TestFailedProbesAreTriedAgain(t *testing.T) {
 			t.Fatalf("report %+v", got)
 		}
 		for !fakeClock.HasWaiters() {
-			time.Sleep(time.Millisecond) // until it waits for its next try
+			runtime.Gosched() // until it waits for its next try
 		}
 		fakeClock.Step(10 * time.Second)
 	}
@@ -197,5 +198,47 @@ func TestBadModulesAreNotTriedAgain(t *testing.T) {
 	reports.next(t)
 	if tries != 2 || fakeClock.HasWaiters() {
 		t.Errorf("%d tries, waiting for another: %v", tries, fakeClock.HasWaiters())
+	}
+}
+
+func TestReloadLoadsWhatServesAlready(t *testing.T) {
+	loads := 0
+	l := loader{func(b plugin.Bundle) (*plugin.Generation, error) {
+		loads++
+		return realLoader().Load(context.Background(), b)
+	}}
+	r, slot, reports := start(t, l, clock.RealClock{})
+	r.Offer(bundle(t, "one"), nil)
+	reports.next(t)
+	before := slot.Serving()
+	r.Reload()
+	if got := reports.next(t); got.serving != "one" || slot.Serving() == before || loads != 2 {
+		t.Errorf("report %+v, the same generation %v, %d loads", got, slot.Serving() == before, loads)
+	}
+}
+
+func TestFailedReloadIsTriedAgain(t *testing.T) {
+	fakeClock := clocktesting.NewFakeClock(time.Now())
+	loads := 0
+	l := loader{func(b plugin.Bundle) (*plugin.Generation, error) {
+		if loads++; loads == 2 {
+			return nil, &plugin.LoadError{Phase: plugin.PhaseProbe, Reason: "ProbeFailed", Err: errors.New("the cloud is away")}
+		}
+		return realLoader().Load(context.Background(), b)
+	}}
+	r, slot, reports := start(t, l, fakeClock)
+	r.Offer(bundle(t, "one"), nil)
+	reports.next(t)
+	before := slot.Serving()
+	r.Reload()
+	if got := reports.next(t); got.reason != "ProbeFailed" || slot.Serving() != before {
+		t.Fatalf("report %+v, the same generation %v", got, slot.Serving() == before)
+	}
+	for !fakeClock.HasWaiters() {
+		runtime.Gosched() // until it waits for its next try
+	}
+	fakeClock.Step(10 * time.Second)
+	if got := reports.next(t); got.serving != "one" || slot.Serving() == before {
+		t.Errorf("report %+v, the same generation %v", got, slot.Serving() == before)
 	}
 }

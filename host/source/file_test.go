@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
 
-type content struct {
+type fileContent struct {
 	data []byte
 	err  error
 }
@@ -30,20 +30,20 @@ func TestWatchFile(t *testing.T) {
 	}
 	write("one")
 	ctx, cancel := context.WithCancel(t.Context())
-	contents, done := make(chan content, 10), make(chan struct{})
+	contents, done := make(chan fileContent, 10), make(chan struct{})
 	go func() {
 		defer close(done)
 		watching := source.Watching{Poll: 10 * time.Millisecond, Settle: time.Millisecond}
-		source.WatchFile(ctx, path, 8, watching, []byte("one"), func(data []byte, err error) { contents <- content{data, err} })
+		source.WatchFile(ctx, path, 8, watching, []byte("one"), func(data []byte, err error) { contents <- fileContent{data, err} })
 	}()
-	next := func() content {
+	next := func() fileContent {
 		t.Helper()
 		select {
 		case c := <-contents:
 			return c
 		case <-time.After(20 * time.Second):
 			t.Fatal("nothing was handed over")
-			return content{}
+			return fileContent{}
 		}
 	}
 	write("two")
