@@ -28,7 +28,7 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if !isReason(m.GetReason()) {
 		return invalid("reason %q must be CamelCase, at most %d bytes", cut(m.GetReason(), maxEventReason), maxEventReason)
 	}
-	message := escape(m.GetMessage())
+	message := escape(h.options.Scrub(m.GetMessage()))
 	if message == "" || len(message) > maxEventMessage {
 		return invalid("the message has %d bytes, must have from 1 to %d", len(message), maxEventMessage)
 	}
@@ -36,7 +36,7 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if object == nil {
 		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no object that an Event could be on: use log"}
 	}
-	if !h.events.Allow() {
+	if !h.rates.events.Allow() {
 		h.options.Dropped(DroppedEvent)
 		return &abi.Error{Code: abi.CodeThrottled, Message: "too many Events", RetryAfter: time.Second}
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -49,7 +48,13 @@ type Options struct {
 	Cache  *Cache
 	Store  Store
 	HTTP   HTTP
-	Limits Limits
+	// Rates bound log, Events and store; those of one provider should outlive
+	// its generations, or a replacement would start them afresh. Nil takes new
+	// ones with the defaults.
+	Rates *Rates
+	// Scrub replaces secrets in what a guest logs or says in an Event; it
+	// returns what it is given when there is none. Nil keeps everything.
+	Scrub func(string) string
 	// Dropped is told how often something was dropped because of its rate:
 	// what is DroppedLog or DroppedEvent. It may be nil, and must not block.
 	Dropped func(what string)
@@ -61,40 +66,12 @@ const (
 	DroppedEvent = "event"
 )
 
-// Limits bound rates, per second, with a burst. The zero value of a field is
-// its default.
-type Limits struct {
-	// LogLines and LogBytes bound log, stdout and stderr together. Defaults
-	// 100 (burst 500) and 64 KiB (burst 256 KiB).
-	LogLines, LogLinesBurst int
-	LogBytes, LogBytesBurst int
-	// Events defaults to 5 (burst 50).
-	Events, EventsBurst int
-	// StoreCalls defaults to 50 (burst 100). Calls over it wait.
-	StoreCalls, StoreCallsBurst int
-}
-
-func (l Limits) withDefaults() Limits {
-	for field, value := range map[*int]int{
-		&l.LogLines: 100, &l.LogLinesBurst: 500,
-		&l.LogBytes: 64 << 10, &l.LogBytesBurst: 256 << 10,
-		&l.Events: 5, &l.EventsBurst: 50,
-		&l.StoreCalls: 50, &l.StoreCallsBurst: 100,
-	} {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	return l
-}
-
 // Host answers the host calls of all instances of one provider; it is an
 // engine.Host. It is safe for concurrent use.
 type Host struct {
 	options Options
 	log     *providerLog
-	events  *rate.Limiter
-	store   *rate.Limiter
+	rates   *Rates
 }
 
 // New returns a host with these options.
@@ -102,13 +79,13 @@ func New(options Options) *Host {
 	if options.Dropped == nil {
 		options.Dropped = func(string) {}
 	}
-	limits := options.Limits.withDefaults()
-	return &Host{
-		options: options,
-		log:     newProviderLog(options, limits),
-		events:  rate.NewLimiter(rate.Limit(limits.Events), limits.EventsBurst),
-		store:   rate.NewLimiter(rate.Limit(limits.StoreCalls), limits.StoreCallsBurst),
+	if options.Scrub == nil {
+		options.Scrub = func(s string) string { return s }
 	}
+	if options.Rates == nil {
+		options.Rates = NewRates(Limits{})
+	}
+	return &Host{options: options, log: newProviderLog(options), rates: options.Rates}
 }
 
 // HostCall runs the host call of that name; see engine.Host.
@@ -171,7 +148,7 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 	if m.GetWrite() != nil && m.GetPrefix() != "" {
 		return nil, invalid("a write has no prefix: leave it empty")
 	}
-	if err := h.store.Wait(ctx); err != nil {
+	if err := h.rates.store.Wait(ctx); err != nil {
 		return nil, &abi.Error{Code: abi.CodeThrottled, Message: "too many calls of the store: read once, and write once with all changes"}
 	}
 	var response *abi.StoreResponse

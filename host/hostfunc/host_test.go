@@ -154,7 +154,7 @@ func FuzzHostCall(f *testing.F) {
 			write: func(*abi.StoreWrite) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "v"}, nil },
 		},
 		HTTP:   fakeHTTP(func(r []*abi.HttpRequest) ([]*abi.HttpResult, error) { return make([]*abi.HttpResult, len(r)), nil }),
-		Limits: hostfunc.Limits{StoreCalls: 1 << 30, StoreCallsBurst: 1 << 30},
+		Rates: hostfunc.NewRates(hostfunc.Limits{StoreCalls: 1 << 30, StoreCallsBurst: 1 << 30}),
 	}
 	h := hostfunc.New(options)
 	f.Fuzz(func(t *testing.T, name int, request []byte) {
@@ -233,7 +233,7 @@ func TestStore(t *testing.T) {
 func TestStoreRateIsBounded(t *testing.T) {
 	options := granted(t)
 	options.Store = fakeStore{read: func(string) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "1"}, nil }}
-	options.Limits = hostfunc.Limits{StoreCalls: 1, StoreCallsBurst: 1}
+	options.Rates = hostfunc.NewRates(hostfunc.Limits{StoreCalls: 1, StoreCallsBurst: 1})
 	h := hostfunc.New(options)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

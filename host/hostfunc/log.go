@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -27,17 +26,17 @@ const (
 // is safe for concurrent use.
 type providerLog struct {
 	logger  logr.Logger
-	lines   *rate.Limiter
-	bytes   *rate.Limiter
+	rates   *Rates
+	scrub   func(string) string
 	dropped atomic.Int64
 	onDrop  func(what string)
 }
 
-func newProviderLog(options Options, limits Limits) *providerLog {
+func newProviderLog(options Options) *providerLog {
 	return &providerLog{
 		logger: options.Logger.WithValues("provider", options.Provider),
-		lines:  rate.NewLimiter(rate.Limit(limits.LogLines), limits.LogLinesBurst),
-		bytes:  rate.NewLimiter(rate.Limit(limits.LogBytes), limits.LogBytesBurst),
+		rates:  options.Rates,
+		scrub:  options.Scrub,
 		onDrop: options.Dropped,
 	}
 }
@@ -46,7 +45,7 @@ func newProviderLog(options Options, limits Limits) *providerLog {
 // not are counted, and the count is logged before the next line that may.
 func (l *providerLog) allow(size int) bool {
 	now := time.Now()
-	if !l.lines.AllowN(now, 1) || !l.bytes.AllowN(now, min(size, l.bytes.Burst())) {
+	if !l.rates.lines.AllowN(now, 1) || !l.rates.bytes.AllowN(now, min(size, l.rates.bytes.Burst())) {
 		l.dropped.Add(1)
 		l.onDrop(DroppedLog)
 		return false
@@ -79,7 +78,7 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 	if object := opcontext.FromContext(ctx).Object; object != nil {
 		logger = logger.WithValues("kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
 	}
-	message, values := logLine(&m)
+	message, values := logLine(&m, h.options.Scrub)
 	switch m.GetSeverity() {
 	case abi.LogRequest_SEVERITY_ERROR:
 		logger.Error(nil, message, values...)
@@ -93,9 +92,10 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 
 // logLine returns the message and the key/value pairs of a line, cut to
 // abi.MaxLogMessageBytes together, and escaped.
-func logLine(m *abi.LogRequest) (message string, values []any) {
+func logLine(m *abi.LogRequest, scrub func(string) string) (message string, values []any) {
 	left, truncated := abi.MaxLogMessageBytes, false
 	take := func(s string) string {
+		s = scrub(s)
 		short := cut(s, left)
 		left -= len(short)
 		truncated = truncated || len(short) < len(s)
@@ -131,7 +131,7 @@ func (h *Host) Output(stream string) io.Writer {
 	logger := h.log.logger.WithValues("stream", stream)
 	return &lineWriter{emit: func(line []byte) {
 		if h.log.allow(len(line)) {
-			logger.Info(escape(string(line)))
+			logger.Info(escape(h.log.scrub(string(line))))
 		}
 	}}
 }

@@ -51,7 +51,7 @@ func TestDebugLinesCostNothingWhenTheyAreOff(t *testing.T) {
 	options := granted(t)
 	logger, got := lines(0)
 	options.Logger = logger
-	options.Limits = hostfunc.Limits{LogLines: 1, LogLinesBurst: 1}
+	options.Rates = hostfunc.NewRates(hostfunc.Limits{LogLines: 1, LogLinesBurst: 1})
 	h := hostfunc.New(options)
 	for range 10 {
 		if err := call(t.Context(), t, h, abi.ImportLog, &abi.LogRequest{Message: "debug", Severity: abi.LogRequest_SEVERITY_DEBUG}, nil); err != nil {
@@ -103,7 +103,7 @@ func TestFloodsAreDroppedAndCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			options := granted(t)
 			logger, got := lines(0)
-			options.Logger, options.Limits = logger, limits
+			options.Logger, options.Rates = logger, hostfunc.NewRates(limits)
 			dropped := 0
 			options.Dropped = func(what string) {
 				if what == hostfunc.DroppedLog {
@@ -132,7 +132,7 @@ func TestDroppedLinesAreReportedByTheNextOne(t *testing.T) {
 	options := granted(t)
 	logger, got := lines(0)
 	options.Logger = logger
-	options.Limits = hostfunc.Limits{LogLines: 20, LogLinesBurst: 1}
+	options.Rates = hostfunc.NewRates(hostfunc.Limits{LogLines: 20, LogLinesBurst: 1})
 	h := hostfunc.New(options)
 	for !strings.Contains(strings.Join(*got, "\n"), `"dropped"=`) {
 		if err := call(t.Context(), t, h, abi.ImportLog, &abi.LogRequest{Message: "x"}, nil); err != nil {
@@ -167,7 +167,7 @@ func TestEvent(t *testing.T) {
 		ref := object.(*corev1.ObjectReference)
 		got = append(got, fmt.Sprint(ref.Kind, " ", ref.Namespace, "/", ref.Name, " ", eventtype, " ", reason, " ", message))
 	})
-	options.Limits = hostfunc.Limits{Events: 1, EventsBurst: 2}
+	options.Rates = hostfunc.NewRates(hostfunc.Limits{Events: 1, EventsBurst: 2})
 	h := hostfunc.New(options)
 	ctx := onService(t.Context())
 	for name, request := range map[string]*abi.EventRequest{
@@ -195,5 +195,42 @@ func TestEvent(t *testing.T) {
 	want(t, call(ctx, t, h, abi.CapabilityEvent, ok, nil), abi.CodeThrottled, "too many")
 	if diff := cmp.Diff([]string{`Service default/web Normal PoolLow2 two\nleft`, `Service default/web Warning PoolLow2 two\nleft`}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestSecretsAreScrubbedFromLogEventsAndOutput(t *testing.T) {
+	options := granted(t)
+	logger, got := lines(4)
+	options.Logger = logger
+	options.Scrub = func(s string) string { return strings.ReplaceAll(s, "hunter2", "[scrubbed]") }
+	var events []string
+	options.Events = fakeEvents(func(_ runtime.Object, _, _, message string) { events = append(events, message) })
+	h := hostfunc.New(options)
+	request := &abi.LogRequest{Message: "password hunter2", Values: []*abi.KeyValue{{Key: "hunter2", Value: "is hunter2"}}}
+	if err := call(onService(t.Context()), t, h, abi.ImportLog, request, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := call(onService(t.Context()), t, h, abi.CapabilityEvent, &abi.EventRequest{Reason: "Leak", Message: "it is hunter2"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(h.Output("stdout"), "and hunter2")
+	all := strings.Join(*got, "\n") + fmt.Sprint(events)
+	if strings.Contains(all, "hunter2") || strings.Count(all, "[scrubbed]") != 5 {
+		t.Errorf("not scrubbed: %s", all)
+	}
+}
+
+func TestRatesOutliveGenerations(t *testing.T) {
+	options := granted(t)
+	logger, got := lines(4)
+	options.Logger = logger
+	options.Rates = hostfunc.NewRates(hostfunc.Limits{LogLines: 1, LogLinesBurst: 2})
+	for range 5 { // generations, each with a host of its own
+		if err := call(t.Context(), t, hostfunc.New(options), abi.ImportLog, &abi.LogRequest{Message: "line"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(*got) > 3 {
+		t.Errorf("%d lines of five generations, the burst is 2", len(*got))
 	}
 }
