@@ -20,6 +20,8 @@ type Metrics struct {
 	discarded   *metrics.CounterVec
 	sourceError *metrics.GaugeVec
 	dropped     *metrics.CounterVec
+	configError *metrics.Gauge
+	egress      *Egress
 }
 
 // New returns metrics that are not registered yet.
@@ -56,6 +58,13 @@ func New() *Metrics {
 			Help:           "Log lines and Events of the provider that were dropped because of their rate.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"what"}),
+		configError: metrics.NewGauge(&metrics.GaugeOpts{
+			Namespace:      namespace,
+			Name:           "config_rejected",
+			Help:           "1 while the file of --config is not valid, so that what it said before holds.",
+			StabilityLevel: metrics.ALPHA,
+		}),
+		egress: newEgress(),
 		instances: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace:      namespace,
 			Name:           "provider_instances",
@@ -73,7 +82,20 @@ func New() *Metrics {
 
 // Register registers the metrics with a registry, e.g. legacyregistry.
 func (m *Metrics) Register(register func(...metrics.Registerable)) {
-	register(m.opDuration, m.serving, m.rollouts, m.sourceError, m.instances, m.discarded, m.dropped)
+	register(m.opDuration, m.serving, m.rollouts, m.sourceError, m.instances, m.discarded, m.dropped, m.configError)
+	register(m.egress.all()...)
+}
+
+// Egress are the metrics of the provider's HTTP requests.
+func (m *Metrics) Egress() *Egress { return m.egress }
+
+// ConfigRejected records whether the file of --config is valid.
+func (m *Metrics) ConfigRejected(rejected bool) {
+	value := 0.0
+	if rejected {
+		value = 1
+	}
+	m.configError.Set(value)
 }
 
 // Serving records that a generation serves instead of the one before.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	basemetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
@@ -72,5 +73,37 @@ wasm_ccm_provider_serving{digest="bbb",provider="static",version="2"} 1
 	names := []string{"wasm_ccm_provider_serving", "wasm_ccm_provider_rejected"}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEgress(t *testing.T) {
+	m, registry := newRegistry()
+	e := m.Egress()
+	e.Requested("api.example.com:443", "GET", "2xx", time.Second)
+	e.Requested("api.example.com:443", "PROPFIND", "5xx", time.Second)
+	e.InFlight("api.example.com:443", 1)
+	e.Retried("api.example.com:443", "503")
+	e.Throttled("api.example.com:443", "breaker")
+	e.BreakerChanged("api.example.com:443", "closed", "open")
+	e.BreakerChanged("api.example.com:443", "open", "half-open")
+	e.Refused("denied")
+	want := `
+# HELP wasm_ccm_cloud_breaker_open [ALPHA] 1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.
+# TYPE wasm_ccm_cloud_breaker_open gauge
+wasm_ccm_cloud_breaker_open{host="api.example.com:443"} 0.5
+# HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] How often the breaker of a host of the cloud opened.
+# TYPE wasm_ccm_cloud_breaker_opened_total counter
+wasm_ccm_cloud_breaker_opened_total{host="api.example.com:443"} 1
+# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.
+# TYPE wasm_ccm_cloud_requests_refused_total counter
+wasm_ccm_cloud_requests_refused_total{code="denied"} 1
+`
+	names := []string{"wasm_ccm_cloud_breaker_open", "wasm_ccm_cloud_breaker_opened_total", "wasm_ccm_cloud_requests_refused_total"}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_cloud_request_duration_seconds", map[string]string{"method": "other"})
+	if err != nil || count.GetAggregatedSampleCount() != 1 {
+		t.Errorf("%v, %v", count, err)
 	}
 }

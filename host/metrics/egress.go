@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"time"
+
+	"k8s.io/component-base/metrics"
+)
+
+// Egress are the metrics of the HTTP requests that the host sends for the
+// provider; it is an egress.Observer. The values of host are those of grants.
+type Egress struct {
+	requests  *metrics.HistogramVec
+	inFlight  *metrics.GaugeVec
+	retries   *metrics.CounterVec
+	throttled *metrics.CounterVec
+	breakers  *metrics.GaugeVec
+	opened    *metrics.CounterVec
+	refused   *metrics.CounterVec
+}
+
+func newEgress() *Egress {
+	counter := func(name, help string, labels ...string) *metrics.CounterVec {
+		return metrics.NewCounterVec(&metrics.CounterOpts{
+			Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+		}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *metrics.GaugeVec {
+		return metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+		}, labels)
+	}
+	return &Egress{
+		requests: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Namespace:      namespace,
+			Name:           "cloud_request_duration_seconds",
+			Help:           "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by host, method and result (2xx to 5xx, or why there was no response).",
+			Buckets:        metrics.ExponentialBuckets(0.005, 2.5, 10),
+			StabilityLevel: metrics.ALPHA,
+		}, []string{"host", "method", "result"}),
+		inFlight:  gauge("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "host"),
+		retries:   counter("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "host", "reason"),
+		throttled: counter("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "host", "reason"),
+		breakers:  gauge("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "host"),
+		opened:    counter("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "host"),
+		refused:   counter("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "code"),
+	}
+}
+
+func (e *Egress) all() []metrics.Registerable {
+	return []metrics.Registerable{e.requests, e.inFlight, e.retries, e.throttled, e.breakers, e.opened, e.refused}
+}
+
+// Requested records one exchange.
+func (e *Egress) Requested(host, method, result string, took time.Duration) {
+	e.requests.WithLabelValues(host, knownMethod(method), result).Observe(took.Seconds())
+}
+
+// knownMethod bounds the values of a label that the guest has a say in: a
+// grant can allow a method by name only, but a label has to be short.
+func knownMethod(method string) string {
+	switch method {
+	case "GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE":
+		return method
+	}
+	return "other"
+}
+
+// InFlight records the begin (1) or end (-1) of exchanges.
+func (e *Egress) InFlight(host string, delta int) {
+	e.inFlight.WithLabelValues(host).Add(float64(delta))
+}
+
+// Retried records a retry.
+func (e *Egress) Retried(host, reason string) { e.retries.WithLabelValues(host, reason).Inc() }
+
+// Throttled records a request that was held back.
+func (e *Egress) Throttled(host, reason string) { e.throttled.WithLabelValues(host, reason).Inc() }
+
+// BreakerChanged records the state of a host's breaker.
+func (e *Egress) BreakerChanged(host, _, to string) {
+	value := map[string]float64{"open": 1, "half-open": 0.5}[to]
+	e.breakers.WithLabelValues(host).Set(value)
+	if to == "open" {
+		e.opened.WithLabelValues(host).Inc()
+	}
+}
+
+// Refused records a request that no grant allowed, or that was not valid.
+func (e *Egress) Refused(code string) { e.refused.WithLabelValues(code).Inc() }
