@@ -6,3 +6,6 @@ package sdk
 // of the main package. Outside of WebAssembly there is nothing to serve and it
 // does nothing, so that a guest's main package can be tested.
 func Serve(Provider) {}
+
+// ServeSigner is as Serve, for a signer.
+func ServeSigner(Signer) {}

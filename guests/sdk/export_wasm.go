@@ -6,22 +6,28 @@ import "github.com/wasm-ccm/wasm-ccm/abi"
 // receiver, so what they serve has to be global. The request buffer is reused
 // from op to op.
 var module struct {
-	server  *Server
-	op      Op
+	call    func(number abi.Op, request []byte) (abi.Code, []byte)
 	request []byte
 }
 
 // Serve makes p what this module serves. Call it once, from an init function
 // of the main package.
-func Serve(p Provider) { module.server = NewServer(p) }
+func Serve(p Provider) {
+	server, op := NewServer(p), &Op{}
+	module.call = func(number abi.Op, request []byte) (abi.Code, []byte) { return server.Call(op, number, request) }
+}
+
+// ServeSigner is as Serve, for a signer. What only providers need is then not
+// in the module.
+func ServeSigner(s Signer) { module.call = NewSignerServer(s).Call }
 
 //go:wasmexport ccm_abi_v1
 func marker() {}
 
 //go:wasmexport ccm_call
 func ccmCall(op, requestLength uint32) uint32 {
-	if module.server == nil {
-		panic("no provider: call sdk.Serve in an init function of the main package")
+	if module.call == nil {
+		panic("nothing to serve: call sdk.Serve or sdk.ServeSigner in an init function of the main package")
 	}
 	m := &module
 	m.request = sized(m.request, requestLength)
@@ -32,7 +38,7 @@ func ccmCall(op, requestLength uint32) uint32 {
 		}
 		read += n
 	}
-	code, answer := m.server.Call(&m.op, abi.Op(op), m.request)
+	code, answer := m.call(abi.Op(op), m.request)
 	if code == abi.CodeOK {
 		importRespWrite(pointer(answer), uint32(len(answer)))
 	} else {

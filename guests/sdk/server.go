@@ -38,17 +38,25 @@ func NewServer(p Provider) *Server {
 // encoded ErrorDetail. It is valid until the next call.
 func (s *Server) Call(op *Op, number abi.Op, request []byte) (abi.Code, []byte) {
 	resp, err := s.dispatch(op, number, request)
+	code, answer := finish(s.answer, resp, err)
+	s.answer = answer
+	return code, answer
+}
+
+// finish encodes the outcome of an op into buf, which it grows as needed: the
+// response, or else an ErrorDetail.
+func finish(buf []byte, resp abi.Message, err error) (abi.Code, []byte) {
 	if err == nil {
-		s.answer, err = encode(s.answer, resp)
+		buf, err = encode(buf, resp)
 	}
-	if err == nil && len(s.answer) > abi.MaxResponseBytes {
-		err = Error(abi.CodeTooLarge, "the response has "+strconv.Itoa(len(s.answer))+" bytes, more than the ABI allows")
+	if err == nil && len(buf) > abi.MaxResponseBytes {
+		err = Error(abi.CodeTooLarge, "the response has "+strconv.Itoa(len(buf))+" bytes, more than the ABI allows")
 	}
 	if err == nil {
-		return abi.CodeOK, s.answer
+		return abi.CodeOK, buf
 	}
-	s.answer, _ = encode(s.answer, detailOf(err)) // of two scalar fields: cannot fail
-	return CodeOf(err), s.answer
+	buf, _ = encode(buf, detailOf(err)) // of two scalar fields: cannot fail
+	return CodeOf(err), buf
 }
 
 func (s *Server) dispatch(op *Op, number abi.Op, request []byte) (abi.Message, error) {

@@ -189,6 +189,10 @@ func (h *Host) result(req *abi.HttpRequest) *abi.HttpResult {
 	if h.HTTP != nil {
 		resp, err = h.HTTP(req)
 	}
+	return httpResult(resp, err)
+}
+
+func httpResult(resp *abi.HttpResponse, err error) *abi.HttpResult {
 	if err != nil {
 		return &abi.HttpResult{Code: uint32(sdk.CodeOf(err)), Error: &abi.ErrorDetail{Message: err.Error()}}
 	}
@@ -258,17 +262,27 @@ func withFields(node *abi.Node, fields []uint32) *abi.Node {
 
 func (h *Host) encode(m abi.Message) []byte {
 	h.t.Helper()
-	data := make([]byte, m.SizeVT())
-	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
-		h.t.Fatalf("sdktest: encode %T: %v", m, err)
-	}
-	return data
+	return encode(h.t, m)
 }
 
 func (h *Host) decode(data []byte, m abi.Message) {
 	h.t.Helper()
+	decode(h.t, data, m)
+}
+
+func encode(t testing.TB, m abi.Message) []byte {
+	t.Helper()
+	data := make([]byte, m.SizeVT())
+	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
+		t.Fatalf("sdktest: encode %T: %v", m, err)
+	}
+	return data
+}
+
+func decode(t testing.TB, data []byte, m abi.Message) {
+	t.Helper()
 	m.Reset()
 	if err := m.UnmarshalVT(data); err != nil {
-		h.t.Fatalf("sdktest: decode %T: %v", m, err)
+		t.Fatalf("sdktest: decode %T: %v", m, err)
 	}
 }
