@@ -1,7 +1,8 @@
 // Package engine is the boundary to a WebAssembly runtime: it compiles a
 // module, makes instances of it and runs ops in them, by the calling
 // convention of ABI v1. Above it a guest is bytes in and bytes out; guest
-// memory is touched only in the packages below it (engine/wazero).
+// memory is touched only in the packages below it (engine/wazero,
+// engine/wasmtime, and engine/imports on behalf of both).
 //
 // It may import abi and nothing else of this project.
 package engine
@@ -9,6 +10,7 @@ package engine
 import (
 	"context"
 	"io"
+	"math"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
@@ -23,6 +25,9 @@ const (
 	// Tank is the fuel of one refill: at most about as many instructions, a
 	// few milliseconds.
 	Tank = 1 << 21
+	// FuelCallDepth is passed instead of the fuel by a module whose calls nest
+	// too deep. The engine ends the op.
+	FuelCallDepth = math.MinInt64
 )
 
 // Engine compiles modules. It is safe for concurrent use.
@@ -72,10 +77,14 @@ type Instance interface {
 	// Call runs one op, bounded by the context. An error means that the guest
 	// trapped, broke the calling convention or ran out of time; the instance
 	// must then be closed and never be used again. A guest that answers with
-	// another code than abi.CodeOK is not an error here.
+	// another code than abi.CodeOK is not an error here. A second op while one
+	// runs, as from within a host call, is refused and harms neither.
 	Call(ctx context.Context, op abi.Op, request []byte) (Result, error)
-	// MemoryBytes is the size of the instance's linear memory.
+	// MemoryBytes is the size of the instance's linear memory; 0 when the
+	// instance is closed.
 	MemoryBytes() uint64
+	// Close frees the instance; once more does nothing. While an op runs it is
+	// refused.
 	Close(ctx context.Context) error
 }
 

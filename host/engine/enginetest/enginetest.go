@@ -75,6 +75,18 @@ func Run(t *testing.T, newEngine func() engine.Engine) {
 	t.Run("the same work costs the same", s.fuel)
 	t.Run("concurrent instances", s.concurrent)
 	t.Run("garbage is refused", s.garbage)
+	t.Run("arguments", s.arguments)
+	t.Run("traps have the same words", s.traps)
+	t.Run("an answer does not survive a trap", s.answerAndTrap)
+	t.Run("memory grows after a host call", s.growAfterHostCall)
+	t.Run("re-entry", s.reentry)
+	t.Run("a guest inside of a host call", s.nested)
+	t.Run("a host that panics", s.hostPanics)
+	t.Run("a deadline within a host call", s.deadlineInHostCall)
+	t.Run("the fuel of a loop", s.loopFuel)
+	t.Run("features", s.features)
+	t.Run("closed", s.closed)
+	t.Run("nothing is left behind", s.leaks)
 }
 
 type suite struct {
@@ -89,24 +101,34 @@ func Metered(tb testing.TB, name string) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	metered, err := meter.Rewrite(wasm, meter.Options{
+	return metered(tb, wasm)
+}
+
+func metered(tb testing.TB, wasm []byte) []byte {
+	tb.Helper()
+	rewritten, err := meter.Rewrite(wasm, meter.Options{
 		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName,
 		MaxMemoryPages: 1 << 16, MaxTableElements: 1 << 16,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return metered
+	return rewritten
 }
 
 func (s *suite) module(t *testing.T, name string, config engine.ModuleConfig) engine.Module {
+	t.Helper()
+	return s.compile(t, Metered(t, name), config)
+}
+
+func (s *suite) compile(t *testing.T, wasm []byte, config engine.ModuleConfig) engine.Module {
 	t.Helper()
 	if config.Host == nil {
 		config.Host = host(noHost)
 	}
 	config.MemoryLimitBytes = memoryLimit
 	e := s.newEngine()
-	m, err := e.Compile(t.Context(), Metered(t, name), config)
+	m, err := e.Compile(t.Context(), wasm, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +298,7 @@ func (s *suite) fuel(t *testing.T) {
 	m := s.module(t, "convention.wasm", engine.ModuleConfig{})
 	used := func() (sum int64) {
 		i := instantiate(t, m)
-		for range 200_000 {
+		for range 50_000 {
 			got, err := i.Call(t.Context(), opEcho, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -315,7 +337,7 @@ func (s *suite) concurrent(t *testing.T) {
 
 func (s *suite) garbage(t *testing.T) {
 	e := s.newEngine()
-	for _, wasm := range []string{"", "\x00asm", "not a module", "\x00asm\x01\x00\x00\x00\x01\xff"} {
+	for _, wasm := range []string{"", "\x00asm", "not a module", "(module)", "\x00asm\x01\x00\x00\x00\x01\xff"} {
 		if m, err := e.Compile(t.Context(), []byte(wasm), engine.ModuleConfig{MemoryLimitBytes: memoryLimit, Host: host(noHost)}); err == nil {
 			t.Errorf("%q was compiled to %v", wasm, m)
 		}

@@ -133,6 +133,9 @@ func refuel(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
 		return err
 	}
 	fuel := int64(stack[0])
+	if fuel == engine.FuelCallDepth {
+		return &End{text: "the guest trapped: wasm error: stack overflow: its calls nest deeper than is allowed"}
+	}
 	tanks := (-fuel + engine.Tank - 1) / engine.Tank
 	c.fuel += tanks * engine.Tank
 	stack[0] = uint64(fuel + tanks*engine.Tank)

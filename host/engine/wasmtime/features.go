@@ -13,9 +13,11 @@ const (
 	// maxStackBytes is what a guest's calls may take of a thread's stack. Of
 	// two, one inside of the other (a signer within a provider's host call),
 	// each has as much.
-	maxStackBytes = 1 << 20
+	// More is not to be had: the runtime has a default of 2 MiB for the stacks
+	// of its own, which the library cannot change and which must not be less.
+	maxStackBytes = 2 << 20
 	// minThreadStackBytes leaves room for two guests and for the runtime.
-	minThreadStackBytes = 4 << 20
+	minThreadStackBytes = 6 << 20
 	// maxTables and maxTableElements of an instance. The meter clamps tables to
 	// less.
 	maxTables        = 16

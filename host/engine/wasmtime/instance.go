@@ -118,7 +118,7 @@ func closeError(err error) {
 func worded(err error) error {
 	var trap *wasmtime.Trap
 	if !errors.As(err, &trap) || trap.Code() == nil {
-		return errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
+		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	word, ok := map[wasmtime.TrapCode]string{
 		wasmtime.StackOverflow:          "stack overflow",

@@ -157,7 +157,12 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 	return done.Answer(uint32(i.stack[0])), nil
 }
 
-func (i *instance) MemoryBytes() uint64 { return uint64(i.guest.Memory().Size()) }
+func (i *instance) MemoryBytes() uint64 {
+	if i.gate.Closed() {
+		return 0
+	}
+	return uint64(i.guest.Memory().Size())
+}
 
 func (i *instance) Close(ctx context.Context) error {
 	if first, err := i.gate.Close(); !first {
