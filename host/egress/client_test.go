@@ -91,7 +91,7 @@ func TestRequestAndResponse(t *testing.T) {
 	want := &abi.HttpResult{Response: &abi.HttpResponse{Status: 418, Body: []byte("got body"), Headers: []*abi.HttpHeader{
 		{Name: "Content-Length", Value: "8"},
 		{Name: "Content-Type", Value: "text/plain; charset=utf-8"},
-		{Name: "X-Echo", Value: "POST /a%2Fb?q=1 [1 2] [] wasm-ccm"},
+		{Name: "X-Echo", Value: "POST /a%2Fb?q=1 [1 2] [gzip] wasm-ccm"},
 		{Name: "X-Latin1", Value: "caf\uFFFD"},
 	}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(abi.HttpResult{}, abi.HttpResponse{}, abi.HttpHeader{})); diff != "" {
@@ -241,7 +241,7 @@ func TestSizesAreBounded(t *testing.T) {
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 4<<20))
 			_ = z.Close()
-		}, abi.CodeOK}, // a few KiB that stay compressed
+		}, abi.CodeTooLarge},
 		"many headers": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
 				w.Header().Add("X", "y")
@@ -249,7 +249,7 @@ func TestSizesAreBounded(t *testing.T) {
 		}, abi.CodeTooLarge},
 		"large headers": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("y", 1<<20))
-		}, abi.CodeUnavailable},
+		}, abi.CodeTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, test.handler)

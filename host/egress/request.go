@@ -3,9 +3,9 @@ package egress
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -13,33 +13,88 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
+// call is a request that a grant allows.
+type call struct {
+	request *abi.HttpRequest
+	target  target
+	grant   granted
+	name    string // for errors: the target without its query, and not too long
+	host    *host
+}
+
 // authorize checks a request against the grants, before anything is sent.
-func (c *Client) authorize(request *abi.HttpRequest) (target, *abi.Error) {
-	if name := request.GetCredential(); name != "" {
-		return target{}, denied("no credential named %q is configured", clip(name))
-	}
-	if size := len(request.GetUrl()); size > maxURLBytes {
-		return target{}, &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the URL has %d bytes, the limit is %d", size, maxURLBytes)}
-	}
-	if request.GetTimeoutMs() < 0 {
-		return target{}, &abi.Error{Code: abi.CodeInvalid, Message: "timeout_ms is negative"}
+func (c *Client) authorize(request *abi.HttpRequest) (*call, *abi.Error) {
+	if e := c.checkBounds(request); e != nil {
+		return nil, e
 	}
 	t, err := parseTarget(request.GetUrl())
 	if err != nil {
-		return target{}, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
 	}
+	out := &call{request: request, target: t, name: c.nameOf(t)}
 	if !validMethod(request.GetMethod()) {
-		return target{}, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %q is not allowed; methods are in upper case", t, clip(request.GetMethod()))}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %q is not allowed; methods are in upper case", out.name, clip(request.GetMethod()))}
 	}
-	if err := checkHeaders(request.GetHeaders()); err != nil {
-		return target{}, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", t, err)}
+	if err := checkHeaders(request.GetHeaders(), request.GetCredential() != ""); err != nil {
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
 	}
+	var e *abi.Error
+	out.grant, e = c.granted(out)
+	return out, e
+}
+
+// nameOf is the target as errors name it. First scrubbed, then clipped: a
+// redirect may hold a secret.
+func (c *Client) nameOf(t target) string {
+	name := c.scrubString(t.String())
+	if len(name) > maxTargetSize {
+		return name[:maxTargetSize] + "..."
+	}
+	return name
+}
+
+func (c *Client) checkBounds(request *abi.HttpRequest) *abi.Error {
+	tooLarge := func(what string, size int, limit int64) *abi.Error {
+		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the %s has %d bytes, the limit is %d", what, size, limit)}
+	}
+	switch {
+	case len(request.GetUrl()) > maxURLBytes:
+		return tooLarge("URL", len(request.GetUrl()), maxURLBytes)
+	case int64(len(request.GetBody())) > c.options.MaxRequestBytes:
+		return tooLarge("body of the request", len(request.GetBody()), c.options.MaxRequestBytes)
+	case len(request.GetCredentialScope()) > maxScopeBytes:
+		return tooLarge("credential_scope", len(request.GetCredentialScope()), maxScopeBytes)
+	case request.GetTimeoutMs() < 0:
+		return &abi.Error{Code: abi.CodeInvalid, Message: "timeout_ms is negative"}
+	case request.GetFollowRedirects() > maxRedirects:
+		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("follow_redirects is %d, the limit is %d", request.GetFollowRedirects(), maxRedirects)}
+	}
+	return nil
+}
+
+// granted returns the first grant that allows the request with its credential.
+func (c *Client) granted(call *call) (granted, *abi.Error) {
+	method, credential := call.request.GetMethod(), call.request.GetCredential()
+	allowed := false
 	for _, g := range c.grants {
-		if g.allows(request.GetMethod(), t) {
-			return t, nil
+		if !g.allows(method, call.target) {
+			continue
 		}
+		if credential == "" || (c.options.Credentials != nil && slices.Contains(g.Credentials, credential)) {
+			return g, nil
+		}
+		allowed = true
 	}
-	return target{}, denied("%s %s: no grant allows it; to allow it, add --provider-allow-url=%s://%s/", request.GetMethod(), t, t.scheme, authority(t))
+	t := call.target
+	switch {
+	case !allowed:
+		return granted{}, denied("%s %s: no grant allows it; to allow it, add a grant to the HostConfiguration (providers[].grants) or --provider-allow-url=%s://%s/",
+			method, call.name, t.scheme, authority(t))
+	case c.options.Credentials == nil:
+		return granted{}, denied("%s %s: no credential named %q is configured", method, call.name, clip(credential))
+	}
+	return granted{}, denied("%s %s: no grant for it lists the credential %q; to allow it, add it to the credentials of the grant in the HostConfiguration (providers[].grants)",
+		method, call.name, clip(credential))
 }
 
 func denied(format string, args ...any) *abi.Error {
@@ -66,9 +121,9 @@ func refusedHeader(name string) string {
 	return ""
 }
 
-// checkHeaders refuses headers that could change what the grant was asked for.
-// Its errors hold no values.
-func checkHeaders(headers []*abi.HttpHeader) error {
+// checkHeaders refuses headers that could change what the grant was asked for,
+// or with a credential get it back in pieces. Its errors hold no values.
+func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
 	if len(headers) > maxRequestHeaders {
 		return fmt.Errorf("%d headers, the limit is %d", len(headers), maxRequestHeaders)
 	}
@@ -85,6 +140,9 @@ func checkHeaders(headers []*abi.HttpHeader) error {
 		if why := refusedHeader(name); why != "" {
 			return fmt.Errorf("header %q must not be set: %s", clip(name), why)
 		}
+		if credential && http.CanonicalHeaderKey(name) == "Range" {
+			return fmt.Errorf("header %q must not be set: with a credential only whole responses are read", clip(name))
+		}
 	}
 	if size > maxHeaderBytes {
 		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
@@ -92,36 +150,36 @@ func checkHeaders(headers []*abi.HttpHeader) error {
 	return nil
 }
 
-func newRequest(ctx context.Context, request *abi.HttpRequest, t target) (*http.Request, error) {
+// newRequest makes the request of one attempt, with its credential.
+func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *abi.Error) {
+	request := call.request
 	req, err := http.NewRequestWithContext(ctx, request.GetMethod(), "", bytes.NewReader(request.GetBody()))
 	if err != nil {
-		return nil, err
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: call.name + ": the request is not valid"}
 	}
-	req.URL, req.Host = t.url, ""
+	u := *call.target.url // a credential may add to the query
+	req.URL, req.Host = &u, ""
 	for _, h := range request.GetHeaders() {
 		req.Header.Add(h.GetName(), h.GetValue())
 	}
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", defaultUserAgent)
 	}
-	return req, nil
+	c.negotiate(req)
+	return req, c.apply(ctx, call, req)
 }
 
-// failure maps what went wrong on the way.
-func failure(ctx context.Context, method string, t target, err error) *abi.Error {
-	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %v", method, t, err)}
-	var refused *refusedError
-	switch {
-	case errors.As(err, &refused):
-		e.Code = abi.CodeDenied
-		e.Message = fmt.Sprintf("%s %s: the host resolves to an address that is refused: %v", method, t, refused)
-	case errors.Is(err, errTooLarge):
-		e.Code = abi.CodeTooLarge
-	case ctx.Err() != nil:
-		e.Code = abi.CodeDeadline
-		e.Message = fmt.Sprintf("%s %s: no complete answer in time", method, t)
+// negotiate asks for gzip where the provider asks for nothing. Where there are
+// secrets, the provider does not choose: what is encoded otherwise cannot be
+// searched for them.
+func (c *Client) negotiate(req *http.Request) {
+	switch chosen := req.Header.Values("Accept-Encoding"); {
+	case len(chosen) > 0 && c.options.Credentials == nil:
+	case req.Method == http.MethodHead || req.Header.Get("Range") != "":
+		req.Header.Set("Accept-Encoding", "identity")
+	default:
+		req.Header.Set("Accept-Encoding", "gzip")
 	}
-	return e
 }
 
 // clipMessage bounds a message and keeps it valid UTF-8.

@@ -1,67 +1,170 @@
 package egress
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-var errTooLarge = errors.New("the response is too large")
+var (
+	errTooLarge = errors.New("the response is too large")
+	errEncoding = errors.New("the response is encoded in a way that was not asked for")
+)
 
-// readResponse reads a response as far as bytesLeft, which the responses of a
-// batch share, allows.
-func readResponse(resp *http.Response, bytesLeft *atomic.Int64) (*abi.HttpResponse, error) {
+// answer is a response as the provider gets it, and what only the host may
+// know of it.
+type answer struct {
+	response *abi.HttpResponse
+	header   http.Header // as it was received, secrets and all
+	charged  int64
+}
+
+// refund gives back the room of an answer that is dropped.
+func (a *answer) refund(bytesLeft *atomic.Int64) {
+	if a != nil {
+		bytesLeft.Add(a.charged)
+	}
+}
+
+// meter charges what the responses of a batch take to their common bound.
+type meter struct {
+	left  *atomic.Int64
+	taken int64
+}
+
+func (m *meter) take(n int) error {
+	m.taken += int64(n)
+	if m.left.Add(-int64(n)) < 0 {
+		return fmt.Errorf("%w: ask for less at once, in pages", errTooLarge)
+	}
+	return nil
+}
+
+// readAnswer reads a response as far as the meter allows.
+func (c *Client) readAnswer(resp *http.Response, m *meter) (*answer, error) {
+	a, err := c.readWhole(resp, m)
+	if err != nil {
+		m.left.Add(m.taken)
+		return nil, err
+	}
+	a.charged = m.taken
+	return a, nil
+}
+
+func (c *Client) readWhole(resp *http.Response, m *meter) (*answer, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil, errors.New("the server switched protocols, which nobody asked for")
 	}
-	headers, err := responseHeaders(resp.Header, bytesLeft)
-	if err != nil {
+	if err := c.charge(resp.Header, m); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(&boundedReader{resp.Body, bytesLeft})
+	body, decoded, err := c.readBody(resp, m)
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	return &abi.HttpResponse{Status: int32(resp.StatusCode), Headers: headers, Body: body}, nil
+	clean := c.scrub(body)
+	if err := m.take(len(clean) - len(body)); err != nil {
+		return nil, err
+	}
+	header := resp.Header.Clone()
+	if decoded {
+		header.Del("Content-Encoding")
+	}
+	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(body)) {
+		header.Set("Content-Length", strconv.Itoa(len(clean)))
+	}
+	return &answer{header: resp.Header, response: &abi.HttpResponse{
+		Status: int32(resp.StatusCode), Headers: c.responseHeaders(header), Body: clean}}, nil
+}
+
+func (c *Client) charge(header http.Header, m *meter) error {
+	count := 0
+	for name, values := range header {
+		count += len(values)
+		for _, value := range values {
+			if err := m.take(len(name) + len(value)); err != nil {
+				return err
+			}
+		}
+	}
+	if count > maxResponseHeaders {
+		return fmt.Errorf("%w: %d headers, the limit is %d", errTooLarge, count, maxResponseHeaders)
+	}
+	return nil
+}
+
+// readBody reads and, where the host asked for gzip, decodes. Both what comes
+// and what becomes of it is bounded: a member of nothing follows another for
+// ever.
+func (c *Client) readBody(resp *http.Response, m *meter) (body []byte, decoded bool, err error) {
+	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
+	asked := resp.Request.Header.Get("Accept-Encoding") == "gzip"
+	switch {
+	case resp.Body == http.NoBody || resp.Request.Method == http.MethodHead:
+		return nil, false, nil
+	case asked && encoding == "gzip":
+		wire := &limitedReader{resp.Body, c.options.MaxBatchBytes}
+		z, err := gzip.NewReader(wire)
+		if errors.Is(err, io.EOF) { // an empty body
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		body, err = io.ReadAll(&meteredReader{z, m})
+		return body, true, err
+	case c.options.Credentials != nil && encoding != "" && encoding != "identity":
+		return nil, false, fmt.Errorf("%w: %q cannot be searched for secrets", errEncoding, clip(encoding))
+	}
+	body, err = io.ReadAll(&meteredReader{resp.Body, m})
+	return body, false, err
 }
 
 // responseHeaders sorts the headers by name. What is not UTF-8 becomes U+FFFD,
 // since no string of the ABI may hold it.
-func responseHeaders(header http.Header, bytesLeft *atomic.Int64) ([]*abi.HttpHeader, error) {
+func (c *Client) responseHeaders(header http.Header) []*abi.HttpHeader {
 	var out []*abi.HttpHeader
-	size := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
-			out = append(out, &abi.HttpHeader{Name: name, Value: strings.ToValidUTF8(value, "\uFFFD")})
-			size += int64(len(name) + len(value))
+			out = append(out, &abi.HttpHeader{Name: c.scrubString(name), Value: strings.ToValidUTF8(c.scrubString(value), "\uFFFD")})
 		}
 	}
-	if len(out) > maxResponseHeaders {
-		return nil, fmt.Errorf("%w: %d headers, the limit is %d", errTooLarge, len(out), maxResponseHeaders)
-	}
-	if bytesLeft.Add(-size) < 0 {
-		return nil, errTooLarge
-	}
-	return out, nil
+	return out
 }
 
-// boundedReader fails when more is read than bytesLeft.
-type boundedReader struct {
-	r         io.Reader
-	bytesLeft *atomic.Int64
+// meteredReader charges what is read.
+type meteredReader struct {
+	r io.Reader
+	m *meter
 }
 
-func (b *boundedReader) Read(p []byte) (int, error) {
+func (b *meteredReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if b.bytesLeft.Add(-int64(n)) < 0 {
-		return 0, fmt.Errorf("%w: ask for less at once, in pages", errTooLarge)
+	if tooMuch := b.m.take(n); tooMuch != nil {
+		return 0, tooMuch
+	}
+	return n, err
+}
+
+// limitedReader fails when more is read than left.
+type limitedReader struct {
+	r    io.Reader
+	left int64
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errTooLarge
 	}
 	return n, err
 }

@@ -1,0 +1,92 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Credentials authenticate requests and know the secrets that no provider may
+// see. They are safe for concurrent use.
+type Credentials interface {
+	// Apply authenticates req by headers or query parameters, and changes
+	// nothing else of it; what it sets replaces what the provider has set. The
+	// grant of req lists name. It is called for each attempt, before the
+	// request waits for its turn, and may send requests of its own. scope is
+	// the credential_scope of abi.HttpRequest. body is that of req; it is
+	// neither changed nor kept. The error is an *abi.Error.
+	Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error
+	// Rejected tells that the server answered 401 to what Apply authenticated.
+	// It reports whether trying once more can help, because a cached token was
+	// dropped.
+	Rejected(ctx context.Context, name, scope string) bool
+	// Scrub returns data with every secret value replaced, in the usual
+	// encodings too. It may return data itself where there is none, and never
+	// changes it.
+	Scrub(data []byte) []byte
+}
+
+// apply adds the credential that the call names.
+func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.Error {
+	request := call.request
+	if request.GetCredential() == "" {
+		return nil
+	}
+	err := c.options.Credentials.Apply(ctx, request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
+	var known *abi.Error
+	switch {
+	case errors.As(err, &known) && known.Code != abi.CodeOK:
+		return known
+	case err != nil:
+		return &abi.Error{Code: abi.CodeInternal, Message: fmt.Sprintf("credential %q: %v", request.GetCredential(), err)}
+	}
+	if err := c.checkApplied(call, req); err != nil {
+		return &abi.Error{Code: abi.CodeInternal, Message: fmt.Sprintf("credential %q: %v", request.GetCredential(), err)}
+	}
+	return nil
+}
+
+// checkApplied finds out whether a credential changed what was granted. A
+// signer is a guest, too.
+func (c *Client) checkApplied(call *call, req *http.Request) error {
+	u := req.URL
+	if req.Method != call.request.GetMethod() || req.Host != "" || u.Scheme != call.target.scheme ||
+		u.Host != authority(call.target) || u.EscapedPath() != call.target.path || u.User != nil || u.Opaque != "" {
+		return errors.New("it changed the method or URL of the request")
+	}
+	if size := len(u.RawQuery); size > maxURLBytes || strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("its query is not valid or has more than %d bytes", maxURLBytes)
+	}
+	for name := range req.Header {
+		if refusedHeader(name) != "" {
+			return fmt.Errorf("it must not set the header %q", clip(name))
+		}
+	}
+	return nil
+}
+
+// rejected reports whether a call that was answered 401 is sent once more.
+func (c *Client) rejected(ctx context.Context, call *call, out outcome) bool {
+	name := call.request.GetCredential()
+	return name != "" && out.status() == http.StatusUnauthorized &&
+		c.options.Credentials.Rejected(ctx, name, call.request.GetCredentialScope())
+}
+
+// scrub removes secrets.
+func (c *Client) scrub(data []byte) []byte {
+	if c.options.Credentials == nil || len(data) == 0 {
+		return data
+	}
+	return c.options.Credentials.Scrub(data)
+}
+
+func (c *Client) scrubString(s string) string {
+	if c.options.Credentials == nil || s == "" {
+		return s
+	}
+	return string(c.options.Credentials.Scrub([]byte(s)))
+}

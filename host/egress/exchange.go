@@ -1,0 +1,153 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// errNoVerdict tells the breaker that an exchange says nothing about the host.
+var errNoVerdict = errors.New("no verdict")
+
+// patience is how long a host may take to answer before its silence counts
+// against it. A provider may give it less.
+const patience = time.Second
+
+// attempt sends a request once, if the host is not held off.
+func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int64) outcome {
+	if call.host.breaker.State() == gobreaker.StateOpen {
+		return outcome{err: c.held(call)}
+	}
+	// The credential first: it may send requests, which need turns, too.
+	req, e := c.newRequest(ctx, call)
+	if e != nil {
+		return outcome{err: e}
+	}
+	leave, e := c.enter(ctx, call)
+	if e != nil {
+		return outcome{err: e}
+	}
+	defer leave()
+	done, err := call.host.breaker.Allow()
+	if err != nil {
+		return outcome{err: c.held(call)}
+	}
+	out, verdict := c.observed(req, call, bytesLeft)
+	if verdict != nil && !errors.Is(verdict, errNoVerdict) {
+		call.host.fault(clip(c.scrubString(verdict.Error())))
+	}
+	done(verdict)
+	if pause, ok := out.retryAfter(); ok {
+		call.host.pause(min(pause, c.options.MaxRetryWait))
+	}
+	return out
+}
+
+// observed is one exchange, and what it says about the host.
+func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64) (out outcome, verdict error) {
+	var established atomic.Bool
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { established.Store(true) },
+	})
+	label := call.grant.label
+	c.options.Observer.InFlight(label, 1)
+	start := time.Now()
+	answer, err := c.exchange(req.WithContext(ctx), call, bytesLeft)
+	took := time.Since(start)
+	c.options.Observer.InFlight(label, -1)
+	out = outcome{answer: answer, established: established.Load()}
+	result := ""
+	if err != nil {
+		out.err = failure(ctx, call, err)
+		out.transient = transient(ctx, err)
+		result = out.err.Code.String()
+	} else {
+		result = strconv.Itoa(out.status()/100) + "xx"
+	}
+	c.options.Observer.Requested(label, req.Method, result, took)
+	return out, judge(ctx, out, err, took)
+}
+
+func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64) (*answer, error) {
+	// RoundTrip, not a http.Client: no redirects, no cookies, and errors that
+	// do not repeat the URL.
+	resp, err := call.grant.transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return c.readAnswer(resp, &meter{left: bytesLeft})
+}
+
+// judge is what the breaker counts: nil for a host that works.
+func judge(ctx context.Context, out outcome, err error, took time.Duration) error {
+	var refused *refusedError
+	var own *certificateError
+	switch {
+	case err == nil && out.status() >= http.StatusBadGateway && out.status() <= http.StatusGatewayTimeout:
+		return fmt.Errorf("status %d", out.status())
+	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errEncoding):
+		return nil
+	case errors.As(err, &refused), errors.As(err, &own), errors.Is(ctx.Err(), context.Canceled):
+		return errNoVerdict
+	case ctx.Err() != nil && took < patience:
+		return errNoVerdict
+	case ctx.Err() != nil:
+		return fmt.Errorf("no answer within %s", took.Round(time.Millisecond))
+	}
+	return err
+}
+
+// transient reports whether an error may be gone the next time.
+func transient(ctx context.Context, err error) bool {
+	var refused *refusedError
+	var own *certificateError
+	var verification *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	var dns *net.DNSError
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errTooLarge), headersTooLarge(err), errors.Is(err, errEncoding),
+		errors.As(err, &refused), errors.As(err, &own), errors.As(err, &verification), errors.As(err, &plain):
+		return false
+	}
+	return !errors.As(err, &dns) || !dns.IsNotFound
+}
+
+// failure maps what went wrong on the way.
+func failure(ctx context.Context, call *call, err error) *abi.Error {
+	method := call.request.GetMethod()
+	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %v", method, call.name, err)}
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		e.Code = abi.CodeDenied
+		e.Message = fmt.Sprintf("%s %s: the host resolves to an address that is refused: %v", method, call.name, refused)
+	case errors.Is(err, errTooLarge), headersTooLarge(err):
+		e.Code = abi.CodeTooLarge
+	case errors.Is(err, errEncoding):
+		e.Code = abi.CodeDenied
+	case ctx.Err() != nil:
+		e.Code = abi.CodeDeadline
+		e.Message = fmt.Sprintf("%s %s: no complete answer in time", method, call.name)
+	}
+	return e
+}
+
+// headersTooLarge knows the errors of net/http by their text; they have no
+// type.
+func headersTooLarge(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")
+}

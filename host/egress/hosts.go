@@ -1,0 +1,146 @@
+package egress
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// breakerWindow is the time over which the share of failures counts.
+const breakerWindow = time.Minute
+
+// hosts keeps what is known of each host and port. A wildcard lets the guest
+// choose their number, so it is bounded.
+type hosts struct {
+	options Options
+	mu      sync.Mutex
+	byName  map[string]*host
+}
+
+// host is one host and port.
+type host struct {
+	label   string
+	slots   chan struct{}
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	// users and used are guarded by hosts.mu.
+	users int
+	used  time.Time
+
+	mu         sync.Mutex
+	quietUntil time.Time
+	openUntil  time.Time
+	lastFault  string
+}
+
+func newHosts(options Options) *hosts {
+	return &hosts{options: options, byName: map[string]*host{}}
+}
+
+// acquire returns the host of a target; release gives it back. It returns nil
+// when too many hosts are in use.
+func (h *hosts) acquire(t target, label string) *host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := hostPort(t.host, t.port)
+	found := h.byName[name]
+	if found == nil {
+		if len(h.byName) >= maxHosts && !h.evict() {
+			return nil
+		}
+		found = newHost(h.options, label)
+		h.byName[name] = found
+	}
+	found.users++
+	return found
+}
+
+func (h *hosts) release(x *host) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.users--
+	x.used = time.Now()
+}
+
+// evict forgets the host that was not used for the longest time.
+func (h *hosts) evict() bool {
+	oldest := ""
+	for name, x := range h.byName {
+		if x.users == 0 && (oldest == "" || x.used.Before(h.byName[oldest].used)) {
+			oldest = name
+		}
+	}
+	if oldest == "" {
+		return false
+	}
+	x := h.byName[oldest]
+	if state := x.breaker.State(); state != gobreaker.StateClosed {
+		h.options.Observer.BreakerChanged(x.label, state.String(), gobreaker.StateClosed.String())
+	}
+	delete(h.byName, oldest)
+	return true
+}
+
+func newHost(options Options, label string) *host {
+	x := &host{label: label, slots: make(chan struct{}, options.MaxPerHost)}
+	row := uint32(options.BreakerFailures)
+	x.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Interval:     breakerWindow,
+		BucketPeriod: breakerWindow / 6,
+		Timeout:      options.BreakerOpen,
+		ReadyToTrip: func(n gobreaker.Counts) bool {
+			return n.ConsecutiveFailures >= row || (n.Requests >= 4*row && 2*n.TotalFailures >= n.Requests)
+		},
+		IsExcluded: func(err error) bool { return err == errNoVerdict },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				x.mu.Lock()
+				x.openUntil = time.Now().Add(options.BreakerOpen)
+				x.mu.Unlock()
+			}
+			options.Observer.BreakerChanged(label, from.String(), to.String())
+		},
+	})
+	return x
+}
+
+// fault notes what went wrong last, for the error of the breaker.
+func (x *host) fault(what string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lastFault = what
+}
+
+// pause notes that the server asked to be left alone.
+func (x *host) pause(d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if until := time.Now().Add(d); until.After(x.quietUntil) {
+		x.quietUntil = until
+	}
+}
+
+// quiet is how long the server wants to be left alone.
+func (x *host) quiet() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return time.Until(x.quietUntil)
+}
+
+// held is the error while the breaker is open or waits for its probe.
+func (c *Client) held(call *call) *abi.Error {
+	c.options.Observer.Throttled(call.grant.label, "breaker")
+	x := call.host
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	until := "until a request that is under way has shown that it answers again"
+	if time.Now().Before(x.openUntil) {
+		until = "until " + x.openUntil.UTC().Format(time.RFC3339)
+	}
+	return &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: nothing is sent to %s %s, because requests to it failed; the last: %s",
+		call.name, hostPort(call.target.host, call.target.port), until, x.lastFault)}
+}

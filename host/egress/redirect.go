@@ -1,0 +1,78 @@
+package egress
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// redirects reports whether the answer names another place.
+func (a *answer) redirects() bool {
+	switch a.response.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return a.header.Get("Location") != ""
+	}
+	return false
+}
+
+// redirect is the call that an answer leads to. It is checked as if the
+// provider had asked for it.
+func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
+	url, err := from.target.url.Parse(a.header.Get("Location"))
+	if err != nil {
+		return nil, &abi.Error{Code: abi.CodeUnavailable, Message: from.name + ": it redirects to what is no URL"}
+	}
+	url.Fragment, url.RawFragment = "", ""
+	location := url.String()
+	t, err := parseTarget(location)
+	same := err == nil && t.sameOrigin(from.target)
+	switch {
+	case !same && c.scrubString(location) != location:
+		return nil, denied("%s: it redirects elsewhere, with a secret in the URL", from.name)
+	case err == nil && from.target.scheme == "https" && t.scheme != "https":
+		return nil, denied("%s: it redirects from https to %s, which is not followed", from.name, c.nameOf(t))
+	}
+	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same))
+	if e != nil {
+		e.Message = fmt.Sprintf("redirected from %s: %s", from.name, e.Message)
+		if e.Code == abi.CodeInvalid { // the server's fault, not the provider's
+			e.Code = abi.CodeDenied
+		}
+		return nil, e
+	}
+	return to, nil
+}
+
+// redirected is the next request, by RFC 9110, section 15.4.
+func redirected(request *abi.HttpRequest, status int, location string, same bool) *abi.HttpRequest {
+	next := &abi.HttpRequest{
+		Method: request.GetMethod(), Url: location, Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
+		Credential: request.GetCredential(), CredentialScope: request.GetCredentialScope(),
+	}
+	rewritten := next.Method == http.MethodPost && (status == http.StatusMovedPermanently || status == http.StatusFound) ||
+		next.Method != http.MethodHead && status == http.StatusSeeOther
+	if rewritten {
+		next.Method, next.Body = http.MethodGet, nil
+	}
+	if !same {
+		next.Credential, next.CredentialScope = "", ""
+	}
+	for _, h := range request.GetHeaders() {
+		if !dropped(h.GetName(), rewritten, same) {
+			next.Headers = append(next.Headers, h)
+		}
+	}
+	return next
+}
+
+// dropped reports whether a header does not go along.
+func dropped(name string, rewritten, same bool) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Authorization", "Cookie", "Cookie2":
+		return !same
+	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Md5", "Digest", "Content-Digest":
+		return rewritten
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// identity is what a connection was made with. Requests share connections only
+// where it is the same.
+type identity struct {
+	roots       *x509.CertPool
+	certificate *ClientCertificate
+	cidrs       string
+}
+
+func identityOf(g Grant) identity {
+	var cidrs []string
+	for _, p := range g.CIDRs {
+		cidrs = append(cidrs, p.String())
+	}
+	slices.Sort(cidrs)
+	return identity{g.RootCAs, g.ClientCertificate, strings.Join(slices.Compact(cidrs), ",")}
+}
+
+func (c *Client) newTransport(g Grant) *http.Transport {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.RootCAs}
+	if g.RootCAs == nil {
+		config.RootCAs = c.options.RootCAs
+	}
+	if g.ClientCertificate != nil {
+		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return certificate(info.Context(), g.ClientCertificate)
+		}
+	}
+	return &http.Transport{
+		Proxy: nil, // not that of the environment, which no grant names
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.connect(ctx, network, address, g.CIDRs)
+		},
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    tlsTimeout,
+		DisableCompression:     true, // response.go does it, within the bounds
+		MaxIdleConns:           maxIdleConns,
+		MaxIdleConnsPerHost:    c.options.MaxPerHost,
+		MaxConnsPerHost:        c.options.MaxPerHost,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+func certificate(ctx context.Context, source *ClientCertificate) (*tls.Certificate, error) {
+	found, err := source.Get(ctx)
+	if err == nil && found == nil {
+		err = errors.New("there is none")
+	}
+	if err != nil {
+		return nil, &certificateError{err}
+	}
+	return found, nil
+}
+
+// certificateError is a client certificate that cannot be had.
+type certificateError struct{ err error }
+
+func (e *certificateError) Error() string { return "client certificate: " + e.err.Error() }
+func (e *certificateError) Unwrap() error { return e.err }
+
+// dial connects to a host. The address is checked after it was resolved and
+// before it is connected to, by the same call: there is no time in between in
+// which DNS could change its mind.
+func (c *Client) dial(ctx context.Context, network, address string, allowed []netip.Prefix) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		// The administrator wrote down this very address.
+		allowed = append(slices.Clone(allowed), netip.PrefixFrom(addr, addr.BitLen()))
+	}
+	dialer := net.Dialer{
+		Timeout:  dialTimeout,
+		Resolver: c.options.Resolver,
+		ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+			addr, err := netip.ParseAddrPort(resolved)
+			if err != nil {
+				return &refusedError{err}
+			}
+			if err := c.vetter.check(addr.Addr(), allowed); err != nil {
+				return &refusedError{err}
+			}
+			return nil
+		},
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// refusedError is an address that may not be connected to.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
