@@ -42,7 +42,7 @@ func testManager(t *testing.T, c cluster) {
 	}
 	args := append(podTemplate(t, c.kubectl(t, "kustomize", ".")).Spec.Containers[0].Args,
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-		"--health-probe-bind-address="+probe, "--bind-address=127.0.0.1", "--secure-port="+port)
+		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "compiled"), "--health-probe-bind-address="+probe, "--bind-address=127.0.0.1", "--secure-port="+port)
 	run(t, log, binary, args)
 
 	await(t, log, "the manager is ready", func(ctx context.Context) (bool, error) { return ready(ctx, "http://"+probe+"/readyz"), nil })

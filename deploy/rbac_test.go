@@ -30,6 +30,7 @@ func testGranted(t *testing.T, c cluster) {
 			events,
 			"leases.coordination.k8s.io [cloud-controller-manager cloud-provider-extraction-migration]: get update",
 			"leases.coordination.k8s.io: create",
+			"namespaces [kube-system]: get",
 			"nodes services persistentvolumes: list watch",
 			"serviceaccounts [node-controller service-controller route-controller persistentvolume-label-controller]: get",
 			"serviceaccounts/token [node-controller service-controller route-controller persistentvolume-label-controller]: create",
@@ -116,6 +117,7 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], true, "get update", "coordination.k8s.io/leases", in, "cloud-provider-extraction-migration"},
 		{all[:1], true, "get", "serviceaccounts", in, "node-controller"},
 		{all[:1], true, "create", "serviceaccounts:token", in, "service-controller"},
+		{all[:1], true, "get", "namespaces", "", "kube-system"},
 		{all[:1], true, "get list watch", "configmaps", in, "cloud-provider"},
 		{all[:1], true, "get update", "configmaps", in, "wasm-ccm-store-static"},
 		{all[:1], true, "create", "configmaps", in, ""},
@@ -155,6 +157,7 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], false, "patch update", "services:status", out, "web"},
 		{all[:1], false, "patch update delete get", "persistentvolumes", "", "v"},
 		{all[:1], false, "get list delete", "pods", in, ""},
+		{all[:1], false, "patch update delete list", "namespaces", "", "kube-system"},
 	}
 	for _, test := range tests {
 		for _, account := range test.accounts {
