@@ -1,0 +1,210 @@
+package hostile_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/provider"
+)
+
+// defaultGrowth is how much the process may grow during one case, in MiB: one
+// instance at its limit of 64 MiB, as much again for the copy that a growing
+// memory makes, and something for everything else.
+const defaultGrowth = 160
+
+// bounds are what the suite measures against.
+type bounds struct {
+	// duration is how long each case runs at least, and opTimeout that of ops.
+	duration, opTimeout time.Duration
+	// p99 of the witness's calls.
+	p99 time.Duration
+}
+
+// theBounds are strict with HOSTILE_STRICT=1, on a machine that does nothing
+// else. Otherwise the suite shares its processors with other tests.
+func theBounds() bounds {
+	if os.Getenv("HOSTILE_STRICT") == "1" {
+		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond}
+	}
+	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 250 * time.Millisecond}
+}
+
+func TestHostileModules(t *testing.T) {
+	for _, e := range engines() {
+		t.Run(e.name, func(t *testing.T) {
+			s := &suite{bounds: theBounds(), engine: e.make()}
+			s.witness = s.load(t, newWorld(true), goodModule(t))
+			t.Cleanup(func() {
+				s.witness.Close(context.Background())
+				if err := s.engine.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			for _, c := range cases() {
+				c = c.withDefaults()
+				t.Run(c.title, func(t *testing.T) { s.run(t, c) })
+			}
+			s.report.print(t)
+		})
+	}
+}
+
+// suite runs the cases of one engine, one after the other.
+type suite struct {
+	bounds  bounds
+	engine  engine.Engine
+	witness *plugin.Slot
+	report  report
+}
+
+// load puts a module that behaves into a slot of its own.
+func (s *suite) load(tb testing.TB, w *world, wasm []byte) *plugin.Slot {
+	tb.Helper()
+	g, err := w.loader(s.engine, defaultLimits(time.Minute), grantAll.capabilities()).Load(tb.Context(), plugin.Bundle{Module: wasm})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	slot := plugin.NewSlot()
+	slot.Swap(tb.Context(), g)
+	return slot
+}
+
+// run runs one case, beside the witness, in place of a provider that behaves.
+func (s *suite) run(t *testing.T, c hostileCase) {
+	wasm := c.wasm(t)
+	debug.FreeOSMemory()
+	goroutines := runtime.NumGoroutine()
+
+	earlier, w := newWorld(true), newWorld(c.grant == grantAll)
+	slot := s.load(t, earlier, goodModule(t))
+	start := time.Now()
+	stop := watch(t, s.witness)
+	s.attack(t, &c, w, slot, wasm)
+	m := stop()
+
+	s.checkMeasured(t, &c, m)
+	w.checkBounded(t, time.Since(start))
+	s.checkServesAgain(t, slot, earlier)
+	slot.Close(t.Context())
+	checkNothingLeft(t, goroutines, earlier, w)
+	s.report.add(&c, m)
+}
+
+// attack loads the module again and again, or runs its ops, until the time is
+// over.
+func (s *suite) attack(t *testing.T, c *hostileCase, w *world, slot *plugin.Slot, wasm []byte) {
+	loader := w.loader(s.engine, defaultLimits(s.bounds.opTimeout), c.grant.capabilities())
+	end := time.Now().Add(s.bounds.duration)
+	if c.phase != phaseOp {
+		for first := true; first || time.Now().Before(end); first = false {
+			serving := slot.Serving()
+			_, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
+			c.checkLoad(t, err)
+			if slot.Serving() != serving {
+				t.Error("a refused module changed what serves")
+			}
+			if t.Failed() {
+				return
+			}
+		}
+		return
+	}
+	g, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
+	c.checkLoad(t, err)
+	<-slot.Swap(t.Context(), g).Closed()
+	p := provider.New(slot)
+	var wg sync.WaitGroup
+	for range c.parallel {
+		wg.Go(func() {
+			for first := true; (first || time.Now().Before(end)) && !t.Failed(); first = false {
+				for _, op := range c.ops {
+					gone, err := run(t.Context(), p, op)
+					c.checkOp(t, op, gone, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *suite) checkMeasured(t *testing.T, c *hostileCase, m *measured) {
+	t.Helper()
+	if err := errors.Join(m.errors...); err != nil {
+		t.Errorf("the witness failed: %v", err)
+	}
+	if p99 := m.percentile(99); p99 > s.bounds.p99 {
+		t.Errorf("the 99th percentile of %d calls of another provider is %v, must be below %v", len(m.latencies), p99, s.bounds.p99)
+	}
+	if growth := m.growth() >> 20; growth > c.memory {
+		t.Errorf("the process grew by %d MiB, must be at most %d", growth, c.memory)
+	}
+}
+
+// checkServesAgain replaces the hostile module and sees that nothing of it is
+// in the way.
+func (s *suite) checkServesAgain(t *testing.T, slot *plugin.Slot, w *world) {
+	t.Helper()
+	g, err := w.loader(s.engine, defaultLimits(time.Minute), grantAll.capabilities()).Load(t.Context(), plugin.Bundle{Module: goodModule(t)})
+	if err != nil {
+		t.Fatalf("the provider that behaves does not load any more: %v", err)
+	}
+	old := slot.Swap(t.Context(), g)
+	select {
+	case <-old.Closed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the replaced module is not closed after 10 s")
+	}
+	if gone, err := run(t.Context(), provider.New(slot), everyOp()[0]); gone || err != nil {
+		t.Errorf("the provider after it: gone %v, error %v", gone, err)
+	}
+}
+
+// checkNothingLeft waits until every instance is closed and every goroutine
+// has ended.
+func checkNothingLeft(t *testing.T, goroutines int, worlds ...*world) {
+	t.Helper()
+	for _, w := range worlds {
+		if created, discarded := w.created.Load(), w.discarded.Load(); created != discarded {
+			t.Errorf("%d instances were made, %d were closed", created, discarded)
+		}
+	}
+	end := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > goroutines {
+		if time.Now().After(end) {
+			stacks := make([]byte, 64<<10)
+			t.Errorf("%d goroutines, there were %d before:\n%s", runtime.NumGoroutine(), goroutines, stacks[:runtime.Stack(stacks, true)])
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// checkBounded checks that what left the host is within its rates, which are
+// the defaults of hostfunc.Limits.
+func (w *world) checkBounded(t *testing.T, took time.Duration) {
+	t.Helper()
+	seconds := int64(took/time.Second) + 1
+	for _, check := range []struct {
+		what      string
+		got, most int64
+	}{
+		// One more line for each that says how many were dropped.
+		{"lines of the log", w.logLines.Load(), 2 * (500 + 100*seconds)},
+		// Twice: names and quotes around the text, and what is escaped.
+		{"bytes of the log", w.logBytes.Load(), 4 * (256<<10 + 64<<10*seconds)},
+		{"Events", w.events.Load(), 50 + 5*seconds},
+		{"calls of the store", w.storeCalls.Load(), 100 + 50*seconds},
+	} {
+		if check.got > check.most {
+			t.Errorf("%d %s in %v, at most %d are allowed", check.got, check.what, took, check.most)
+		}
+	}
+}
