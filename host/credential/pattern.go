@@ -20,10 +20,13 @@ const windowSize = 4
 // pattern is one way in which a value can stand in data.
 type pattern struct {
 	text []byte
-	// before and after are how many bytes beside the text hold bits of the
-	// value, too.
+	// before and after are how many characters of base64 beside the text hold
+	// bits of the value, too.
 	before, after int
-	label         string
+	// rest is how many bytes after the text belong to it: of a long value, the
+	// text is the beginning only.
+	rest  int
+	label string
 }
 
 // patternsOf returns the ways in which a value can be written. Escapes are
@@ -53,8 +56,19 @@ func patternsOf(label string, value []byte) []pattern {
 	}
 	for i := range out {
 		out[i].label = label
+		out[i].shorten()
 	}
 	return out
+}
+
+// maxPatternBytes bounds what is kept and compared of a value.
+const maxPatternBytes = 1 << 10
+
+func (p *pattern) shorten() {
+	if len(p.text) > maxPatternBytes {
+		p.rest = len(p.text) - maxPatternBytes
+		p.text = bytes.Clone(p.text[:maxPatternBytes])
+	}
 }
 
 // jsonEscape returns s as it stands between the quotes of JSON.
@@ -144,6 +158,7 @@ func (p *pattern) widen(data []byte, start, end int) span {
 	for i := 0; i < p.before && start > 0 && isBase64(data[start-1]); i++ {
 		start--
 	}
+	end = min(end+p.rest, len(data))
 	for i := 0; i < p.after && end < len(data) && isBase64(data[end]); i++ {
 		end++
 	}

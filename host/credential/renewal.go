@@ -1,0 +1,126 @@
+package credential
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// minRenewal is how long something obtained is not renewed, whatever the
+	// cloud says about it: a provider must not flood the token endpoint.
+	minRenewal = 10 * time.Second
+	// failureRest is how long nobody tries again after a failure.
+	failureRest = 5 * time.Second
+	// maxLease is how long anything obtained is used.
+	maxLease = 24 * time.Hour
+	// maxMargin is how long before its end a lease is renewed at most.
+	maxMargin = time.Minute
+)
+
+// lease is a value that serves for some time.
+type lease[T any] struct {
+	value T
+	// version of the Secret that it was obtained with.
+	version string
+	// until is when it must be renewed; zero: it serves once.
+	until time.Time
+}
+
+// renewal keeps one lease and has it renewed by one caller at a time.
+type renewal[T any] struct {
+	clock clock.PassiveClock
+	turn  chan struct{}
+
+	mu       sync.Mutex
+	current  lease[T]
+	obtained time.Time
+	failed   failure
+}
+
+// failure is an attempt that failed, and is not repeated at once: a wrong
+// password that is tried again and again locks an account.
+type failure struct {
+	err     error
+	version string
+	at      time.Time
+}
+
+func newRenewal[T any](clock clock.PassiveClock) *renewal[T] {
+	return &renewal[T]{clock: clock, turn: make(chan struct{}, 1)}
+}
+
+// get returns the current value, or obtains one. An error that obtain calls
+// lasting is everybody's for failureRest.
+func (r *renewal[T]) get(ctx context.Context, version string, obtain func(context.Context) (l lease[T], lasting bool, err error)) (T, error) {
+	if value, known, err := r.look(version); known {
+		return value, err
+	}
+	var none T
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return none, fmt.Errorf("waiting for somebody else's renewal: %w", context.Cause(ctx))
+	}
+	defer func() { <-r.turn }()
+	if value, known, err := r.look(version); known {
+		return value, err
+	}
+	l, lasting, err := obtain(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		if lasting && ctx.Err() == nil {
+			r.failed = failure{err, version, r.clock.Now()}
+		}
+		return none, err
+	}
+	r.current, r.obtained, r.failed = l, r.clock.Now(), failure{}
+	return l.value, nil
+}
+
+// look returns what is known without asking anybody.
+func (r *renewal[T]) look(version string) (value T, known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current.version == version && r.clock.Now().Before(r.current.until) {
+		return r.current.value, true, nil
+	}
+	if f := r.failed; f.err != nil && f.version == version && r.clock.Since(f.at) < failureRest {
+		return value, true, f.err
+	}
+	return value, false, nil
+}
+
+// drop has the next get renew the lease. A fresh one stays: the request that
+// was rejected may have used the one before. It reports whether the next
+// request will be another one, and whether it dropped something.
+func (r *renewal[T]) drop() (renewed, dropped bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.obtained.IsZero():
+		return false, false
+	case r.clock.Since(r.obtained) < minRenewal:
+		return !r.current.until.IsZero(), false
+	}
+	r.current = lease[T]{}
+	return true, true
+}
+
+// renewAt returns when something is renewed that was obtained now and ends at
+// end: some time before.
+func renewAt(now, end time.Time) time.Time {
+	end = minTime(end, now.Add(maxLease))
+	return end.Add(-min(end.Sub(now)/10, maxMargin))
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

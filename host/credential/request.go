@@ -1,0 +1,131 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Bounds of what a credential adds to a request.
+const (
+	maxHeaders     = 32
+	maxHeaderBytes = 16 << 10
+	maxParams      = 32
+	maxQueryBytes  = 16 << 10 // of the whole query
+)
+
+// checkHeaderName refuses headers that are about the connection or say what
+// the grant was asked for.
+func checkHeaderName(name string) error {
+	if !httpguts.ValidHeaderFieldName(name) || len(name) > 256 {
+		return fmt.Errorf("header name %q is not valid", clip(name, 64))
+	}
+	switch http.CanonicalHeaderKey(name) {
+	case "Host", "Content-Length", "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Te", "Trailer",
+		"Upgrade", "Http2-Settings", "Expect", "Proxy-Authorization", "Proxy-Authenticate":
+		return fmt.Errorf("header %q must not be set: it is the host's", name)
+	}
+	return nil
+}
+
+// checkHeaders bounds headers. Its errors hold no values.
+func checkHeaders(headers []*abi.HttpHeader) error {
+	if len(headers) > maxHeaders {
+		return fmt.Errorf("%d headers, the limit is %d", len(headers), maxHeaders)
+	}
+	size := 0
+	for _, h := range headers {
+		if err := checkHeaderName(h.GetName()); err != nil {
+			return err
+		}
+		if !httpguts.ValidHeaderFieldValue(h.GetValue()) {
+			return fmt.Errorf("the value of header %q is not valid in a header", h.GetName())
+		}
+		size += len(h.GetName()) + len(h.GetValue())
+	}
+	if size > maxHeaderBytes {
+		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
+	}
+	return nil
+}
+
+// setHeaders sets checked headers, instead of those of the same names.
+func setHeaders(req *http.Request, headers []*abi.HttpHeader) {
+	for _, h := range headers {
+		req.Header.Del(h.GetName())
+	}
+	for _, h := range headers {
+		req.Header.Add(h.GetName(), h.GetValue())
+	}
+}
+
+// setHeader sets one header to what may hold a secret.
+func setHeader(req *http.Request, name, value string) error {
+	h := []*abi.HttpHeader{{Name: name, Value: value}}
+	if err := checkHeaders(h); err != nil {
+		return err
+	}
+	setHeaders(req, h)
+	return nil
+}
+
+// checkParams bounds parameters of a query.
+func checkParams(params []*abi.HttpHeader) error {
+	if len(params) > maxParams {
+		return fmt.Errorf("%d parameters of the query, the limit is %d", len(params), maxParams)
+	}
+	for _, p := range params {
+		if p.GetName() == "" {
+			return errors.New("a parameter of the query has no name")
+		}
+	}
+	return nil
+}
+
+// addParams appends parameters to the query. What is there stays as it is: a
+// signature may be over it.
+func addParams(req *http.Request, params []*abi.HttpHeader) error {
+	var out strings.Builder
+	out.WriteString(req.URL.RawQuery)
+	for _, p := range params {
+		if out.Len() > 0 {
+			out.WriteByte('&')
+		}
+		out.WriteString(escapeQuery(p.GetName()) + "=" + escapeQuery(p.GetValue()))
+	}
+	if out.Len() > maxQueryBytes {
+		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the query has %d bytes with the credential, the limit is %d", out.Len(), maxQueryBytes)}
+	}
+	// A copy, since the URL may be shared by retries of a request.
+	u := *req.URL
+	u.RawQuery = out.String()
+	req.URL = &u
+	return nil
+}
+
+// escapeQuery escapes spaces so that every server understands them.
+func escapeQuery(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// dropParam removes a parameter from the query, and leaves the others as they
+// are.
+func dropParam(req *http.Request, name string) {
+	if req.URL.RawQuery == "" {
+		return
+	}
+	var kept []string
+	for pair := range strings.SplitSeq(req.URL.RawQuery, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
+			kept = append(kept, pair)
+		}
+	}
+	u := *req.URL
+	u.RawQuery = strings.Join(kept, "&")
+	req.URL = &u
+}

@@ -1,0 +1,243 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// MaxScopeBytes is the length of the longest credential_scope.
+const MaxScopeBytes = 256
+
+// maxMessageBytes is the length of the longest error message.
+const maxMessageBytes = 1 << 10
+
+// Options of a Set. The zero value of a field is its default.
+type Options struct {
+	// Scrubber learns the values. Default: one of the Set's own. Sets of one
+	// provider that follow one another share one, so that the values of the
+	// former stay scrubbed.
+	Scrubber *Scrubber
+	// Clock tells the time. Default: the system's.
+	Clock clock.PassiveClock
+}
+
+// Set holds the credentials of one provider. It is safe for concurrent use.
+// It is printed without what it holds.
+type Set struct {
+	scrubber    *Scrubber
+	credentials map[string]*credential
+}
+
+// NewSet returns the set of the credentials that specs describe, with their
+// values from secrets. It reads no Secret yet.
+func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Scrubber == nil {
+		options.Scrubber = NewScrubber(options.Clock)
+	}
+	s := &Set{scrubber: options.Scrubber, credentials: make(map[string]*credential, len(specs))}
+	var errs []error
+	for _, spec := range specs {
+		if err := spec.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if s.credentials[spec.Name] != nil {
+			errs = append(errs, fmt.Errorf("credential %q: there are two of this name", spec.Name))
+			continue
+		}
+		s.credentials[spec.Name] = newCredential(spec, secrets, options)
+	}
+	return s, errors.Join(errs...)
+}
+
+// Apply authenticates a request, whose body is handed in beside it, with the
+// credential of that name. It sets headers and parameters of the query, and
+// changes nothing else. Scope says what the credential is wanted for; only
+// signers know scopes. The error is an *abi.Error and holds no secret.
+func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error {
+	c := s.credentials[name]
+	if c == nil {
+		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("there is no credential %q; add it to the provider's credentials in the HostConfiguration", clip(name, 64))}
+	}
+	if len(scope) > MaxScopeBytes {
+		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("credential_scope has %d bytes, the limit is %d", len(scope), MaxScopeBytes)}
+	}
+	if err := c.apply(ctx, scope, req, body); err != nil {
+		return s.refusal(ctx, name, err)
+	}
+	return nil
+}
+
+// refusal makes an error one that a provider may see.
+func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
+	out := &abi.Error{Code: abi.CodeUnavailable}
+	var e *abi.Error
+	switch {
+	case errors.As(err, &e):
+		out.Code, out.RetryAfter = e.Code, e.RetryAfter
+	case ctx.Err() != nil:
+		out.Code = abi.CodeDeadline
+	}
+	message := fmt.Sprintf("credential %s: %v", name, err)
+	out.Message = clip(string(s.scrubber.Scrub([]byte(message))), maxMessageBytes)
+	return out
+}
+
+// Rejected tells that the cloud answered 401 to a request that Apply
+// authenticated. It reports whether another Apply can lead to something else:
+// a token is renewed, or the Secret has changed since.
+func (s *Set) Rejected(ctx context.Context, name, scope string) bool {
+	c := s.credentials[name]
+	return c != nil && c.rejected(ctx, scope)
+}
+
+// Scrub replaces the values of the credentials in data; see Scrubber.
+func (s *Set) Scrub(data []byte) []byte { return s.scrubber.Scrub(data) }
+
+// String says how many credentials there are.
+func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.credentials)) }
+
+// Format prints what String returns, whatever the verb.
+func (s *Set) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+
+// MarshalText returns what String returns; JSON and loggers use it.
+func (s *Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue returns what String returns.
+func (s *Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// method is how a type of credential authenticates.
+type method interface {
+	// keys returns which keys of the Secret are used, required ones, ones that
+	// may be absent, and those of them that are no secrets by their nature.
+	keys() keys
+	// apply authenticates a request. It tells the scrubber what it computes
+	// before anything can be sent.
+	apply(ctx context.Context, call *call) error
+	// rejected drops what was obtained for the scope. It reports whether
+	// something was renewed or will be.
+	rejected(scope string) bool
+}
+
+// keys of a Secret.
+type keys struct {
+	required, optional, public []string
+	// all: every key is used, as it is.
+	all bool
+}
+
+// call is one use of a credential.
+type call struct {
+	values values
+	// version changes with the values.
+	version string
+	scope   string
+	req     *http.Request
+	body    []byte
+	now     time.Time
+}
+
+// credential is one of a Set.
+type credential struct {
+	spec     Spec
+	secrets  Secrets
+	scrubber *Scrubber
+	clock    clock.PassiveClock
+	method   method
+
+	mu sync.Mutex
+	// version is that of the values that were used last.
+	version string
+}
+
+func newCredential(spec Spec, secrets Secrets, options Options) *credential {
+	c := &credential{spec: spec, secrets: secrets, scrubber: options.Scrubber, clock: options.Clock}
+	c.method = newMethod(spec, options)
+	return c
+}
+
+func newMethod(spec Spec, options Options) method {
+	h := holder{options.Scrubber, spec.Name}
+	switch {
+	case spec.Header != nil:
+		return header{*spec.Header, h}
+	case spec.Basic != nil:
+		return newBasic(*spec.Basic, h)
+	case spec.Bearer != nil:
+		key := spec.Bearer.Key
+		setDefault(&key, "token")
+		return header{Header{Name: "Authorization", Prefix: "Bearer ", Key: key}, h}
+	case spec.Query != nil:
+		return query{*spec.Query}
+	case spec.OAuth2 != nil:
+		return newOAuth2(*spec.OAuth2, h, options.Clock)
+	case spec.AWSSigV4 != nil:
+		return newSigV4(*spec.AWSSigV4, h)
+	}
+	return newSigner(*spec.Signer, h, options.Clock)
+}
+
+func (c *credential) apply(ctx context.Context, scope string, req *http.Request, body []byte) error {
+	data, version, err := c.secrets.Get(ctx, c.spec.Secret.Namespace, c.spec.Secret.Name)
+	if err != nil {
+		return err
+	}
+	v, err := c.read(data, version)
+	if err != nil {
+		return err
+	}
+	return c.method.apply(ctx, &call{values: v, version: version, scope: scope, req: req, body: body, now: c.clock.Now()})
+}
+
+// read picks the values and has them scrubbed.
+func (c *credential) read(data map[string][]byte, version string) (values, error) {
+	v, secret, err := pick(data, c.method.keys(), c.spec.PublicKeys)
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s: %w", c.spec.Secret, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version != version {
+		c.scrubber.hold(c.spec.Name+"/secret", c.spec.Name, secret...)
+		c.version = version
+	}
+	return v, nil
+}
+
+func (c *credential) rejected(ctx context.Context, scope string) bool {
+	_, version, err := c.secrets.Get(ctx, c.spec.Secret.Namespace, c.spec.Secret.Name)
+	c.mu.Lock()
+	changed := err == nil && c.version != version
+	c.mu.Unlock()
+	return c.method.rejected(scope) || changed
+}
+
+// holder tells a scrubber about the values of one credential.
+type holder struct {
+	scrubber *Scrubber
+	name     string
+}
+
+func (h holder) hold(what string, values ...[]byte) {
+	h.scrubber.hold(h.name+"/"+what, h.name, values...)
+}
+
+func (h holder) holdOnce(values ...[]byte) { h.scrubber.holdOnce(h.name, values...) }
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}

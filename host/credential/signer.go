@@ -1,0 +1,276 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+const (
+	// maxStateBytes is the size of the largest state of a signer.
+	maxStateBytes = 64 << 10
+	// maxSignerMessageBytes bounds what is repeated of a signer's error.
+	maxSignerMessageBytes = 512
+)
+
+// Signer is a module that holds a secret and has no network. It is safe for
+// concurrent use.
+type Signer interface {
+	// Sign asks for what authenticates a request. An *abi.Error is the
+	// module's answer.
+	Sign(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error)
+}
+
+// TokenSender sends the token requests of one signer, only to the URLs that are
+// granted to it. It is safe for concurrent use.
+type TokenSender interface {
+	Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult
+}
+
+// Invoker calls a module. It is safe for concurrent use.
+type Invoker interface {
+	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
+}
+
+// NewSigner returns the signer whose module the invoker calls.
+func NewSigner(invoker Invoker) Signer { return module{invoker} }
+
+type module struct{ invoker Invoker }
+
+func (m module) Sign(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
+	resp := new(abi.SignResponse)
+	if err := m.invoker.Invoke(ctx, abi.OpSign, req, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// BatchSender sends requests; egress.Client is one.
+type BatchSender interface {
+	Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error)
+}
+
+// NewTokenSender returns a TokenSender that sends through batches of one.
+func NewTokenSender(sender BatchSender) TokenSender { return single{sender} }
+
+type single struct{ sender BatchSender }
+
+func (s single) Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult {
+	results, err := s.sender.Send(ctx, []*abi.HttpRequest{request})
+	if err == nil && len(results) == 1 {
+		return results[0]
+	}
+	e := &abi.Error{Code: abi.CodeInternal, Message: "the request has no result"}
+	if err != nil {
+		errors.As(err, &e)
+	}
+	return &abi.HttpResult{Code: uint32(e.Code), Error: &abi.ErrorDetail{Message: e.Message, RetryAfterMs: e.RetryAfter.Milliseconds()}}
+}
+
+// signed is what a signer answered.
+type signed struct{ headers, query []*abi.HttpHeader }
+
+type signerMethod struct {
+	SignerSpec
+	holder holder
+	clock  clock.PassiveClock
+	scopes *scopes
+}
+
+func newSigner(s SignerSpec, h holder, clock clock.PassiveClock) *signerMethod {
+	return &signerMethod{s, h, clock, newScopes(h, clock)}
+}
+
+func (*signerMethod) keys() keys { return keys{all: true} }
+
+func (m *signerMethod) apply(ctx context.Context, c *call) error {
+	s := m.scopes.get(c.scope)
+	out, err := m.signed(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	setHeaders(c.req, out.headers)
+	return addParams(c.req, out.query)
+}
+
+// errTokenWanted is the answer to a signature that must not ask for a token.
+var errTokenWanted = errors.New("the signer asks for a token request")
+
+func (m *signerMethod) signed(ctx context.Context, s *scope, c *call) (signed, error) {
+	// Signatures that serve one request only need no turn, until one of them
+	// needs a token.
+	if s.servesOnce(c.version) {
+		l, _, err := m.sign(ctx, s, c, false)
+		if !errors.Is(err, errTokenWanted) {
+			return l.value, err
+		}
+	}
+	return s.renewal.get(ctx, c.version, func(ctx context.Context) (lease[signed], bool, error) {
+		return m.sign(ctx, s, c, true)
+	})
+}
+
+// sign asks the signer, at most twice: its first answer may be a token request.
+// Failed reports whether that one failed.
+func (m *signerMethod) sign(ctx context.Context, s *scope, c *call, mayAsk bool) (l lease[signed], failed bool, err error) {
+	req := signRequest(c)
+	req.State, req.Rejected = s.load(c.version)
+	resp, err := m.ask(ctx, req)
+	if err != nil {
+		return l, false, err
+	}
+	if wanted := resp.GetTokenRequest(); wanted != nil {
+		if !mayAsk {
+			return l, false, errTokenWanted
+		}
+		if req.TokenResult, err = m.token(ctx, wanted); err != nil {
+			return l, true, err
+		}
+		if len(resp.GetState()) > 0 {
+			req.State = resp.GetState()
+		}
+		req.Rejected = false
+		if resp, err = m.ask(ctx, req); err != nil {
+			return l, true, err
+		}
+		if resp.GetTokenRequest() != nil {
+			return l, true, errors.New("the signer asks for a second token request; one for each signature is allowed")
+		}
+	}
+	l = m.lease(c, resp)
+	m.scopes.keep(s, c, resp, l)
+	return l, false, nil
+}
+
+func (m *signerMethod) lease(c *call, resp *abi.SignResponse) lease[signed] {
+	l := lease[signed]{value: signed{resp.GetHeaders(), resp.GetQuery()}, version: c.version}
+	now := m.clock.Now()
+	if end := time.UnixMilli(resp.GetExpiresMs()); resp.GetExpiresMs() > 0 && end.After(now) {
+		l.until = renewAt(now, end)
+	}
+	return l
+}
+
+// ask has the signer answer, and checks the answer.
+func (m *signerMethod) ask(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
+	resp, err := m.Signer.Sign(ctx, req)
+	if err != nil {
+		return nil, m.failure(ctx, req, err)
+	}
+	if err := checkAnswer(resp); err != nil {
+		return nil, &abi.Error{Code: abi.CodeInternal, Message: "the signer's answer: " + err.Error()}
+	}
+	return resp, nil
+}
+
+func checkAnswer(resp *abi.SignResponse) error {
+	if !resp.GetDone() {
+		return errors.New("it is empty: done is not set")
+	}
+	if err := checkHeaders(resp.GetHeaders()); err != nil {
+		return err
+	}
+	if err := checkParams(resp.GetQuery()); err != nil {
+		return err
+	}
+	if size := len(resp.GetState()); size > maxStateBytes {
+		return fmt.Errorf("the state has %d bytes, the limit is %d", size, maxStateBytes)
+	}
+	if resp.GetExpiresMs() < 0 {
+		return errors.New("expires_ms is negative")
+	}
+	return nil
+}
+
+// token sends a token request.
+func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*abi.HttpResult, error) {
+	switch {
+	case m.Tokens == nil:
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer asks for a token request, but no URL is granted to it; add it to the signer's urls in the HostConfiguration"}
+	case request.GetCredential() != "":
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request names a credential; signers have none"}
+	}
+	// A token request holds the secret: it goes to its URL alone.
+	request.FollowRedirects = 0
+	result := m.Tokens.Send(ctx, request)
+	if result.GetCode() == uint32(abi.CodeDenied) {
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request: " + result.GetError().GetMessage()}
+	}
+	return result, nil
+}
+
+// failure bounds and scrubs the error of a signer, which has seen more than
+// the scrubber has.
+func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err error) error {
+	e := &abi.Error{Code: abi.CodeInternal, Message: err.Error()}
+	var answer *abi.Error
+	if errors.As(err, &answer) {
+		e.Code, e.RetryAfter = answer.Code, answer.RetryAfter
+	} else if ctx.Err() != nil {
+		e.Code = abi.CodeDeadline
+	}
+	seen := NewScrubber(m.clock)
+	seen.hold("seen", m.holder.name, suspicious(req)...)
+	message := m.holder.scrubber.Scrub([]byte(e.Message))
+	e.Message = "the signer: " + clip(string(seen.Scrub(message)), maxSignerMessageBytes)
+	return e
+}
+
+// suspicious returns what in a signer's hands may be a token: long words.
+func suspicious(req *abi.SignRequest) [][]byte {
+	out := words(string(req.GetState()), 16)
+	response := req.GetTokenResult().GetResponse()
+	out = append(out, words(string(response.GetBody()), 16)...)
+	for _, h := range response.GetHeaders() {
+		out = append(out, words(h.GetValue(), 16)...)
+	}
+	return out
+}
+
+// maxWords bounds the words of one text.
+const maxWords = 256
+
+// words returns the words of a header or of JSON that have at least size bytes.
+func words(text string, size int) [][]byte {
+	var out [][]byte
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`",;:={}[]<>'`, r) }) {
+		if len(word) >= size && len(out) < maxWords {
+			out = append(out, []byte(word))
+		}
+	}
+	return out
+}
+
+func (m *signerMethod) rejected(scope string) bool { return m.scopes.reject(scope) }
+
+// signRequest describes a request to a signer.
+func signRequest(c *call) *abi.SignRequest {
+	out := &abi.SignRequest{
+		Request: &abi.HttpRequest{Method: c.req.Method, Url: c.req.URL.String(), Headers: headersOf(c.req.Header), Body: c.body},
+		NowMs:   c.now.UnixMilli(),
+		Scope:   c.scope,
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.values)) {
+		out.Secret = append(out.Secret, &abi.SecretValue{Key: key, Value: []byte(c.values[key])})
+	}
+	return out
+}
+
+func headersOf(h http.Header) []*abi.HttpHeader {
+	var out []*abi.HttpHeader
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			out = append(out, &abi.HttpHeader{Name: name, Value: strings.ToValidUTF8(value, "?")})
+		}
+	}
+	return out
+}

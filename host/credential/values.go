@@ -1,0 +1,72 @@
+package credential
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxValueBytes is the size of the largest value of a Secret that is used.
+const maxValueBytes = 64 << 10
+
+// values are those of a Secret by their keys. They are printed without them.
+type values map[string]string
+
+// Format prints how many there are, whatever the verb.
+func (v values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d values", len(v)) }
+
+// pick returns the values of the keys, and those that are to be scrubbed. Its
+// errors hold no values.
+func pick(data map[string][]byte, k keys, public []string) (values, [][]byte, error) {
+	names := slices.Concat(k.required, k.optional)
+	if k.all {
+		names = slices.Sorted(maps.Keys(data))
+	}
+	public = slices.Concat(public, k.public)
+	out := make(values, len(names))
+	var secret [][]byte
+	for _, name := range names {
+		value, ok := data[name]
+		if !ok && slices.Contains(k.optional, name) {
+			continue
+		}
+		trimmed := bytes.TrimRight(value, "\r\n")
+		if err := checkValue(trimmed, ok, slices.Contains(public, name)); err != nil {
+			return nil, nil, fmt.Errorf("key %q %w", name, err)
+		}
+		if !slices.Contains(public, name) {
+			secret = append(secret, trimmed)
+		}
+		if out[name] = string(trimmed); k.all {
+			out[name] = string(value)
+		}
+	}
+	return out, secret, nil
+}
+
+func checkValue(value []byte, present, public bool) error {
+	switch {
+	case !present:
+		return errors.New("is missing; add it to the Secret or name another key in the HostConfiguration")
+	case len(value) > maxValueBytes:
+		return fmt.Errorf("has %d bytes, the limit is %d", len(value), maxValueBytes)
+	case !public && len(value) < minSecretBytes:
+		return fmt.Errorf("has %d bytes; a secret has at least %d, since shorter ones cannot be told from other text. If it is no secret, list it in publicKeys", len(value), minSecretBytes)
+	}
+	return nil
+}
+
+// clip bounds a text and keeps it valid UTF-8.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return strings.ToValidUTF8(s, "?")
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return strings.ToValidUTF8(s[:limit], "?") + "..."
+}
