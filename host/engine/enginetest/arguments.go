@@ -39,6 +39,9 @@ func Arguments(tb testing.TB) []byte {
 // bytes in little endian, says.
 const OpLoop = opLoop
 
+// OpTrap is the op of Arguments that traps in the way its request says.
+const OpTrap = opTrapHow
+
 func words(words ...uint32) []byte {
 	var request []byte
 	for _, word := range append(words, make([]uint32, 5)...)[:5] {

@@ -14,13 +14,16 @@ import (
 type callContext struct {
 	context.Context
 	call *imports.Call
+	// memory is nil in a start function, which runs before the module is
+	// instantiated.
+	memory imports.Memory
 }
 
 type callKey struct{}
 
 func (c *callContext) Value(key any) any {
 	if _, ok := key.(callKey); ok {
-		return c.call
+		return c
 	}
 	return c.Context.Value(key)
 }
@@ -50,8 +53,12 @@ func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 // call.
 func run(f imports.Function) api.GoModuleFunc {
 	return func(ctx context.Context, guest api.Module, stack []uint64) {
-		call := ctx.Value(callKey{}).(*imports.Call)
-		if err := f.Run(ctx, call, guest.Memory(), stack); err != nil {
+		c := ctx.Value(callKey{}).(*callContext)
+		memory := c.memory
+		if memory == nil {
+			memory = guest.Memory()
+		}
+		if err := f.Run(ctx, c.call, memory, stack); err != nil {
 			panic(err)
 		}
 	}

@@ -108,7 +108,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
 	}
-	i.guest = guest
+	i.guest, i.memory = guest, guest.Memory()
 	if err := i.initialize(ctx); err != nil {
 		return nil, errors.Join(err, guest.Close(ctx))
 	}
@@ -119,6 +119,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 type instance struct {
 	config *engine.ModuleConfig
 	guest  api.Module
+	memory imports.Memory
 	run    api.Function
 	stack  [2]uint64
 	gate   imports.Gate
@@ -139,7 +140,7 @@ func (i *instance) initialize(ctx context.Context) error {
 
 func (i *instance) enter(ctx context.Context, call imports.Call) context.Context {
 	i.call = call
-	return &callContext{Context: ctx, call: &i.call}
+	return &callContext{Context: ctx, call: &i.call, memory: i.memory}
 }
 
 func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {

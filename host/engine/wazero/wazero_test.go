@@ -3,16 +3,17 @@ package wazero_test
 import (
 	"bytes"
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"encoding/binary"
 	"testing"
+
+	wazeroruntime "github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/engine/enginetest"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/imports"
 	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
-	"github.com/wasm-ccm/wasm-ccm/host/meter"
 )
 
 func TestContract(t *testing.T) {
@@ -55,39 +56,45 @@ func newInstance(tb testing.TB, options wazero.Options, wasm []byte, config engi
 	return i
 }
 
-// The runtime of stock Go finds in WASI what it needs, and no more.
 func TestStockGo(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "guest.wasm")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, "./testdata/stockgo")
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the guest: %v\n%s", err, out)
-	}
-	wasm, err := os.ReadFile(file)
+	enginetest.RunStockGo(t, wazero.New(wazero.Options{}))
+}
+
+// The signatures of WASI are those of the library.
+func TestSignaturesOfWASI(t *testing.T) {
+	ctx := t.Context()
+	r := wazeroruntime.NewRuntimeWithConfig(ctx, wazeroruntime.NewRuntimeConfigInterpreter())
+	defer func() { _ = r.Close(context.Background()) }()
+	library, err := wasi_snapshot_preview1.NewBuilder(r).Compile(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metered, err := meter.Rewrite(wasm, meter.Options{
-		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName, MaxMemoryPages: 1 << 12, MaxTableElements: 1 << 20,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	i := newInstance(t, wazero.Options{}, metered, engine.ModuleConfig{MemoryLimitBytes: 256 << 20, Stdout: &out, Stderr: os.Stderr})
-	for range 3 {
-		out.Reset()
-		got, err := i.Call(t.Context(), 1, nil)
-		if err != nil {
-			t.Fatal(err)
+	functions := library.ExportedFunctions()
+	for _, f := range imports.Functions() {
+		if f.Module != wasi_snapshot_preview1.ModuleName {
+			continue
 		}
-		if want := "slept true, environment 0, file false"; string(got.Response) != want {
-			t.Errorf("the guest says %q, want %q", got.Response, want)
+		theirs := functions[f.Name]
+		if theirs == nil {
+			t.Errorf("%s is none of WASI", f.Name)
+			continue
 		}
-		if want := "args 1 random true\n"; out.String() != want {
-			t.Errorf("the guest wrote %q, want %q", out.String(), want)
+		delete(functions, f.Name)
+		if !bytes.Equal(bytesOf(f.Params), theirs.ParamTypes()) || !bytes.Equal(bytesOf(f.Results), theirs.ResultTypes()) {
+			t.Errorf("%s is %v to %v, not %v to %v", f.Name, f.Params, f.Results, theirs.ParamTypes(), theirs.ResultTypes())
 		}
 	}
+	for name := range functions {
+		t.Errorf("%s is missing", name)
+	}
+}
+
+func bytesOf(types []imports.ValueType) []byte {
+	converted := make([]byte, len(types))
+	for i, valueType := range types {
+		converted[i] = byte(valueType)
+	}
+	return converted
 }
 
 // BenchmarkCall is the cost of an op that does nothing but answer, and the
@@ -108,6 +115,17 @@ func BenchmarkCall(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkLoop is a loop of 100,000 turns.
+func BenchmarkLoop(b *testing.B) {
+	i := newInstance(b, wazero.Options{}, enginetest.Arguments(b), engine.ModuleConfig{MemoryLimitBytes: 1 << 20})
+	request := append(binary.LittleEndian.AppendUint32(nil, 100_000), make([]byte, 16)...)
+	for b.Loop() {
+		if _, err := i.Call(b.Context(), enginetest.OpLoop, request); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
