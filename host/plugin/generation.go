@@ -116,13 +116,17 @@ func (g *Generation) Closed() <-chan struct{} { return g.closed }
 
 // invoke runs one op, bounded by timeout.
 func (g *Generation) invoke(ctx context.Context, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	return g.invokeBy(ctx, (*pool).call, timeout, op, req, resp)
+}
+
+func (g *Generation) invokeBy(ctx context.Context, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
 	request, err := encode(req)
 	if err != nil {
 		return fmt.Errorf("encoding the request: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := g.pool.call(bounded, op, request)
+	result, err := call(g.pool, bounded, op, request)
 	if err != nil {
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("the provider did not answer within %v (--provider-op-timeout): %w", timeout, err)

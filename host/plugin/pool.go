@@ -16,6 +16,7 @@ const (
 	DiscardDeadline = "deadline" // its op ran out of time
 	DiscardQuota    = "quota"    // it has served its number of ops
 	DiscardClosed   = "closed"   // its generation was replaced
+	DiscardFresh    = "fresh"    // it was made for one op
 )
 
 // Observer hears of the instances of all pools. Its methods must be safe for
@@ -61,12 +62,39 @@ func newPool(module engine.Module, prepare func(context.Context, engine.Instance
 	return p
 }
 
-// call runs one op in some instance, waiting for one when all are lent.
-func (p *pool) call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+// poolCall is call or callFresh.
+type poolCall func(p *pool, ctx context.Context, op abi.Op, request []byte) (engine.Result, error)
+
+// wait takes a token, which its caller puts back.
+func (p *pool) wait(ctx context.Context) error {
 	select {
 	case <-p.tokens:
+		return nil
 	case <-ctx.Done():
-		return engine.Result{}, fmt.Errorf("waiting for one of %d instances, all of which are busy: %w", cap(p.tokens), ctx.Err())
+		return fmt.Errorf("waiting for one of %d instances, all of which are busy: %w", cap(p.tokens), ctx.Err())
+	}
+}
+
+// callFresh runs one op in a new instance, which nothing uses after it. It
+// takes a token, too: the bound on instances that run holds.
+func (p *pool) callFresh(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	if err := p.wait(ctx); err != nil {
+		return engine.Result{}, err
+	}
+	defer func() { p.tokens <- struct{}{} }()
+	instance, err := p.create(ctx)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	result, err := instance.Call(ctx, op, request)
+	_ = p.discard(ctx, instance, DiscardFresh) // the op has its answer
+	return result, err
+}
+
+// call runs one op in some instance, waiting for one when all are lent.
+func (p *pool) call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	if err := p.wait(ctx); err != nil {
+		return engine.Result{}, err
 	}
 	defer func() { p.tokens <- struct{}{} }()
 	instance, err := p.take(ctx)

@@ -89,6 +89,17 @@ func (s *Slot) pinned() *Generation {
 // answer of the guest other than success is an *abi.Error; anything else that
 // goes wrong is another error.
 func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return s.invoke(ctx, op, req, resp, (*pool).call)
+}
+
+// InvokeFresh is Invoke in an instance that is made for this op and thrown
+// away after it, so that nothing an earlier op left in the guest's memory can
+// speak in the answer.
+func (s *Slot) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return s.invoke(ctx, op, req, resp, (*pool).callFresh)
+}
+
+func (s *Slot) invoke(ctx context.Context, op abi.Op, req, resp abi.Message, call poolCall) error {
 	g := s.pinned()
 	if g == nil {
 		return ErrNotServing
@@ -97,12 +108,21 @@ func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) err
 	if !g.Supports(op) {
 		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
 	}
-	err := g.invoke(ctx, g.limits.timeout(op), op, req, resp)
+	err := g.invokeBy(ctx, call, g.limits.timeout(op), op, req, resp)
 	var answer *abi.Error
 	if err == nil || errors.As(err, &answer) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", op, err)
+}
+
+// Instances is how many ops can run at the same time in the serving
+// generation, or 0 before the first one serves.
+func (s *Slot) Instances() int {
+	if g := s.Serving(); g != nil {
+		return g.limits.MaxInstances
+	}
+	return 0
 }
 
 // Supports reports whether the serving generation has the op.
