@@ -22,6 +22,9 @@ type Op struct {
 	Object *corev1.ObjectReference
 	// Nodes are the nodes of the op, or nil.
 	Nodes []*corev1.Node
+	// Serial names what two ops must never work on at the same time, e.g.
+	// "Service default/web"; empty when the op may run beside any other.
+	Serial string
 }
 
 type key struct{}

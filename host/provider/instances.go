@@ -12,27 +12,50 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
 )
 
-// instances implements cloudprovider.InstancesV2.
+// Instances is cloudprovider.InstancesV2 with a second way to ask whether an
+// instance exists. It is safe for concurrent use.
+type Instances interface {
+	cloudprovider.InstancesV2
+	// InstanceExistsFresh is InstanceExists asked of a fresh instance of the
+	// guest. It never returns what an earlier call was told.
+	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
+}
+
+// instances implements Instances.
 type instances struct{ invoker Invoker }
 
 // InstanceExists returns false without an error only when the guest said in so
 // many words that the instance does not exist: the Node is deleted on it.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	return exists(ctx, i.invoker.Invoke, node)
+}
+
+// InstanceExistsFresh fails where the Invoker is no FreshInvoker: the same
+// instance asked twice is no second opinion.
+func (i *instances) InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error) {
+	fresh, ok := i.invoker.(FreshInvoker)
+	if !ok {
+		return false, fmt.Errorf("%s: this manager cannot ask a fresh instance of the provider", about(abi.OpInstanceExists, node.Name))
+	}
+	return exists(ctx, fresh.InvokeFresh, node)
+}
+
+func exists(ctx context.Context, run invokeFunc, node *corev1.Node) (bool, error) {
 	var answer abi.InstanceExistsResponse
-	if err := i.invoke(ctx, abi.OpInstanceExists, node, &answer); err != nil {
+	if err := invokeNode(ctx, run, abi.OpInstanceExists, node, &answer); err != nil {
 		return false, err
 	}
-	exists, err := existence(answer.Existence)
+	found, err := existence(answer.Existence)
 	if err != nil {
 		return false, invalidAnswer(abi.OpInstanceExists, node.Name, err)
 	}
-	return exists, nil
+	return found, nil
 }
 
 // InstanceShutdown returns whether the instance is shut down.
 func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	var answer abi.InstanceShutdownResponse
-	if err := i.invoke(ctx, abi.OpInstanceShutdown, node, &answer); err != nil {
+	if err := invokeNode(ctx, i.invoker.Invoke, abi.OpInstanceShutdown, node, &answer); err != nil {
 		return false, err
 	}
 	switch answer.State {
@@ -47,7 +70,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 // InstanceMetadata returns metadata or an error, never neither.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	var answer abi.InstanceMetadataResponse
-	if err := i.invoke(ctx, abi.OpInstanceMetadata, node, &answer); err != nil {
+	if err := invokeNode(ctx, i.invoker.Invoke, abi.OpInstanceMetadata, node, &answer); err != nil {
 		return nil, err
 	}
 	metadata, err := convert.InstanceMetadata(answer.Metadata)
@@ -57,11 +80,11 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 	return metadata, nil
 }
 
-func (i *instances) invoke(ctx context.Context, op abi.Op, node *corev1.Node, answer abi.Message) error {
+func invokeNode(ctx context.Context, run invokeFunc, op abi.Op, node *corev1.Node, answer abi.Message) error {
 	ctx = opcontext.NewContext(ctx, opcontext.Op{
 		Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
 	})
-	return invoke(ctx, i.invoker, op, node.Name, &abi.InstanceRequest{Node: convert.Node(node)}, answer)
+	return invoke(ctx, run, op, node.Name, &abi.InstanceRequest{Node: convert.Node(node)}, answer)
 }
 
 func existence(e abi.Existence) (bool, error) {

@@ -21,3 +21,12 @@ type Invoker interface {
 	// HasClusterID is what the serving generation says of its configuration.
 	HasClusterID() bool
 }
+
+// FreshInvoker is an Invoker that can ask a fresh instance of the guest, one
+// without the memory of earlier ops.
+type FreshInvoker interface {
+	Invoker
+	// InvokeFresh is Invoke in an instance that is made for this op and thrown
+	// away after it.
+	InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error
+}

@@ -103,23 +103,29 @@ func (l *loadBalancer) serialised(ctx context.Context, op abi.Op, cluster string
 		return fmt.Errorf("%s: waiting for another op on the Service: %w", about(op, serviceKey(service)), err)
 	}
 	defer unlock()
-	return l.invoke(ctx, op, cluster, service, nodes, answer)
+	return l.invokeSerial(ctx, "Service "+serviceKey(service), op, cluster, service, nodes, answer)
 }
 
+// invoke runs an op that may run beside others on the Service.
 func (l *loadBalancer) invoke(ctx context.Context, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
+	return l.invokeSerial(ctx, "", op, cluster, service, nodes, answer)
+}
+
+func (l *loadBalancer) invokeSerial(ctx context.Context, serial string, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
 	ctx = opcontext.NewContext(ctx, opcontext.Op{
 		Object: &corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name,
 			UID: service.UID, ResourceVersion: service.ResourceVersion,
 		},
-		Nodes: nodes,
+		Nodes:  nodes,
+		Serial: serial,
 	})
 	request := &abi.LoadBalancerRequest{ClusterName: cluster, Service: convert.Service(service), Nodes: &abi.NodeSnapshot{}}
 	if op == abi.OpLoadBalancerEnsure || op == abi.OpLoadBalancerUpdate {
 		// Also without any node: then the snapshot is empty, not absent.
 		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
 	}
-	return invoke(ctx, l.invoker, op, serviceKey(service), request, answer)
+	return invoke(ctx, l.invoker.Invoke, op, serviceKey(service), request, answer)
 }
 
 func serviceKey(service *corev1.Service) string { return service.Namespace + "/" + service.Name }

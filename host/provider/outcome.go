@@ -21,10 +21,13 @@ const (
 	maxRetryAfter     = 15 * time.Minute
 )
 
+// invokeFunc is a method of an Invoker.
+type invokeFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
+
 // invoke runs one op on the subject, e.g. "default/web", and gives the error
 // its upstream meaning.
-func invoke(ctx context.Context, invoker Invoker, op abi.Op, subject string, req, resp abi.Message) error {
-	err := invoker.Invoke(ctx, op, req, resp)
+func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
+	err := run(ctx, op, req, resp)
 	if err == nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ import (
 // Provider implements cloudprovider.Interface and cloudprovider.PVLabeler.
 type Provider struct {
 	invoker      Invoker
-	instances    *instances
+	instances    cloudprovider.InstancesV2
 	loadBalancer *loadBalancer
 	routes       *routes
 	volumes      *Volumes
@@ -35,15 +35,28 @@ var (
 	_ cloudprovider.PVLabeler = (*Provider)(nil)
 )
 
+// Option changes what New returns.
+type Option func(*Provider)
+
+// WithInstances lets wrap stand between the controllers and the instances of
+// the guest, e.g. to hold back deletions. It is called once, by New.
+func WithInstances(wrap func(Instances) cloudprovider.InstancesV2) Option {
+	return func(p *Provider) { p.instances = wrap(&instances{p.invoker}) }
+}
+
 // New returns the provider of the guest behind the invoker.
-func New(invoker Invoker) *Provider {
-	return &Provider{
+func New(invoker Invoker, options ...Option) *Provider {
+	p := &Provider{
 		invoker:      invoker,
 		instances:    &instances{invoker},
 		loadBalancer: &loadBalancer{invoker: invoker},
 		routes:       &routes{invoker},
 		volumes:      &Volumes{invoker},
 	}
+	for _, option := range options {
+		option(p)
+	}
+	return p
 }
 
 // Initialize does nothing: what the guest needs it gets through host calls.

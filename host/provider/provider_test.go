@@ -324,13 +324,13 @@ func TestWhatTheOpIsAbout(t *testing.T) {
 		abi.OpInstanceExists:     {Object: node},
 		abi.OpInstanceShutdown:   {Object: node},
 		abi.OpInstanceMetadata:   {Object: node},
-		abi.OpLoadBalancerGet:    {Object: service},
-		abi.OpLoadBalancerEnsure: {Object: service, Nodes: nodes},
-		abi.OpLoadBalancerUpdate: {Object: service, Nodes: nodes},
-		abi.OpLoadBalancerDelete: {Object: service},
+		abi.OpLoadBalancerGet:    {Object: service, Serial: "Service default/web"},
+		abi.OpLoadBalancerEnsure: {Object: service, Nodes: nodes, Serial: "Service default/web"},
+		abi.OpLoadBalancerUpdate: {Object: service, Nodes: nodes, Serial: "Service default/web"},
+		abi.OpLoadBalancerDelete: {Object: service, Serial: "Service default/web"},
 		abi.OpRouteList:          {},
-		abi.OpRouteCreate:        {Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n1"}},
-		abi.OpRouteDelete:        {Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n1"}},
+		abi.OpRouteCreate:        {Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n1"}, Serial: "Route 10.0.0.0/24 of n1"},
+		abi.OpRouteDelete:        {Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n1"}, Serial: "Route 10.0.0.0/24 of n1"},
 		abi.OpVolumeLabels:       {Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolume", Name: "pv", UID: "pv-uid"}},
 	}
 	for op, want := range tests {
@@ -356,6 +356,51 @@ func TestWhatTheOpIsAbout(t *testing.T) {
 			}
 			if want.Nodes == nil && snapshot.GetId() != 0 {
 				t.Errorf("snapshot %v of an op without nodes", snapshot)
+			}
+		})
+	}
+}
+
+type freshInvoker struct {
+	*fakeInvoker
+	fresh *fakeInvoker
+}
+
+func (f *freshInvoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return f.fresh.Invoke(ctx, op, req, resp)
+}
+
+func TestASecondQuestionGoesToAFreshInstance(t *testing.T) {
+	gone := answer(t, &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_DOES_NOT_EXIST})
+	there := answer(t, &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS})
+	for name, test := range map[string]struct {
+		invoker        Invoker
+		first, confirm bool
+		fails          bool
+	}{
+		"gone":                     {&freshInvoker{gone, gone}, false, false, false},
+		"gone, there":              {&freshInvoker{gone, there}, false, true, false},
+		"no answer":                {&freshInvoker{gone, fails(errors.New("trap"))}, false, false, true},
+		"empty answer":             {&freshInvoker{gone, answer(t, &abi.InstanceExistsResponse{})}, false, false, true},
+		"instance_not_found":       {&freshInvoker{gone, fails(&abi.Error{Code: abi.CodeInstanceNotFound})}, false, false, true},
+		"nobody who asks that way": {gone, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen Instances
+			p := New(test.invoker, WithInstances(func(i Instances) cloudprovider.InstancesV2 {
+				seen = i
+				return i
+			}))
+			v2, ok := p.InstancesV2()
+			if !ok || v2 != seen {
+				t.Fatalf("controllers get %v", v2)
+			}
+			if exists, err := v2.InstanceExists(t.Context(), testNode); exists != test.first || err != nil {
+				t.Errorf("first: %v, %v", exists, err)
+			}
+			exists, err := seen.InstanceExistsFresh(t.Context(), testNode)
+			if exists != test.confirm || (err != nil) != test.fails {
+				t.Errorf("second: %v, %v", exists, err)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ type routes struct{ invoker Invoker }
 func (r *routes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
 	const op = abi.OpRouteList
 	var answer abi.RouteListResponse
-	if err := invoke(ctx, r.invoker, op, "", &abi.RouteListRequest{ClusterName: cluster}, &answer); err != nil {
+	if err := invoke(ctx, r.invoker.Invoke, op, "", &abi.RouteListRequest{ClusterName: cluster}, &answer); err != nil {
 		return nil, err
 	}
 	if !answer.Done {
@@ -54,10 +54,12 @@ func (r *routes) DeleteRoute(ctx context.Context, cluster string, route *cloudpr
 }
 
 func (r *routes) invoke(ctx context.Context, op abi.Op, route *cloudprovider.Route, request, answer abi.Message) error {
+	about := opcontext.Op{Serial: "Route " + routeSubject(route)}
 	if node := string(route.TargetNode); node != "" {
-		ctx = opcontext.NewContext(ctx, opcontext.Op{Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}})
+		about.Object = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}
 	}
-	return invoke(ctx, r.invoker, op, routeSubject(route), request, answer)
+	ctx = opcontext.NewContext(ctx, about)
+	return invoke(ctx, r.invoker.Invoke, op, routeSubject(route), request, answer)
 }
 
 func routeSubject(route *cloudprovider.Route) string {

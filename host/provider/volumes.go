@@ -29,7 +29,7 @@ func (v *Volumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentV
 		Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID, ResourceVersion: pv.ResourceVersion},
 	})
 	var answer abi.VolumeLabelsResponse
-	if err := invoke(ctx, v.invoker, op, pv.Name, &abi.VolumeLabelsRequest{Volume: volume}, &answer); err != nil {
+	if err := invoke(ctx, v.invoker.Invoke, op, pv.Name, &abi.VolumeLabelsRequest{Volume: volume}, &answer); err != nil {
 		return nil, err
 	}
 	if !answer.Done {
