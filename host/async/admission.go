@@ -1,0 +1,126 @@
+package async
+
+import (
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// maxWaiting bounds the calls that wait for a permit.
+const maxWaiting = 1000
+
+// group is the ops of one controller, as far as that can be told.
+type group int
+
+const (
+	groupOther group = iota
+	groupInstances
+	groupLoadBalancers
+	groupRoutes
+)
+
+func groupOf(op abi.Op) group {
+	switch op {
+	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata, abi.OpListInstances:
+		return groupInstances
+	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
+		return groupLoadBalancers
+	case abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete:
+		return groupRoutes
+	}
+	return groupOther
+}
+
+// admission hands out permits to run an op, one for each instance, so that
+// nobody waits for an instance with the clock of its op running. It is guarded
+// by Invoker.mu.
+type admission struct {
+	instances     func() int
+	maxBackground int
+
+	running map[group]int
+	total   int
+	// background counts the permits of ops that no caller waits for.
+	background int
+	queue      []*waiter
+}
+
+// waiter is a place in the queue.
+type waiter struct {
+	group   group
+	granted bool
+	ready   chan struct{} // closed when granted
+}
+
+func (a *admission) capacity() int { return max(a.instances(), 1) }
+
+// roomBehind reports whether one more op may go to the background.
+func (a *admission) roomBehind() bool {
+	limit := a.maxBackground
+	if limit <= 0 {
+		limit = max(a.capacity()/2, 1)
+	}
+	return a.background < limit
+}
+
+// hopeless reports that the background holds every instance.
+func (a *admission) hopeless() bool {
+	return a.background >= a.capacity() || len(a.queue) >= maxWaiting
+}
+
+// enter gives the call a permit, or a place in the queue.
+func (a *admission) enter(c *call) {
+	w := &waiter{group: groupOf(c.op), ready: make(chan struct{})}
+	a.queue = append(a.queue, w)
+	c.place = w
+	a.grant()
+	a.settle(c)
+}
+
+// settle turns a granted place into a permit.
+func (a *admission) settle(c *call) {
+	if c.place != nil && c.place.granted {
+		c.permit, c.place = true, nil
+	}
+}
+
+// leave gives back what the call did not use.
+func (a *admission) leave(c *call) {
+	a.settle(c)
+	if c.permit {
+		c.permit = false
+		a.release(groupOf(c.op))
+	}
+	if c.place != nil {
+		a.queue = slices.DeleteFunc(a.queue, func(w *waiter) bool { return w == c.place })
+		c.place = nil
+	}
+}
+
+func (a *admission) release(g group) {
+	a.total--
+	a.running[g]--
+	a.grant()
+}
+
+// grant gives free permits to those who wait: to the group that runs least, so
+// that many routes do not hold up one Service, and within it the first.
+func (a *admission) grant() {
+	for len(a.queue) > 0 && a.total < a.capacity() {
+		best := 0
+		for n, w := range a.queue {
+			if a.running[w.group] < a.running[a.queue[best].group] {
+				best = n
+			}
+		}
+		w := a.queue[best]
+		a.queue = slices.Delete(a.queue, best, best+1)
+		if a.running == nil {
+			a.running = map[group]int{}
+		}
+		a.running[w.group]++
+		a.total++
+		w.granted = true
+		close(w.ready)
+	}
+}

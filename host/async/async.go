@@ -1,0 +1,256 @@
+// Package async keeps an op that takes long from holding the controller that
+// asked for it. Upstream's controllers call a provider from few workers,
+// mostly one, without a deadline; one call that hangs would stop all objects
+// behind it. Here an op gets a short time in the foreground. If it needs more
+// it goes on in the background, the controller is told to ask again later, and
+// gets the result when it does.
+//
+// It also limits how many ops run and how many of them in the background,
+// never runs two ops on one Service at the same time, and does not ask the
+// guest about an object on which it hung or crashed again and again.
+//
+// It imports abi and opcontext and nothing else of this project.
+package async
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Next runs ops; plugin.Slot is one. An answer of the guest other than success
+// is an *abi.Error; every other error counts as a failure of the guest.
+type Next interface {
+	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
+	InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error
+	Supports(op abi.Op) bool
+	ProviderName() string
+	HasClusterID() bool
+}
+
+// Observer hears what happens to ops. Its methods must be safe for concurrent
+// use, must not block and must not call the Invoker.
+type Observer interface {
+	// Background is told how many ops are in the background now.
+	Background(ops int)
+	// BackgroundDone is told that an op ended in the background, after d.
+	BackgroundDone(op abi.Op, d time.Duration, err error)
+	// ResultDropped is told of a result that nobody collected: "expired",
+	// "superseded" by another op on the object, or "crowded" out by others.
+	ResultDropped(op abi.Op, reason string)
+	// Busy is told of an op that was not run, or was ended, for lack of room.
+	Busy(op abi.Op)
+	// BackedOff is told that the guest is not asked again for the delay,
+	// because the op failed so many times in a row, the last time with err.
+	// object may be nil.
+	BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error)
+}
+
+// Options of an Invoker. Zero values are replaced by the defaults.
+type Options struct {
+	// Foreground is the longest time that a caller waits for an op (2 s).
+	Foreground time.Duration
+	// OpTimeout is the time that Next gives to any op (30 s). An op that
+	// is still there much later is what Healthy reports.
+	OpTimeout time.Duration
+	// Instances is how many ops Next can run at the same time. It may change
+	// from call to call; less than 1 counts as 1. It must not block. (8)
+	Instances func() int
+	// MaxBackground bounds the ops in the background; 0 is half of Instances,
+	// at least 1.
+	MaxBackground int
+	// QueueTimeout bounds how long a caller waits for another op to end before
+	// its own starts (10 s).
+	QueueTimeout time.Duration
+	// Observer may be nil.
+	Observer Observer
+}
+
+const (
+	defaultForeground   = 2 * time.Second
+	defaultOpTimeout    = 30 * time.Second
+	defaultQueueTimeout = 10 * time.Second
+	defaultInstances    = 8
+	// lateGrace is added to OpTimeout here, so that the error which ends an op
+	// is the one of Next, which knows more.
+	lateGrace = 5 * time.Second
+	// wedgedGrace is added once more before an op counts as wedged.
+	wedgedGrace = 30 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.Foreground = orElse(o.Foreground, defaultForeground)
+	o.OpTimeout = orElse(o.OpTimeout, defaultOpTimeout)
+	o.QueueTimeout = orElse(o.QueueTimeout, defaultQueueTimeout)
+	if o.Instances == nil {
+		o.Instances = func() int { return defaultInstances }
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	return o
+}
+
+func orElse(d, fallback time.Duration) time.Duration {
+	if d <= 0 {
+		return fallback
+	}
+	return d
+}
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) Background(int)                              {}
+func (nobody) BackgroundDone(abi.Op, time.Duration, error) {}
+func (nobody) ResultDropped(abi.Op, string)                {}
+func (nobody) Busy(abi.Op)                                 {}
+func (nobody) BackedOff(*corev1.ObjectReference, abi.Op, int, time.Duration, error) {
+}
+
+// Invoker is provider.Invoker over a Next. It is safe for concurrent use.
+type Invoker struct {
+	next    Next
+	options Options
+	seed    maphash.Seed
+	// base ends with Shutdown; every op ends with it.
+	base context.Context
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	ended   bool
+	rooms   admission
+	objects map[string]*object
+	tasks   map[*task]struct{}
+	usual   map[abi.Op]*durations
+	results results
+	swept   time.Time
+}
+
+// New returns an invoker. It starts nothing.
+func New(next Next, options Options) *Invoker {
+	i := &Invoker{
+		next: next, options: options.withDefaults(), seed: maphash.MakeSeed(),
+		objects: map[string]*object{}, tasks: map[*task]struct{}{}, usual: map[abi.Op]*durations{},
+	}
+	i.base, i.end = context.WithCancelCause(context.Background())
+	i.rooms = admission{instances: i.options.Instances, maxBackground: i.options.MaxBackground}
+	return i
+}
+
+// Supports is that of Next.
+func (i *Invoker) Supports(op abi.Op) bool { return i.next.Supports(op) }
+
+// ProviderName is that of Next.
+func (i *Invoker) ProviderName() string { return i.next.ProviderName() }
+
+// HasClusterID is that of Next.
+func (i *Invoker) HasClusterID() bool { return i.next.HasClusterID() }
+
+// Invoke runs one op, or hands over the result of the same op with the same
+// request that ended in the background. While it runs there, or when there is
+// no room for it, the error is an *abi.Error with CodeRetryAfter. req is read
+// as long as the op runs, also after Invoke returned: nobody may change it.
+// resp is meaningful only when the error is nil.
+//
+// The op does not end with ctx, only its caller's waiting does.
+func (i *Invoker) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return i.invoke(ctx, i.next.Invoke, "", op, req, resp)
+}
+
+// InvokeFresh is Invoke by a fresh instance. It shares no result with Invoke.
+func (i *Invoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return i.invoke(ctx, i.next.InvokeFresh, "fresh ", op, req, resp)
+}
+
+func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi.Op, req, resp abi.Message) error {
+	c, err := newCall(ctx, i.seed, prefix, op, req)
+	if err != nil {
+		return err
+	}
+	c.run, c.resp = run, emptyCopy(resp)
+	queue := time.NewTimer(i.options.QueueTimeout)
+	defer queue.Stop()
+	defer i.leave(c)
+	for {
+		step := i.step(ctx, c)
+		switch {
+		case step.reply != nil:
+			return step.reply.into(resp)
+		case step.started != nil:
+			return i.await(ctx, step.started).into(resp)
+		}
+		select {
+		case <-step.wait:
+			if r := step.joined.ended(); r != nil {
+				return r.into(resp)
+			}
+		case <-queue.C:
+			return i.busy(c, fmt.Sprintf("it waited %v for its turn", i.options.QueueTimeout))
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for its turn: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Reset forgets which objects failed or were slow, and how long ops take: a
+// new generation is not answerable for the one before. Ops go on, results stay.
+func (i *Invoker) Reset() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.usual)
+	for key, o := range i.objects {
+		for _, s := range o.ops {
+			s.record = record{}
+		}
+		i.tidy(key, o)
+	}
+	i.rooms.grant() // there may be more instances
+}
+
+// errShutdown is the cause with which Shutdown ends ops.
+var errShutdown = errors.New("the manager is shutting down")
+
+// Shutdown ends every op and refuses new ones. It returns when the last op has
+// ended, or with the context's error.
+func (i *Invoker) Shutdown(ctx context.Context) error {
+	i.mu.Lock()
+	i.ended = true
+	running := make([]*task, 0, len(i.tasks))
+	for t := range i.tasks {
+		running = append(running, t)
+	}
+	i.mu.Unlock()
+	i.end(errShutdown)
+	for _, t := range running {
+		select {
+		case <-t.finished:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the end of %s: %w", t.about(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Healthy returns an error when an op goes on long after its time: then what
+// should have ended it does not work, and only a restart of the manager helps.
+// It blocks only if the invoker itself is wedged.
+func (i *Invoker) Healthy() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	limit := i.options.OpTimeout + lateGrace + wedgedGrace
+	for t := range i.tasks {
+		if d := time.Since(t.started); d > limit {
+			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (--provider-op-timeout); the manager must be restarted",
+				t.about(), d.Round(time.Second), i.options.OpTimeout)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package async
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+)
+
+type runFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
+
+// call is one Invoke.
+type call struct {
+	op     abi.Op
+	run    runFunc
+	req    abi.Message
+	resp   abi.Message // the op's own: the caller may leave with its
+	object *corev1.ObjectReference
+	// name is that of the object, "" when the op has none.
+	name string
+	// key is what the op must have to itself.
+	key string
+	// digest is that of the request and of the nodes of the op.
+	digest uint64
+
+	// Both are guarded by Invoker.mu.
+	permit bool    // the call may start an op
+	place  *waiter // in the queue for a permit
+}
+
+func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, req abi.Message) (*call, error) {
+	about := opcontext.FromContext(ctx)
+	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial}
+	if o := about.Object; o != nil {
+		c.name = o.Name
+		if o.Namespace != "" {
+			c.name = o.Namespace + "/" + o.Name
+		}
+	}
+	if about.Serial == "" {
+		c.key = prefix + op.String() + " " + c.name
+	}
+	data, err := encode(req)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request of %s: %w", c.about(), err)
+	}
+	c.digest = maphash.Bytes(seed, data)
+	for _, node := range about.Nodes {
+		// A sum, as the order of the nodes is random. What upstream itself
+		// looks at to see whether a load balancer needs other nodes.
+		c.digest += maphash.Comparable(seed, [3]string{node.Name, string(node.UID), node.Spec.ProviderID})
+	}
+	return c, nil
+}
+
+func (c *call) about() string {
+	if c.name == "" {
+		return c.op.String()
+	}
+	return c.op.String() + " " + c.name
+}
+
+// writes reports whether the op changes something in the cloud.
+func writes(op abi.Op) bool {
+	switch op {
+	case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete, abi.OpRouteCreate, abi.OpRouteDelete:
+		return true
+	}
+	return false
+}
+
+func encode(m abi.Message) ([]byte, error) {
+	data := make([]byte, m.SizeVT())
+	n, err := m.MarshalToSizedBufferVT(data)
+	return data[len(data)-n:], err
+}
+
+// emptyCopy returns a new message of the type of m.
+func emptyCopy(m abi.Message) abi.Message {
+	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(abi.Message)
+}
+
+// reply is what a call gets: a message or an error. It is not changed.
+type reply struct {
+	data []byte
+	err  error
+}
+
+func (r *reply) into(resp abi.Message) error {
+	if r.err != nil {
+		return r.err
+	}
+	resp.Reset()
+	return resp.UnmarshalVT(r.data)
+}
+
+// How soon to ask again for an op in the background: soon at first, then less
+// and less often, as each time is an Event on the object.
+const (
+	minRetry  = time.Second
+	maxRetry  = 15 * time.Second
+	busyRetry = 5 * time.Second
+)
+
+func retryAfter(delay time.Duration, format string, args ...any) *reply {
+	return &reply{err: &abi.Error{Code: abi.CodeRetryAfter, RetryAfter: delay, Message: fmt.Sprintf(format, args...)}}
+}
+
+// busy is the error of a call for which there is no room.
+func (i *Invoker) busy(c *call, why string) error {
+	i.options.Observer.Busy(c.op)
+	return busyReply(why).err
+}
+
+func busyReply(why string) *reply {
+	return retryAfter(busyRetry, "the provider is busy: %s; more room: --provider-max-instances", why)
+}

@@ -1,0 +1,133 @@
+package async
+
+import (
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+const (
+	// Results that nobody collected, over all objects.
+	maxResults     = 1000
+	maxResultBytes = 32 << 20
+	// writeAge is longer than the longest back-off of upstream (5 minutes), on
+	// which the deletion of a load balancer comes back.
+	writeAge = 15 * time.Minute
+	// readAge is short: the answer to a question gets old.
+	readAge = time.Minute
+	// sweepPeriod is how often old things are looked for.
+	sweepPeriod = 10 * time.Second
+)
+
+// Why a result was dropped.
+const (
+	droppedExpired    = "expired"
+	droppedSuperseded = "superseded"
+	droppedCrowded    = "crowded"
+)
+
+// result is the end of an op in the background that waits to be collected.
+type result struct {
+	*reply
+	digest uint64
+	at     time.Time
+}
+
+func (r *result) expired(op abi.Op, now time.Time) bool {
+	age := readAge
+	if writes(op) {
+		age = writeAge
+	}
+	return now.Sub(r.at) > age
+}
+
+// results counts those of all objects.
+type results struct{ count, bytes int }
+
+func (r *results) put(s *opState, n *result) {
+	s.result = n
+	r.count++
+	r.bytes += len(n.data)
+}
+
+func (r *results) drop(s *opState) {
+	r.count--
+	r.bytes -= len(s.result.data)
+	s.result = nil
+}
+
+// take returns the result of a call, once, or nil.
+func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
+	if s.result == nil || s.result.digest != c.digest {
+		return nil
+	}
+	if s.result.expired(c.op, now) {
+		i.drop(s, c.op, droppedExpired)
+		return nil
+	}
+	taken := s.result.reply
+	i.results.drop(s)
+	return taken
+}
+
+// keep stores the reply of a task for whoever asks next.
+func (i *Invoker) keep(t *task, o *object) {
+	s := o.state(t.op)
+	if s.result != nil {
+		i.results.drop(s)
+	}
+	for i.results.count >= maxResults || i.results.count > 0 && i.results.bytes+len(t.reply.data) > maxResultBytes {
+		i.dropOldest()
+	}
+	i.results.put(s, &result{reply: t.reply, digest: t.digest, at: time.Now()})
+}
+
+func (i *Invoker) dropOldest() {
+	var oldest *opState
+	var of abi.Op
+	for _, o := range i.objects {
+		for op, s := range o.ops {
+			if s.result != nil && (oldest == nil || s.result.at.Before(oldest.result.at)) {
+				oldest, of = s, op
+			}
+		}
+	}
+	i.drop(oldest, of, droppedCrowded)
+}
+
+func (i *Invoker) drop(s *opState, op abi.Op, reason string) {
+	i.results.drop(s)
+	i.options.Observer.ResultDropped(op, reason)
+}
+
+// supersede drops the results that do not hold any more once op runs. A
+// question leaves what others failed with: on the deletion path upstream asks
+// whether the load balancer is there before it comes back for the reason why it
+// could not be deleted.
+func (i *Invoker) supersede(o *object, op abi.Op) {
+	for of, s := range o.ops {
+		if s.result == nil || !writes(op) && of != op && s.result.err != nil {
+			continue
+		}
+		i.drop(s, of, droppedSuperseded)
+	}
+}
+
+// sweep drops what is too old, now and then.
+func (i *Invoker) sweep(now time.Time) {
+	if now.Sub(i.swept) < sweepPeriod {
+		return
+	}
+	i.swept = now
+	for key, o := range i.objects {
+		for op, s := range o.ops {
+			if s.result != nil && s.result.expired(op, now) {
+				i.drop(s, op, droppedExpired)
+			}
+			if now.Sub(s.at) > memory {
+				s.record = record{}
+			}
+		}
+		i.tidy(key, o)
+	}
+}

@@ -1,0 +1,204 @@
+package async
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// task is one op that runs.
+type task struct {
+	*call
+	started time.Time
+	cancel  context.CancelCauseFunc
+	// slow and failures are what was known of the op and its object.
+	slow     bool
+	failures int
+
+	// settled is closed when nobody needs to wait any more: the op has
+	// finished, or its caller has left it. finished is closed when it has
+	// finished, after reply was set.
+	settled, finished chan struct{}
+	reply             *reply
+
+	// The following are guarded by Invoker.mu.
+	behind   bool // counts in the background
+	detached bool // its caller has left it
+	crowded  bool // it was ended for lack of room
+}
+
+// ended returns the reply of a task that has ended, or nil. A nil task never
+// ends.
+func (t *task) ended() *reply {
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.finished:
+		return t.reply
+	default:
+		return nil
+	}
+}
+
+// start runs the op of a call that has a permit.
+func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
+	s := o.state(c.op)
+	t := &task{
+		call: c, started: time.Now(), slow: s.slow, failures: s.failures,
+		settled: make(chan struct{}), finished: make(chan struct{}),
+	}
+	c.permit = false // it is the task's now
+	i.supersede(o, c.op)
+	o.running = t
+	i.tasks[t] = struct{}{}
+	if t.slow { // its place in the background was made sure of
+		i.toBackground(t)
+	}
+	// What the context carries goes along, its end does not.
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	t.cancel = cancel
+	go i.run(own, t)
+	return t
+}
+
+func (i *Invoker) run(ctx context.Context, t *task) {
+	defer t.cancel(nil)
+	defer context.AfterFunc(i.base, func() { t.cancel(context.Cause(i.base)) })()
+	bounded, cancel := context.WithTimeout(ctx, i.options.OpTimeout+lateGrace)
+	defer cancel()
+	err := t.contained(bounded)
+	r := &reply{err: err}
+	if err == nil {
+		r.data, r.err = encode(t.resp)
+	}
+	i.finish(t, r, context.Cause(ctx))
+}
+
+// contained runs the op and makes an error of a panic: a guest that finds one
+// in the host fails with it alone.
+func (t *task) contained(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in the manager: %v", p)
+			klog.FromContext(ctx).Error(err, "An op failed", "op", t.about(), "stack", string(debug.Stack()))
+		}
+	}()
+	return t.run(ctx, t.op, t.req, t.resp)
+}
+
+// await waits for a task that this caller started, as long as its patience
+// lasts, and leaves it then.
+func (i *Invoker) await(ctx context.Context, t *task) *reply {
+	patience := time.NewTimer(i.left(t))
+	defer patience.Stop()
+	for {
+		select {
+		case <-t.finished:
+			return t.reply
+		case <-patience.C:
+			if left := i.left(t); left > 0 { // other ops taught us that this kind takes longer
+				patience.Reset(left)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		return i.detach(t)
+	}
+}
+
+func (i *Invoker) left(t *task) time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.patienceFor(t) - time.Since(t.started)
+}
+
+// detach leaves a task to the background, or ends it when that is full.
+func (i *Invoker) detach(t *task) *reply {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if t.reply != nil {
+		return t.reply
+	}
+	t.detached = true
+	close(t.settled)
+	s := i.objects[t.key].state(t.op)
+	s.slow, s.at = true, time.Now()
+	if !t.behind && !i.rooms.roomBehind() {
+		t.crowded = true
+		t.cancel(errors.New("ended for lack of room"))
+		defer i.options.Observer.Busy(t.op)
+		return busyReply(fmt.Sprintf("%s was ended after %v, as %d others go on in the background",
+			t.about(), time.Since(t.started).Round(time.Millisecond), i.rooms.background))
+	}
+	if !t.behind {
+		i.toBackground(t)
+	}
+	return t.inProgress()
+}
+
+func (i *Invoker) toBackground(t *task) {
+	t.behind = true
+	i.rooms.background++
+	i.options.Observer.Background(i.rooms.background)
+}
+
+// inProgress is the reply while the op goes on without a caller.
+func (t *task) inProgress() *reply {
+	took := time.Since(t.started)
+	state := "has been in progress for"
+	if t.crowded {
+		state = "is being ended after"
+	}
+	return retryAfter(min(max(took, minRetry), maxRetry), "%s %s %v", t.about(), state, took.Round(time.Millisecond))
+}
+
+// finish is the end of every task.
+func (i *Invoker) finish(t *task, r *reply, cause error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	took := time.Since(t.started)
+	delete(i.tasks, t)
+	o := i.objects[t.key]
+	o.running = nil
+	t.reply = r
+	close(t.finished)
+	if !t.detached {
+		close(t.settled)
+	}
+	if t.behind {
+		i.rooms.background--
+		i.options.Observer.Background(i.rooms.background)
+	}
+	i.rooms.release(groupOf(t.op))
+	if cause == nil || r.err == nil { // not what we did to it, by lack of room or at shutdown
+		i.judge(t, o.state(t.op), r.err, took)
+		if t.detached {
+			i.keep(t, o)
+		}
+	}
+	if t.detached {
+		i.options.Observer.BackgroundDone(t.op, took, r.err)
+	}
+	i.tidy(t.key, o)
+}
+
+// judge learns from how a task ended.
+func (i *Invoker) judge(t *task, s *opState, err error, took time.Duration) {
+	var answer *abi.Error
+	if err == nil || errors.As(err, &answer) {
+		i.learn(t.op, took)
+		s.record = record{slow: took > i.patience(t.op), at: time.Now()}
+		return
+	}
+	s.fail(time.Now(), took > i.patience(t.op), err)
+	if s.failures >= tolerated {
+		i.options.Observer.BackedOff(t.object, t.op, s.failures, time.Until(s.until), err)
+	}
+}
