@@ -26,8 +26,10 @@ import (
 const volumeWorkers = 2
 
 // Constructors returns every control loop by its name in --controllers. Each
-// starts once waitServing has returned.
-func Constructors(waitServing func(context.Context) error, labeler persistentvolume.Labeler) map[string]app.ControllerInitFuncConstructor {
+// starts once waitServing has returned. An error of healthy, which must not
+// block, makes /healthz fail while a loop runs: it says that a call of the
+// provider holds a loop for good.
+func Constructors(waitServing func(context.Context) error, healthy func() error, labeler persistentvolume.Labeler) map[string]app.ControllerInitFuncConstructor {
 	all := map[string]app.ControllerInitFuncConstructor{}
 	for name, constructor := range app.DefaultInitFuncConstructors {
 		all[name] = constructor
@@ -36,7 +38,7 @@ func Constructors(waitServing func(context.Context) error, labeler persistentvol
 	all[names.NodeRouteController] = onlyIf(all[names.NodeRouteController], canRoute)
 	all[persistentvolume.Name] = persistentvolume.InitFuncConstructor(labeler, volumeWorkers)
 	for name, constructor := range all {
-		all[name] = WhenServing(waitServing, constructor)
+		all[name] = WhenServing(waitServing, monitor(healthy, constructor))
 	}
 	return all
 }

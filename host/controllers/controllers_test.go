@@ -74,7 +74,7 @@ func TestRouteControllerStartsOnlyWhereItCanRun(t *testing.T) {
 // Upstream's own constructors, wrapped: neither an error, which ends the
 // process, nor a start.
 func TestUpstreamControllersAreSkippedCleanly(t *testing.T) {
-	all := Constructors(func(context.Context) error { return nil }, nil)
+	all := Constructors(func(context.Context) error { return nil }, func() error { return nil }, nil)
 	cfg := completed(cpconfig.KubeCloudSharedConfiguration{ConfigureCloudRoutes: true})
 	for name, cloud := range map[string]*cloudfake.Cloud{
 		names.NodeRouteController: {},
@@ -87,7 +87,7 @@ func TestUpstreamControllersAreSkippedCleanly(t *testing.T) {
 }
 
 func TestConstructors(t *testing.T) {
-	all := Constructors(func(context.Context) error { return nil }, nil)
+	all := Constructors(func(context.Context) error { return nil }, func() error { return nil }, nil)
 	want := map[string]string{
 		names.CloudNodeController:          "node-controller",
 		names.CloudNodeLifecycleController: "node-controller",
@@ -142,5 +142,21 @@ func TestWhenServing(t *testing.T) {
 	starts, result = begin(ctx)
 	if err := <-result; err != nil || *starts != 0 {
 		t.Errorf("stopped: %d starts, error %v; an error would be fatal", *starts, err)
+	}
+}
+
+func TestHealthzAsksWhetherALoopIsHeld(t *testing.T) {
+	wedged := errors.New("lb_ensure has been running for hours")
+	constructor := monitor(func() error { return wedged }, started(new(int)))
+	c, ok, err := constructor.Constructor(app.ControllerInitContext{}, nil, nil)(t.Context(), controllermanager.ControllerContext{})
+	if err != nil || !ok {
+		t.Fatalf("started %v, error %v", ok, err)
+	}
+	checkable, ok := c.(controller.HealthCheckable)
+	if !ok {
+		t.Fatalf("%T has no health check", c)
+	}
+	if err := checkable.HealthChecker().Check(nil); !errors.Is(err, wedged) {
+		t.Errorf("check: %v", err)
 	}
 }
