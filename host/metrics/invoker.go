@@ -8,9 +8,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Invoker is what provider.Invoker is; the wrapper knows no more of it.
+// Invoker is what plugin.Slot is; the wrapper knows no more of it.
 type Invoker interface {
 	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
+	InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error
 	Supports(op abi.Op) bool
 	ProviderName() string
 	HasClusterID() bool
@@ -31,8 +32,20 @@ func (m *Metrics) Measure(invoker Invoker) *MeasuredInvoker {
 func (i *MeasuredInvoker) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 	start := time.Now()
 	err := i.Invoker.Invoke(ctx, op, req, resp)
-	i.metrics.opDuration.WithLabelValues(op.String(), outcome(err)).Observe(time.Since(start).Seconds())
+	i.observe(op, start, err)
 	return err
+}
+
+// InvokeFresh runs the op in a fresh instance and observes it.
+func (i *MeasuredInvoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	start := time.Now()
+	err := i.Invoker.InvokeFresh(ctx, op, req, resp)
+	i.observe(op, start, err)
+	return err
+}
+
+func (i *MeasuredInvoker) observe(op abi.Op, start time.Time, err error) {
+	i.metrics.opDuration.WithLabelValues(op.String(), outcome(err)).Observe(time.Since(start).Seconds())
 }
 
 // outcome is the code that the guest answered, "deadline", or "failed" for a

@@ -22,6 +22,8 @@ type Metrics struct {
 	dropped     *metrics.CounterVec
 	configError *metrics.Gauge
 	egress      *Egress
+	background  *Background
+	brake       *Brake
 }
 
 // New returns metrics that are not registered yet.
@@ -64,7 +66,9 @@ func New() *Metrics {
 			Help:           "1 while the file of --config is not valid, so that what it said before holds.",
 			StabilityLevel: metrics.ALPHA,
 		}),
-		egress: newEgress(),
+		egress:     newEgress(),
+		background: newBackground(),
+		brake:      newBrake(),
 		instances: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace:      namespace,
 			Name:           "provider_instances",
@@ -84,7 +88,15 @@ func New() *Metrics {
 func (m *Metrics) Register(register func(...metrics.Registerable)) {
 	register(m.opDuration, m.serving, m.rollouts, m.sourceError, m.instances, m.discarded, m.dropped, m.configError)
 	register(m.egress.all()...)
+	register(m.background.all()...)
+	register(m.brake.all()...)
 }
+
+// Background are the metrics of ops in the background.
+func (m *Metrics) Background() *Background { return m.background }
+
+// Brake are the metrics of the deletion brake.
+func (m *Metrics) Brake() *Brake { return m.brake }
 
 // Egress are the metrics of the provider's HTTP requests.
 func (m *Metrics) Egress() *Egress { return m.egress }

@@ -22,6 +22,9 @@ type fakeInvoker struct {
 func (f fakeInvoker) Invoke(context.Context, abi.Op, abi.Message, abi.Message) error {
 	return f.invoke()
 }
+func (f fakeInvoker) InvokeFresh(context.Context, abi.Op, abi.Message, abi.Message) error {
+	return f.invoke()
+}
 func (fakeInvoker) Supports(abi.Op) bool { return true }
 func (fakeInvoker) ProviderName() string { return "fake" }
 func (fakeInvoker) HasClusterID() bool   { return true }
