@@ -10,7 +10,7 @@ func (m *rewriter) constant(r *wasmbin.Reader, out []byte) []byte {
 		case opEnd:
 			return append(out, op)
 		case opRefFunc:
-			out = wasmbin.AppendU32(append(out, op), m.shift(r.U32()))
+			out = wasmbin.AppendU32(append(out, op), m.functionIndex(r))
 			continue
 		case opI32Const:
 			r.SkipLEB(5)
@@ -75,7 +75,7 @@ func (m *rewriter) element(r *wasmbin.Reader, out []byte) []byte {
 		if expressions {
 			out = m.constant(r, out)
 		} else {
-			out = wasmbin.AppendU32(out, m.shift(r.U32()))
+			out = wasmbin.AppendU32(out, m.functionIndex(r))
 		}
 	}
 	return out

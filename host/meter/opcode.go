@@ -4,6 +4,7 @@ import "github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 
 // Opcodes of the binary format that the rewrite looks at or writes.
 const (
+	opUnreachable  = 0x00
 	opBlock        = 0x02
 	opLoop         = 0x03
 	opIf           = 0x04
@@ -15,8 +16,10 @@ const (
 	opReturn       = 0x0f
 	opCall         = 0x10
 	opCallIndirect = 0x11
+	opDrop         = 0x1a
 	opSelectTyped  = 0x1c
 	opLocalGet     = 0x20
+	opLocalSet     = 0x21
 	opLocalTee     = 0x22
 	opGlobalGet    = 0x23
 	opGlobalSet    = 0x24
@@ -30,8 +33,16 @@ const (
 	opI64Const     = 0x42
 	opF32Const     = 0x43
 	opF64Const     = 0x44
+	opI32LtS       = 0x48
+	opI32GtU       = 0x4b
+	opI32LeU       = 0x4d
 	opI64LtS       = 0x53
+	opI64GtU       = 0x56
+	opI32Add       = 0x6a
+	opI32Sub       = 0x6b
+	opI64Add       = 0x7c
 	opI64Sub       = 0x7d
+	opI64Shl       = 0x86
 	opI64ShrU      = 0x88
 	opI64ExtendI32 = 0xad
 	opI64Extend32S = 0xc4
@@ -65,7 +76,7 @@ func isMemoryAccess(op byte) bool { return op >= opI32Load && op <= opI64Store32
 // isPlain tells the instructions without immediates.
 func isPlain(op byte) bool {
 	switch op {
-	case 0x00, 0x01, opElse, opReturn, 0x1a, 0x1b, opRefIsNull:
+	case opUnreachable, 0x01, opElse, opDrop, 0x1b, opRefIsNull:
 		return true
 	}
 	return op > opF64Const && op <= opI64Extend32S
