@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+const (
+	// maxTokenBytes is what servers take as a header. Fernet tokens have about
+	// 250 bytes.
+	maxTokenBytes = 8 << 10
+	// maxMargin is how long before its end a token is renewed, a fifth of its
+	// life where that is shorter: requests are on their way for a while.
+	maxMargin = 5 * time.Minute
+	// maxDetailBytes bounds what Keystone says in an error.
+	maxDetailBytes = 300
+)
+
+// token is the state of the signer, as JSON. The zero value is none.
+type token struct {
+	Token     string `json:"token"`
+	ExpiresMs int64  `json:"expires"`
+	RenewMs   int64  `json:"renew"`
+	Mark      string `json:"mark"`
+}
+
+func (t *token) encode() ([]byte, error) {
+	if t.Token == "" {
+		return nil, nil
+	}
+	state, err := json.Marshal(t)
+	if err != nil {
+		return nil, sdk.Error(abi.CodeInternal, "encoding the state failed")
+	}
+	return state, nil
+}
+
+// signature serves for every request of this credential and scope until then.
+func (t *token) signature(untilMs int64) (*abi.SignResponse, error) {
+	state, err := t.encode()
+	return &abi.SignResponse{
+		Headers: []*abi.HttpHeader{{Name: "X-Auth-Token", Value: t.Token}}, State: state, ExpiresMs: untilMs,
+	}, err
+}
+
+// held returns the token of the state, the zero value when there is none that
+// is good for this login.
+func (l *login) held(req *abi.SignRequest) *token {
+	var t token
+	if req.Rejected || len(req.State) == 0 || json.Unmarshal(req.State, &t) != nil || t.Mark != l.mark || t.ExpiresMs <= req.NowMs {
+		return &token{}
+	}
+	return &t
+}
+
+// answer is what is read of Keystone's answer.
+type answer struct {
+	Token *struct {
+		IssuedAt  string  `json:"issued_at"`
+		ExpiresAt string  `json:"expires_at"`
+		Project   *object `json:"project"`
+		Domain    *object `json:"domain"`
+		System    *system `json:"system"`
+	} `json:"token"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// token reads the outcome of the token request.
+func (l *login) token(req *abi.SignRequest) (*token, error) {
+	resp := req.TokenResult.Response
+	if req.TokenResult.Code != 0 || resp == nil {
+		return nil, notSent(req.TokenResult)
+	}
+	var a answer
+	malformed := json.Unmarshal(resp.Body, &a) != nil
+	if resp.Status != 200 && resp.Status != 201 {
+		return nil, l.refused(resp, a.Error.Message)
+	}
+	t := &token{Token: header(resp, "X-Subject-Token"), Mark: l.mark}
+	if malformed || a.Token == nil || !isToken(t.Token) {
+		return nil, sdk.Error(abi.CodeInternal, "Keystone's answer is not the one of the Identity API v3: check auth_url")
+	}
+	// Keystone's clock need not be ours: only the difference counts.
+	issued, err1 := time.Parse(time.RFC3339, a.Token.IssuedAt)
+	expires, err2 := time.Parse(time.RFC3339, a.Token.ExpiresAt)
+	life := expires.Sub(issued)
+	if err1 != nil || err2 != nil || life <= 0 {
+		return nil, sdk.Error(abi.CodeInternal, "Keystone's answer does not say how long the token is good")
+	}
+	t.ExpiresMs = req.NowMs + life.Milliseconds()
+	t.RenewMs = t.ExpiresMs - min(maxMargin, life/5).Milliseconds()
+	return t, l.scope.check(&scope{Project: a.Token.Project, Domain: a.Token.Domain, System: a.Token.System})
+}
+
+// isToken: visible ASCII, as it becomes the value of a header.
+func isToken(s string) bool {
+	return s != "" && len(s) <= maxTokenBytes && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+func header(resp *abi.HttpResponse, name string) string {
+	for _, h := range resp.Headers {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value
+		}
+	}
+	return ""
+}
+
+// notSent is the error for a token request that has no response.
+func notSent(result *abi.HttpResult) error {
+	e := &abi.Error{Code: abi.Code(result.Code), Message: "the token request failed"}
+	if e.Code == abi.CodeOK {
+		e.Code = abi.CodeInternal
+	}
+	if result.Error != nil {
+		e.Message += ": " + result.Error.Message
+		e.RetryAfter = time.Duration(result.Error.RetryAfterMs) * time.Millisecond
+	}
+	return e
+}
+
+// refused is the error for a response that is no token.
+func (l *login) refused(resp *abi.HttpResponse, detail string) error {
+	status := "Keystone answered " + strconv.Itoa(int(resp.Status))
+	e := &abi.Error{Code: abi.CodeInternal}
+	switch {
+	case resp.Status == 401:
+		e.Code, e.Message = abi.CodeUnauthenticated, status+": it refused the "+l.identity.Methods[0]+" of the Secret, or its user has no role in the scope"
+	case resp.Status == 403:
+		e.Code, e.Message = abi.CodeUnauthenticated, status+": the user of the Secret may not do this"
+	case resp.Status == 413 || resp.Status == 429:
+		e.Code, e.Message, e.RetryAfter = abi.CodeThrottled, status+": too many requests", retryAfter(resp)
+	case resp.Status >= 500:
+		e.Code, e.Message = abi.CodeUnavailable, status
+	case resp.Status == 400:
+		e.Code, e.Message = abi.CodeInvalid, status+": check the Secret and the scope"
+	default:
+		e.Code, e.Message = abi.CodeInvalid, status+": check that auth_url is that of the Identity API v3"
+	}
+	if detail = l.safe(detail); detail != "" {
+		e.Message += " (" + detail + ")"
+	}
+	return e
+}
+
+// safe returns what Keystone says when it is fit for a log: it could repeat
+// what it was sent.
+func (l *login) safe(detail string) string {
+	unprintable := strings.ContainsFunc(detail, func(r rune) bool { return r < ' ' || r >= 0x7f })
+	if unprintable || len(detail) > maxDetailBytes || strings.Contains(detail, l.secret) {
+		return ""
+	}
+	return detail
+}
+
+func retryAfter(resp *abi.HttpResponse) time.Duration {
+	seconds, err := strconv.ParseInt(header(resp, "Retry-After"), 10, 64)
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 3600)) * time.Second
+}
