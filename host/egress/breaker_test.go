@@ -43,7 +43,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("%d connections were tried, want 5", n)
 		}
 		if got := sendOne(t, client, get("http://other.example/")); got.GetCode() != 0 {
-			t.Errorf("another host: %v", got)
+			t.Errorf("another host: %v", show(got))
 		}
 		time.Sleep(16 * time.Second) // of the bubble
 		wantCode(t, sendOne(t, client, get(cloudURL)), abi.CodeUnavailable, "connection refused")
@@ -52,7 +52,7 @@ func TestBreaker(t *testing.T) {
 		broken = false
 		for range 3 {
 			if got := sendOne(t, client, get(cloudURL)); got.GetResponse().GetStatus() != 200 {
-				t.Errorf("after it was mended: %v", got)
+				t.Errorf("after it was mended: %v", show(got))
 			}
 		}
 		want := []string{"closed -> open", "open -> half-open", "half-open -> open", "open -> half-open", "half-open -> closed"}
@@ -90,7 +90,7 @@ func TestBreakerSendsOneProbe(t *testing.T) {
 			case strings.Contains(got.GetError().GetMessage(), "until a request that is under way"):
 				held++
 			default:
-				t.Error(got)
+				t.Error(show(got))
 			}
 		}
 		if ok != 1 || held != 5 {
@@ -168,7 +168,7 @@ func TestSilentHost(t *testing.T) {
 		start := time.Now()
 		for range 50 {
 			if got := sendOne(t, client, get(cloudURL)); got.GetCode() != 0 || time.Since(start) != 0 {
-				t.Fatalf("%v after %s", got, time.Since(start))
+				t.Fatalf("%v after %s", show(got), time.Since(start))
 			}
 		}
 		for _, got := range <-done {
@@ -201,7 +201,7 @@ func TestHostsOfAWildcardAreBounded(t *testing.T) {
 			want := int32(200)
 			got := sendOne(t, client, get(fmt.Sprintf("http://%d.cloud.example/", i+1)))
 			if got.GetResponse().GetStatus() != want {
-				t.Fatal(got)
+				t.Fatal(show(got))
 			}
 		}
 		if n := egress.Hosts(client); n > 256 {

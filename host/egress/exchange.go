@@ -88,7 +88,7 @@ func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return c.readAnswer(resp, &meter{left: bytesLeft})
+	return c.readAnswer(resp, &meter{left: bytesLeft}, call.decode)
 }
 
 // judge is what the breaker counts: nil for a host that works.

@@ -179,3 +179,16 @@ func header(r *abi.HttpResult, name string) string {
 	}
 	return ""
 }
+
+// show is a result in words.
+func show(r *abi.HttpResult) string {
+	out := fmt.Sprintf("%v %q", abi.Code(r.GetCode()), r.GetError().GetMessage())
+	if r.GetResponse() == nil {
+		return out
+	}
+	out = fmt.Sprintf("status %d", r.GetResponse().GetStatus())
+	for _, h := range r.GetResponse().GetHeaders() {
+		out += fmt.Sprintf(", %s: %s", h.GetName(), h.GetValue())
+	}
+	return out + fmt.Sprintf(", body %q", r.GetResponse().GetBody())
+}

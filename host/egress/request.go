@@ -20,6 +20,7 @@ type call struct {
 	grant   granted
 	name    string // for errors: the target without its query, and not too long
 	host    *host
+	decode  bool // the host asked for gzip
 }
 
 // authorize checks a request against the grants, before anything is sent.
@@ -165,21 +166,23 @@ func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *ab
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", defaultUserAgent)
 	}
-	c.negotiate(req)
+	call.decode = c.negotiate(req)
 	return req, c.apply(ctx, call, req)
 }
 
-// negotiate asks for gzip where the provider asks for nothing. Where there are
-// secrets, the provider does not choose: what is encoded otherwise cannot be
+// negotiate asks for gzip where the provider asks for nothing, and reports
+// whether it did. Where there are secrets, the provider does not choose: what is encoded otherwise cannot be
 // searched for them.
-func (c *Client) negotiate(req *http.Request) {
-	switch chosen := req.Header.Values("Accept-Encoding"); {
-	case len(chosen) > 0 && c.options.Credentials == nil:
-	case req.Method == http.MethodHead || req.Header.Get("Range") != "":
-		req.Header.Set("Accept-Encoding", "identity")
-	default:
-		req.Header.Set("Accept-Encoding", "gzip")
+func (c *Client) negotiate(req *http.Request) bool {
+	if len(req.Header.Values("Accept-Encoding")) > 0 && c.options.Credentials == nil {
+		return false
 	}
+	if req.Method == http.MethodHead || req.Header.Get("Range") != "" {
+		req.Header.Set("Accept-Encoding", "identity")
+		return false
+	}
+	req.Header.Set("Accept-Encoding", "gzip")
+	return true
 }
 
 // clipMessage bounds a message and keeps it valid UTF-8.

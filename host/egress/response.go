@@ -50,8 +50,8 @@ func (m *meter) take(n int) error {
 }
 
 // readAnswer reads a response as far as the meter allows.
-func (c *Client) readAnswer(resp *http.Response, m *meter) (*answer, error) {
-	a, err := c.readWhole(resp, m)
+func (c *Client) readAnswer(resp *http.Response, m *meter, decode bool) (*answer, error) {
+	a, err := c.readWhole(resp, m, decode)
 	if err != nil {
 		m.left.Add(m.taken)
 		return nil, err
@@ -60,14 +60,14 @@ func (c *Client) readAnswer(resp *http.Response, m *meter) (*answer, error) {
 	return a, nil
 }
 
-func (c *Client) readWhole(resp *http.Response, m *meter) (*answer, error) {
+func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil, errors.New("the server switched protocols, which nobody asked for")
 	}
 	if err := c.charge(resp.Header, m); err != nil {
 		return nil, err
 	}
-	body, decoded, err := c.readBody(resp, m)
+	body, decoded, err := c.readBody(resp, m, decode)
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
@@ -105,13 +105,12 @@ func (c *Client) charge(header http.Header, m *meter) error {
 // readBody reads and, where the host asked for gzip, decodes. Both what comes
 // and what becomes of it is bounded: a member of nothing follows another for
 // ever.
-func (c *Client) readBody(resp *http.Response, m *meter) (body []byte, decoded bool, err error) {
+func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []byte, decoded bool, err error) {
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
-	asked := resp.Request.Header.Get("Accept-Encoding") == "gzip"
 	switch {
 	case resp.Body == http.NoBody || resp.Request.Method == http.MethodHead:
 		return nil, false, nil
-	case asked && encoding == "gzip":
+	case decode && encoding == "gzip":
 		wire := &limitedReader{resp.Body, c.options.MaxBatchBytes}
 		z, err := gzip.NewReader(wire)
 		if errors.Is(err, io.EOF) { // an empty body

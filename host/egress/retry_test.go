@@ -81,7 +81,7 @@ func TestRetries(t *testing.T) {
 					r.Body = []byte("body")
 					got := sendOne(t, client, r)
 					if int(got.GetResponse().GetStatus()) != test.want || cloud.requests.Load() != test.sent {
-						t.Errorf("%v after %d requests, want status %d after %d", got, cloud.requests.Load(), test.want, test.sent)
+						t.Errorf("%v after %d requests, want status %d after %d", show(got), cloud.requests.Load(), test.want, test.sent)
 					}
 					if test.want == 200 && method == "PUT" && string(got.GetResponse().GetBody()) != "body" {
 						t.Errorf("the body that was sent again is %q", got.GetResponse().GetBody())
@@ -106,7 +106,7 @@ func TestPostIsSentAgainWhereNothingWasSent(t *testing.T) {
 		}
 		got := sendOne(t, cloud.client(t, egress.Options{}, cloudURL), request("POST", cloudURL))
 		if got.GetResponse().GetStatus() != 201 || cloud.requests.Load() != 1 {
-			t.Errorf("%v after %d requests", got, cloud.requests.Load())
+			t.Errorf("%v after %d requests", show(got), cloud.requests.Load())
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestRetriesEnd(t *testing.T) {
 			cloud := newCloud(t, status(503))
 			got := sendOne(t, cloud.client(t, egress.Options{MaxRetries: retries}, cloudURL), get(cloudURL))
 			if want := int32(max(0, retries) + 1); got.GetResponse().GetStatus() != 503 || cloud.requests.Load() != want {
-				t.Errorf("%v after %d requests, want %d", got, cloud.requests.Load(), want)
+				t.Errorf("%v after %d requests, want %d", show(got), cloud.requests.Load(), want)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestRetriesLeaveTheBatchItsBytes(t *testing.T) {
 		}))
 		got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1200}, cloudURL), get(cloudURL))
 		if got.GetResponse().GetStatus() != 200 {
-			t.Error(got)
+			t.Error(show(got))
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestOtherRequestsHonourRetryAfter(t *testing.T) {
 		cloud := newCloud(t, first(1, status(429, "Retry-After", "5")))
 		client := cloud.client(t, egress.Options{Observer: seen}, cloudURL, "http://other.example/")
 		if got := sendOne(t, client, request("POST", cloudURL)); got.GetResponse().GetStatus() != 429 {
-			t.Fatal(got)
+			t.Fatal(show(got))
 		}
 		start := time.Now()
 		short := get(cloudURL)
@@ -192,7 +192,7 @@ func TestOtherRequestsHonourRetryAfter(t *testing.T) {
 			t.Errorf("another host had to wait %s: %v", time.Since(start), got)
 		}
 		if got := sendOne(t, client, request("POST", cloudURL)); got.GetResponse().GetStatus() != 200 || time.Since(start) != 5*time.Second {
-			t.Errorf("%v after %s, want 5s", got, time.Since(start))
+			t.Errorf("%v after %s, want 5s", show(got), time.Since(start))
 		}
 		if seen.count("cloud.example:80 throttled retry_after") != 1 {
 			t.Errorf("observed %q", seen.all())
