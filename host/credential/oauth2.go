@@ -2,9 +2,11 @@ package credential
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -62,6 +64,10 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 	if o.InBody {
 		config.AuthStyle = oauth2.AuthStyleInParams
 	}
+	// Escaped first, encoded afterwards: RFC 6749, 2.3.1.
+	escaped := url.QueryEscape(config.ClientSecret)
+	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(config.ClientID) + ":" + escaped))
+	o.holder.hold("client", []byte(escaped), []byte(basic))
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, o.client))
 	if err != nil {
 		return lease[string]{}, tokenFailure(err)

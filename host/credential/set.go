@@ -203,7 +203,7 @@ func (c *credential) apply(ctx context.Context, scope string, req *http.Request,
 
 // read picks the values and has them scrubbed.
 func (c *credential) read(data map[string][]byte, version string) (values, error) {
-	v, secret, err := pick(data, c.method.keys(), c.spec.PublicKeys)
+	v, secret, err := pick(c.spec.Name, data, c.method.keys(), c.spec.PublicKeys)
 	if err != nil {
 		return nil, fmt.Errorf("Secret %s: %w", c.spec.Secret, err)
 	}
@@ -219,7 +219,7 @@ func (c *credential) read(data map[string][]byte, version string) (values, error
 func (c *credential) rejected(ctx context.Context, scope string) bool {
 	_, version, err := c.secrets.Get(ctx, c.spec.Secret.Namespace, c.spec.Secret.Name)
 	c.mu.Lock()
-	changed := err == nil && c.version != version
+	changed := err == nil && c.version != "" && c.version != version
 	c.mu.Unlock()
 	return c.method.rejected(scope) || changed
 }

@@ -21,7 +21,7 @@ func (v values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d values", len(v)
 
 // pick returns the values of the keys, and those that are to be scrubbed. Its
 // errors hold no values.
-func pick(data map[string][]byte, k keys, public []string) (values, [][]byte, error) {
+func pick(label string, data map[string][]byte, k keys, public []string) (values, [][]byte, error) {
 	names := slices.Concat(k.required, k.optional)
 	if k.all {
 		names = slices.Sorted(maps.Keys(data))
@@ -35,7 +35,7 @@ func pick(data map[string][]byte, k keys, public []string) (values, [][]byte, er
 			continue
 		}
 		trimmed := bytes.TrimRight(value, "\r\n")
-		if err := checkValue(trimmed, ok, slices.Contains(public, name)); err != nil {
+		if err := checkValue(label, trimmed, ok, slices.Contains(public, name)); err != nil {
 			return nil, nil, fmt.Errorf("key %q %w", name, err)
 		}
 		if !slices.Contains(public, name) {
@@ -48,7 +48,7 @@ func pick(data map[string][]byte, k keys, public []string) (values, [][]byte, er
 	return out, secret, nil
 }
 
-func checkValue(value []byte, present, public bool) error {
+func checkValue(label string, value []byte, present, public bool) error {
 	switch {
 	case !present:
 		return errors.New("is missing; add it to the Secret or name another key in the HostConfiguration")
@@ -56,6 +56,8 @@ func checkValue(value []byte, present, public bool) error {
 		return fmt.Errorf("has %d bytes, the limit is %d", len(value), maxValueBytes)
 	case !public && len(value) < minSecretBytes:
 		return fmt.Errorf("has %d bytes; a secret has at least %d, since shorter ones cannot be told from other text. If it is no secret, list it in publicKeys", len(value), minSecretBytes)
+	case !public && !scrubbable(label, value):
+		return errors.New("has a value that cannot be scrubbed; choose a secret that cannot be guessed")
 	}
 	return nil
 }
