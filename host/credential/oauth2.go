@@ -23,6 +23,7 @@ const defaultLease = 30 * time.Minute
 const maxTokenErrorBytes = 256
 
 type oauth2Method struct {
+	redacted
 	OAuth2ClientCredentials
 	holder  holder
 	clock   clock.PassiveClock
@@ -38,7 +39,9 @@ func newOAuth2(o OAuth2ClientCredentials, h holder, clock clock.PassiveClock) *o
 		// A token request holds the secret: it goes to the endpoint alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &oauth2Method{o, h, clock, newRenewal[string](clock), client}
+	return &oauth2Method{
+		OAuth2ClientCredentials: o, holder: h, clock: clock, renewal: newRenewal[string](clock), client: client,
+	}
 }
 
 func (o *oauth2Method) keys() keys {
@@ -84,7 +87,7 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 		lifetime = time.Until(token.Expiry)
 	}
 	now := o.clock.Now()
-	return lease[string]{token.AccessToken, c.version, renewAt(now, now.Add(lifetime))}, nil
+	return lease[string]{value: token.AccessToken, version: c.version, until: renewAt(now, now.Add(lifetime))}, nil
 }
 
 // tokenFailure says what the token endpoint answered, as far as it is bounded.

@@ -34,25 +34,21 @@ type pattern struct {
 // here, too, for text that swallows the first bytes of the value when it is
 // decoded, as a % before it does. Value has at least windowSize bytes.
 func patternsOf(label string, value []byte) []pattern {
-	out := []pattern{{text: value}}
+	var out []pattern
 	add := func(p pattern) {
 		if !slices.ContainsFunc(out, func(q pattern) bool { return bytes.Equal(p.text, q.text) }) {
 			out = append(out, p)
 		}
 	}
-	plain := string(value)
-	for _, text := range []string{
-		strings.ReplaceAll(plain, " ", "+"),
-		hex.EncodeToString(value),
-		strings.ToUpper(hex.EncodeToString(value)),
-		url.QueryEscape(plain), url.PathEscape(plain), html.EscapeString(plain),
-		jsonEscape(plain, false), jsonEscape(plain, true),
-	} {
-		add(pattern{text: []byte(text)})
-	}
-	for offset := range 3 {
-		add(base64Core(base64.RawStdEncoding, value, offset))
-		add(base64Core(base64.RawURLEncoding, value, offset))
+	for _, text := range escapesOf(string(value)) {
+		add(pattern{text: text})
+		lower := hex.EncodeToString(text)
+		add(pattern{text: []byte(lower)})
+		add(pattern{text: []byte(strings.ToUpper(lower))})
+		for offset := range 3 {
+			add(base64Core(base64.RawStdEncoding, text, offset))
+			add(base64Core(base64.RawURLEncoding, text, offset))
+		}
 	}
 	for i := range out {
 		out[i].label = label
@@ -69,6 +65,21 @@ func (p *pattern) shorten() {
 		p.rest = len(p.text) - maxPatternBytes
 		p.text = bytes.Clone(p.text[:maxPatternBytes])
 	}
+}
+
+// escapesOf returns s and what servers write for it, each once.
+func escapesOf(s string) [][]byte {
+	var out [][]byte
+	for _, text := range []string{
+		s, strings.ReplaceAll(s, " ", "+"),
+		url.QueryEscape(s), url.PathEscape(s), escapeQuery(s),
+		html.EscapeString(s), jsonEscape(s, false), jsonEscape(s, true),
+	} {
+		if !slices.ContainsFunc(out, func(b []byte) bool { return string(b) == text }) {
+			out = append(out, []byte(text))
+		}
+	}
+	return out
 }
 
 // jsonEscape returns s as it stands between the quotes of JSON.

@@ -23,6 +23,7 @@ const (
 
 // lease is a value that serves for some time.
 type lease[T any] struct {
+	redacted
 	value T
 	// version of the Secret that it was obtained with.
 	version string
@@ -32,6 +33,7 @@ type lease[T any] struct {
 
 // renewal keeps one lease and has it renewed by one caller at a time.
 type renewal[T any] struct {
+	redacted
 	clock clock.PassiveClock
 	turn  chan struct{}
 

@@ -19,6 +19,7 @@ const minWordBytes = 12
 // scopes remember what a signer answered for each scope. The ones that were
 // not used for longest are forgotten.
 type scopes struct {
+	redacted
 	holder holder
 	clock  clock.PassiveClock
 
@@ -29,6 +30,7 @@ type scopes struct {
 
 // scope is one of them.
 type scope struct {
+	redacted
 	name    string
 	renewal *renewal[signed]
 

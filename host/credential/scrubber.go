@@ -34,6 +34,7 @@ const (
 // test guesses. Secrets must not be guessable, and a Scrubber is for one
 // provider.
 type Scrubber struct {
+	redacted
 	clock     clock.PassiveClock
 	escapings []escaping
 
@@ -45,6 +46,7 @@ type Scrubber struct {
 
 // secretValue is a value with what it looks like.
 type secretValue struct {
+	redacted
 	label    string
 	value    []byte
 	patterns []pattern

@@ -140,6 +140,7 @@ type keys struct {
 
 // call is one use of a credential.
 type call struct {
+	redacted
 	values values
 	// version changes with the values.
 	version string
@@ -151,6 +152,7 @@ type call struct {
 
 // credential is one of a Set.
 type credential struct {
+	redacted
 	spec     Spec
 	secrets  Secrets
 	scrubber *Scrubber

@@ -80,6 +80,7 @@ func (s single) Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpRes
 type signed struct{ headers, query []*abi.HttpHeader }
 
 type signerMethod struct {
+	redacted
 	SignerSpec
 	holder holder
 	clock  clock.PassiveClock
@@ -87,7 +88,7 @@ type signerMethod struct {
 }
 
 func newSigner(s SignerSpec, h holder, clock clock.PassiveClock) *signerMethod {
-	return &signerMethod{s, h, clock, newScopes(h, clock)}
+	return &signerMethod{SignerSpec: s, holder: h, clock: clock, scopes: newScopes(h, clock)}
 }
 
 func (*signerMethod) keys() keys { return keys{all: true} }

@@ -13,10 +13,11 @@ import (
 )
 
 type sigV4 struct {
+	redacted
 	AWSSigV4
-	holder  holder
-	session keys
-	signer  *v4.Signer
+	holder holder
+	secret keys
+	signer *v4.Signer
 }
 
 func newSigV4(a AWSSigV4, h holder) *sigV4 {
@@ -30,13 +31,14 @@ func newSigV4(a AWSSigV4, h holder) *sigV4 {
 	setDefault(&a.AccessKeyIDKey, "access_key_id")
 	setDefault(&a.SecretAccessKeyKey, "secret_access_key")
 	k.required = append(k.required, a.AccessKeyIDKey, a.SecretAccessKeyKey)
-	return &sigV4{a, h, k, v4.NewSigner(func(o *v4.SignerOptions) {
+	signer := v4.NewSigner(func(o *v4.SignerOptions) {
 		// S3 alone signs the path as it is sent.
 		o.DisableURIPathEscaping = a.Service == "s3"
-	})}
+	})
+	return &sigV4{AWSSigV4: a, holder: h, secret: k, signer: signer}
 }
 
-func (s *sigV4) keys() keys { return s.session }
+func (s *sigV4) keys() keys { return s.secret }
 
 func (s *sigV4) apply(ctx context.Context, c *call) error {
 	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256"} {

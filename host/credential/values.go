@@ -19,6 +19,18 @@ type values map[string]string
 // Format prints how many there are, whatever the verb.
 func (v values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d values", len(v)) }
 
+// MarshalText is for JSON and loggers.
+func (v values) MarshalText() ([]byte, error) { return fmt.Append(nil, v), nil }
+
+// redacted is in what holds secrets, and has it printed as nothing else.
+type redacted struct{}
+
+// Format prints the same whatever the verb.
+func (redacted) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[redacted]") }
+
+// MarshalText is for JSON and loggers.
+func (redacted) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+
 // pick returns the values of the keys, and those that are to be scrubbed. Its
 // errors hold no values.
 func pick(label string, data map[string][]byte, k keys, public []string) (values, [][]byte, error) {
