@@ -85,6 +85,7 @@ func Run(t *testing.T, newEngine func() engine.Engine) {
 	t.Run("a deadline within a host call", s.deadlineInHostCall)
 	t.Run("the fuel of a loop", s.loopFuel)
 	t.Run("features", s.features)
+	t.Run("depth", s.depth)
 	t.Run("closed", s.closed)
 	t.Run("nothing is left behind", s.leaks)
 }

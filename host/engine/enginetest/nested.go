@@ -9,6 +9,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/meter"
 )
 
 // reentry calls the instance from within its own host call, and closes it
@@ -53,6 +54,28 @@ func (s *suite) nested(t *testing.T) {
 	}
 	if _, err := instantiate(t, outer).Call(t.Context(), opDeep, words(1<<31)); err == nil || !strings.Contains(err.Error(), "stack overflow") {
 		t.Errorf("the outer guest: %v", err)
+	}
+}
+
+// depth is bounded by the meter before an engine's own stack is used up.
+func (s *suite) depth(t *testing.T) {
+	if engine.FuelCallDepth != meter.FuelCallDepth {
+		t.Fatalf("the engine knows %d, the meter says %d", int64(engine.FuelCallDepth), int64(meter.FuelCallDepth))
+	}
+	wasm, err := meter.Rewrite(argumentsWasm, meter.Options{
+		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName,
+		MaxMemoryPages: 1, MaxTableElements: 4, MaxCallDepth: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.compile(t, wasm, engine.ModuleConfig{})
+	if _, err := instantiate(t, m).Call(t.Context(), opDeep, words(50)); err != nil {
+		t.Errorf("50 levels of 100: %v", err)
+	}
+	_, err = instantiate(t, m).Call(t.Context(), opDeep, words(101))
+	if want := "the guest trapped: wasm error: stack overflow: its calls nest deeper than is allowed"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
 	}
 }
 

@@ -141,8 +141,8 @@ func TestDamagedCache(t *testing.T) {
 			if _, err := i.Call(t.Context(), enginetest.OpLoop, turns(3)); err != nil {
 				t.Error(err)
 			}
-			if again, err := os.ReadFile(file); err != nil || len(again) != len(good) {
-				t.Errorf("the file was not made anew: %d bytes, %v", len(again), err)
+			if again, err := os.ReadFile(file); err != nil || !bytes.Equal(again, good) {
+				t.Errorf("the file was not made anew: %d bytes of %d, %v", len(again), len(good), err)
 			}
 		})
 	}
