@@ -32,6 +32,18 @@ type Loader struct {
 	NewHost func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
 	// Observer may be nil.
 	Observer Observer
+	// Compiler may be nil: then the engine compiles in this process, and only
+	// what it does to bound itself bounds it.
+	Compiler Compiler
+	// MaxCallDepth is the meter's; 0 is its default.
+	MaxCallDepth uint32
+}
+
+// Compiler compiles apart what the engine would compile here.
+type Compiler interface {
+	// Prepare leaves the machine code of a metered module where the engine
+	// finds it. The bytes are not kept.
+	Prepare(ctx context.Context, wasm []byte) error
 }
 
 func (l *Loader) observer() Observer {
@@ -81,9 +93,15 @@ func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error 
 		ImportName:       engine.RefuelName,
 		MaxMemoryPages:   uint32(g.limits.MaxMemoryBytes >> 16),
 		MaxTableElements: g.limits.MaxTableElements,
+		MaxCallDepth:     l.MaxCallDepth,
 	})
 	if err != nil {
 		return &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+	}
+	if l.Compiler != nil {
+		if err := l.Compiler.Prepare(ctx, metered); err != nil {
+			return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+		}
 	}
 	host, stdout, stderr := l.NewHost(g.manifest)
 	g.module, err = l.Engine.Compile(ctx, metered, engine.ModuleConfig{
