@@ -43,6 +43,24 @@ func TestKeystoneRefuses(t *testing.T) {
 	}
 }
 
+// A real Keystone answers 404 here.
+func TestTokenOfTheSecretHasExpired(t *testing.T) {
+	for body, want := range map[string]abi.Code{
+		`{"error":{"message":"Failed to validate token"}}`: abi.CodeUnauthenticated,
+		"<html>not found</html>":                           abi.CodeInvalid,
+	} {
+		k := &keystone{answer: func(resp *abi.HttpResponse) error {
+			resp.Status, resp.Body = 404, []byte(body)
+			return nil
+		}}
+		h := newHost(t, k, "auth_url: "+authURL)
+		h.Secret = map[string]string{"token": "gAAAA"}
+		if _, err := h.Sign(request("")); sdk.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
 func TestThrottledSaysUntilWhen(t *testing.T) {
 	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "999999999999": time.Hour, "-1": 0, "soon": 0} {
 		k := &keystone{answer: func(resp *abi.HttpResponse) error {

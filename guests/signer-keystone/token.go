@@ -130,8 +130,11 @@ func notSent(result *abi.HttpResult) error {
 func (l *login) refused(resp *abi.HttpResponse, detail string) error {
 	status := "Keystone answered " + strconv.Itoa(int(resp.Status))
 	e := &abi.Error{Code: abi.CodeInternal}
+	// Keystone says 404 of a token that has expired or was revoked; where the
+	// URL is wrong there is no message in JSON.
+	lost := resp.Status == 404 && l.identity.Token != nil && detail != ""
 	switch {
-	case resp.Status == 401:
+	case resp.Status == 401 || lost:
 		e.Code, e.Message = abi.CodeUnauthenticated, status+": it refused the "+l.identity.Methods[0]+" of the Secret, or its user has no role in the scope"
 	case resp.Status == 403:
 		e.Code, e.Message = abi.CodeUnauthenticated, status+": the user of the Secret may not do this"
