@@ -120,6 +120,7 @@ func TestRefusedBeforeAnythingIsSent(t *testing.T) {
 		"escaped newline":     {get(base + "a%0d%0aX:y"), abi.CodeInvalid, "control"},
 		"userinfo":            {get("https://api.example.com:8774@evil.example/"), abi.CodeInvalid, "user name or password"},
 		"own userinfo":        {get("https://u:p@api.example.com:8774/v2.1/"), abi.CodeInvalid, "user name or password"},
+		"space in the query":  {get(base + "?a= HTTP/1.0"), abi.CodeInvalid, "%20"},
 		"fragment":            {get(base + "#x"), abi.CodeInvalid, "fragment"},
 		"empty fragment":      {get(base + "#"), abi.CodeInvalid, "fragment"},
 		"trailing dot":        {get("https://api.example.com.:8774/v2.1/"), abi.CodeInvalid, "trailing dot"},

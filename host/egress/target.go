@@ -48,6 +48,8 @@ func parseTarget(raw string) (target, error) {
 		return target{}, errors.New("it must not have a fragment")
 	case u.Opaque != "" || u.Host == "":
 		return target{}, errors.New("it has no host")
+	case strings.Contains(u.RawQuery, " "): // it would end the request line
+		return target{}, errors.New("the query must not have spaces; write %20")
 	}
 	t := target{scheme: u.Scheme, path: u.EscapedPath(), query: u.RawQuery != "" || u.ForceQuery, url: u}
 	if t.path == "" {
