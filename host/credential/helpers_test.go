@@ -86,17 +86,24 @@ func record(t testing.TB) (string, *http.Request) {
 	}), last
 }
 
+// answer is what a server sent.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
 // send does what egress does: apply, send, hand back.
-func send(t testing.TB, set *Set, scope, method, url, body string, headers ...string) (*http.Response, string) {
+func send(t testing.TB, set *Set, scope, method, url, body string, headers ...string) answer {
 	t.Helper()
-	resp, text, err := trySend(t, set, scope, method, url, body, headers...)
+	out, err := trySend(t, set, scope, method, url, body, headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, text
+	return out
 }
 
-func trySend(t testing.TB, set *Set, scope, method, url, body string, headers ...string) (*http.Response, string, error) {
+func trySend(t testing.TB, set *Set, scope, method, url, body string, headers ...string) (answer, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -106,7 +113,7 @@ func trySend(t testing.TB, set *Set, scope, method, url, body string, headers ..
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	if err := set.Apply(t.Context(), "cloud", scope, req, []byte(body)); err != nil {
-		return nil, "", err
+		return answer{}, err
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
@@ -117,7 +124,7 @@ func trySend(t testing.TB, set *Set, scope, method, url, body string, headers ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(out), nil
+	return answer{resp.StatusCode, resp.Header, string(out)}, nil
 }
 
 // refused returns the error of Apply.
@@ -139,7 +146,7 @@ func refused(t testing.TB, err error, code abi.Code, parts ...string) {
 
 func newRequest(t testing.TB, url string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

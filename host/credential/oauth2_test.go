@@ -123,7 +123,7 @@ func TestOAuth2OneTokenForAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", api, nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api, nil)
 			if err == nil {
 				err = set.Apply(t.Context(), "cloud", "", req, nil)
 			}
@@ -175,7 +175,7 @@ func TestOAuth2Failures(t *testing.T) {
 			api, last := record(t)
 			set, clock := newTestSet(t, server.secrets, server.spec())
 			for range 2 {
-				_, _, err := trySend(t, set, "", "GET", api, "")
+				_, err := trySend(t, set, "", "GET", api, "")
 				refused(t, err, test.code, "credential cloud", test.says)
 				if strings.Contains(readable(err.Error()), clientSecret) || strings.Contains(err.Error(), "Y2NtOmNs") {
 					t.Errorf("%q holds the secret", err)

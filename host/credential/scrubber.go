@@ -18,7 +18,7 @@ const (
 	// keepOnce is how long a value is scrubbed that serves one request only.
 	keepOnce = 15 * time.Minute
 	// maxOld and maxOnce bound how many there are, maxOldBytes the sum of each.
-	maxOld      = 256
+	maxOld      = 512
 	maxOnce     = 256
 	maxOldBytes = 2 << 20
 	// maxDepth is how many escapings on top of each other are looked through.
@@ -39,9 +39,15 @@ type Scrubber struct {
 	escapings []escaping
 
 	mu        sync.Mutex
-	current   map[string][]*secretValue // by owner
+	current   map[owner][]*secretValue
 	old, once shelf
 	index     *index // nil: to be made
+}
+
+// owner is who has current values: a part of a Set.
+type owner struct {
+	set  *Set
+	part string
 }
 
 // secretValue is a value with what it looks like.
@@ -87,7 +93,7 @@ func (s *shelf) forget(now time.Time) bool {
 // NewScrubber returns a Scrubber that knows no values yet.
 func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	return &Scrubber{
-		clock: clock, escapings: escapings(), current: map[string][]*secretValue{},
+		clock: clock, escapings: escapings(), current: map[owner][]*secretValue{},
 		old:  shelf{keep: keepOld, max: maxOld},
 		once: shelf{keep: keepOnce, max: maxOnce},
 	}
@@ -158,13 +164,13 @@ func replace(data []byte, spans []span) []byte {
 	return out.Bytes()
 }
 
-// hold makes values those of the owner, a part of the credential named label.
+// hold makes values those of the owner, for the credential named label.
 // The ones that it had before are scrubbed for a while longer. Too short ones
 // are left out.
-func (s *Scrubber) hold(owner, label string, values ...[]byte) {
+func (s *Scrubber) hold(by owner, label string, values ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.current[owner]
+	before := s.current[by]
 	var now []*secretValue
 	for _, value := range values {
 		if !scrubbable(label, value) || slices.ContainsFunc(now, holds(value)) {
@@ -182,9 +188,25 @@ func (s *Scrubber) hold(owner, label string, values ...[]byte) {
 			s.old.add(v, s.clock.Now())
 		}
 	}
-	s.current[owner] = now
+	s.current[by] = now
 	if len(now) == 0 {
-		delete(s.current, owner)
+		delete(s.current, by)
+	}
+	s.forget()
+}
+
+// release takes all values of a Set for replaced ones.
+func (s *Scrubber) release(set *Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for by, values := range s.current {
+		if by.set != set {
+			continue
+		}
+		for _, v := range values {
+			s.old.add(v, s.clock.Now())
+		}
+		delete(s.current, by)
 	}
 	s.forget()
 }

@@ -21,7 +21,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func newTestScrubber(values ...string) *Scrubber {
 	s := NewScrubber(clocktesting.NewFakePassiveClock(start))
 	for i, v := range values {
-		s.hold(fmt.Sprint("owner", i), "cloud", []byte(v))
+		s.hold(owner{part: fmt.Sprint("owner", i)}, "cloud", []byte(v))
 	}
 	return s
 }
@@ -172,8 +172,8 @@ func TestOldValuesAreScrubbedForAWhile(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	s := NewScrubber(clock)
 	scrubbed := func(v string) bool { return string(s.Scrub([]byte(v))) != v }
-	s.hold("o", "cloud", []byte("first-value"))
-	s.hold("o", "cloud", []byte("second-value"))
+	s.hold(owner{part: "o"}, "cloud", []byte("first-value"))
+	s.hold(owner{part: "o"}, "cloud", []byte("second-value"))
 	s.holdOnce("cloud", []byte("only-once"))
 	for _, v := range []string{"first-value", "second-value", "only-once"} {
 		if !scrubbed(v) {
@@ -181,7 +181,7 @@ func TestOldValuesAreScrubbedForAWhile(t *testing.T) {
 		}
 	}
 	clock.SetTime(start.Add(keepOld + time.Second))
-	s.hold("other", "cloud", []byte("third-value"))
+	s.hold(owner{part: "other"}, "cloud", []byte("third-value"))
 	if scrubbed("first-value") || scrubbed("only-once") || !scrubbed("second-value") || !scrubbed("third-value") {
 		t.Error("an hour later, the replaced values alone must be forgotten")
 	}
@@ -189,14 +189,14 @@ func TestOldValuesAreScrubbedForAWhile(t *testing.T) {
 
 func TestOldValuesAreBounded(t *testing.T) {
 	s := newTestScrubber("current-value")
-	for i := range 3 * maxOnce {
+	for i := range 3 * maxOld {
 		s.holdOnce("cloud", fmt.Appendf(nil, "signature-%06d", i))
-		s.hold("rotating", "cloud", fmt.Appendf(nil, "password-%06d", i))
+		s.hold(owner{part: "rotating"}, "cloud", fmt.Appendf(nil, "password-%06d", i))
 	}
 	if len(s.once.values) != maxOnce || len(s.old.values) != maxOld {
 		t.Errorf("%d and %d old values are kept", len(s.once.values), len(s.old.values))
 	}
-	last := fmt.Sprintf("current-value signature-%06d password-%06d", 3*maxOnce-1, 3*maxOnce-2)
+	last := fmt.Sprintf("current-value signature-%06d password-%06d", 3*maxOld-1, 3*maxOld-2)
 	if got := string(s.Scrub([]byte(last))); got != "[scrubbed:cloud] [scrubbed:cloud] [scrubbed:cloud]" {
 		t.Errorf("got %q", got)
 	}
@@ -249,7 +249,7 @@ func mayHold(s *Scrubber, text string) bool {
 			}
 		}
 	}
-	for _, v := range s.current["owner0"] {
+	for _, v := range s.current[owner{part: "owner0"}] {
 		for _, p := range v.patterns {
 			for _, t := range texts {
 				if strings.Contains(t, string(p.text)) {

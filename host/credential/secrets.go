@@ -96,7 +96,7 @@ func (w *WatchedSecrets) Get(ctx context.Context, namespace, name string) (map[s
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	s := w.secrets[key]
 	if s == nil {
-		return nil, "", fmt.Errorf("Secret %s is not watched", key)
+		return nil, "", fmt.Errorf("the Secret %s is not watched", key)
 	}
 	select {
 	case <-s.settled:
@@ -113,7 +113,7 @@ func (s *watchedSecret) get() (map[string][]byte, string, error) {
 	object, _, err := s.informer.GetStore().GetByKey(s.name.String())
 	secret, ok := object.(*corev1.Secret)
 	if err != nil || !ok {
-		return nil, "", fmt.Errorf("Secret %s does not exist; create it", s.name)
+		return nil, "", fmt.Errorf("the Secret %s does not exist; create it", s.name)
 	}
 	return secret.Data, string(secret.UID) + "/" + secret.ResourceVersion, nil
 }

@@ -185,7 +185,7 @@ func testNoRights(t *testing.T, config *rest.Config) {
 
 func testComeAndGo(t *testing.T, config *rest.Config) {
 	set := watch(t, config, "coming")
-	fails(t, set, "credential cloud: Secret default/coming does not exist; create it")
+	fails(t, set, "credential cloud: the Secret default/coming does not exist; create it")
 	create(t, config, secret("coming", "first"))
 	becomes(t, set, "Bearer first")
 	if err := kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("default").Delete(t.Context(), "coming", metav1.DeleteOptions{}); err != nil {

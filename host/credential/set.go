@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -35,6 +36,7 @@ type Options struct {
 type Set struct {
 	scrubber    *Scrubber
 	credentials map[string]*credential
+	closed      atomic.Bool
 }
 
 // NewSet returns the set of the credentials that specs describe, with their
@@ -57,7 +59,7 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 			errs = append(errs, fmt.Errorf("credential %q: there are two of this name", spec.Name))
 			continue
 		}
-		s.credentials[spec.Name] = newCredential(spec, secrets, options)
+		s.credentials[spec.Name] = newCredential(spec, secrets, options, s)
 	}
 	return s, errors.Join(errs...)
 }
@@ -106,6 +108,13 @@ func (s *Set) Rejected(ctx context.Context, name, scope string) bool {
 // Scrub replaces the values of the credentials in data; see Scrubber.
 func (s *Set) Scrub(data []byte) []byte { return s.scrubber.Scrub(data) }
 
+// Close says that the Set is replaced. Requests under way still find their
+// credentials; the values are scrubbed for another hour.
+func (s *Set) Close() {
+	s.closed.Store(true)
+	s.scrubber.release(s)
+}
+
 // String says how many credentials there are.
 func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.credentials)) }
 
@@ -153,25 +162,23 @@ type call struct {
 // credential is one of a Set.
 type credential struct {
 	redacted
-	spec     Spec
-	secrets  Secrets
-	scrubber *Scrubber
-	clock    clock.PassiveClock
-	method   method
+	spec    Spec
+	secrets Secrets
+	holder  holder
+	clock   clock.PassiveClock
+	method  method
 
 	mu sync.Mutex
 	// version is that of the values that were used last.
 	version string
 }
 
-func newCredential(spec Spec, secrets Secrets, options Options) *credential {
-	c := &credential{spec: spec, secrets: secrets, scrubber: options.Scrubber, clock: options.Clock}
-	c.method = newMethod(spec, options)
-	return c
+func newCredential(spec Spec, secrets Secrets, options Options, set *Set) *credential {
+	h := holder{set, spec.Name}
+	return &credential{spec: spec, secrets: secrets, holder: h, clock: options.Clock, method: newMethod(spec, h, options)}
 }
 
-func newMethod(spec Spec, options Options) method {
-	h := holder{options.Scrubber, spec.Name}
+func newMethod(spec Spec, h holder, options Options) method {
 	switch {
 	case spec.Header != nil:
 		return header{*spec.Header, h}
@@ -207,12 +214,12 @@ func (c *credential) apply(ctx context.Context, scope string, req *http.Request,
 func (c *credential) read(data map[string][]byte, version string) (values, error) {
 	v, secret, err := pick(c.spec.Name, data, c.method.keys(), c.spec.PublicKeys)
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s: %w", c.spec.Secret, err)
+		return nil, fmt.Errorf("the Secret %s: %w", c.spec.Secret, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version != version {
-		c.scrubber.hold(c.spec.Name+"/secret", c.spec.Name, secret...)
+		c.holder.hold("secret", secret...)
 		c.version = version
 	}
 	return v, nil
@@ -226,17 +233,24 @@ func (c *credential) rejected(ctx context.Context, scope string) bool {
 	return c.method.rejected(scope) || changed
 }
 
-// holder tells a scrubber about the values of one credential.
+// holder tells the scrubber about the values of one credential.
 type holder struct {
-	scrubber *Scrubber
-	name     string
+	set  *Set
+	name string
 }
 
-func (h holder) hold(what string, values ...[]byte) {
-	h.scrubber.hold(h.name+"/"+what, h.name, values...)
+// hold makes values those of a part of the credential, instead of the ones that
+// it had.
+func (h holder) hold(part string, values ...[]byte) {
+	if h.set.closed.Load() {
+		h.holdOnce(values...)
+		return
+	}
+	h.set.scrubber.hold(owner{h.set, h.name + "/" + part}, h.name, values...)
 }
 
-func (h holder) holdOnce(values ...[]byte) { h.scrubber.holdOnce(h.name, values...) }
+// holdOnce is for values that serve one request.
+func (h holder) holdOnce(values ...[]byte) { h.set.scrubber.holdOnce(h.name, values...) }
 
 func setDefault(field *string, value string) {
 	if *field == "" {

@@ -220,8 +220,8 @@ func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err er
 		e.Code = abi.CodeDeadline
 	}
 	seen := NewScrubber(m.clock)
-	seen.hold("seen", m.holder.name, suspicious(req)...)
-	message := m.holder.scrubber.Scrub([]byte(e.Message))
+	seen.hold(owner{}, m.holder.name, suspicious(req)...)
+	message := m.holder.set.scrubber.Scrub([]byte(e.Message))
 	e.Message = "the signer: " + clip(string(seen.Scrub(message)), maxSignerMessageBytes)
 	return e
 }

@@ -189,7 +189,7 @@ func TestSignaturesForOneRequest(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			if _, _, err := trySend(t, set, "", "GET", url, ""); err != nil || ctx.Err() != nil {
+			if _, err := trySend(t, set, "", "GET", url, ""); err != nil || ctx.Err() != nil {
 				t.Errorf("%v, %v", err, ctx.Err())
 			}
 		})
@@ -239,7 +239,7 @@ func TestSignerAnswersAreBounded(t *testing.T) {
 				return &abi.HttpResult{Response: &abi.HttpResponse{Status: 200}}
 			})
 			set, _ := newTestSet(t, newFakeSecrets("key", "hunter2hunter3"), Spec{Signer: &SignerSpec{Signer: signer, Tokens: sender}})
-			_, _, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
+			_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
 			refused(t, err, test.code, test.says)
 		})
 	}
@@ -248,7 +248,7 @@ func TestSignerAnswersAreBounded(t *testing.T) {
 			return ask(&abi.HttpRequest{}), nil
 		})
 		set, _ := newTestSet(t, newFakeSecrets("key", "hunter2hunter3"), Spec{Signer: &SignerSpec{Signer: signer}})
-		_, _, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
+		_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
 		refused(t, err, abi.CodeDenied, "no URL is granted", "HostConfiguration")
 	})
 }
@@ -265,7 +265,7 @@ func TestSignerFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			signer := signerFunc(func(context.Context, *abi.SignRequest) (*abi.SignResponse, error) { return nil, test.err })
 			set, _ := newTestSet(t, newFakeSecrets("key", "hunter2hunter3"), Spec{Signer: &SignerSpec{Signer: signer}})
-			_, _, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
+			_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
 			refused(t, err, test.code, "credential cloud: the signer: ", "[scrubbed:cloud]")
 			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVy") || len(err.Error()) > 2*maxSignerMessageBytes {
 				t.Errorf("%d bytes: %.200q", len(err.Error()), err)
@@ -281,7 +281,7 @@ func TestAWrongPasswordIsNotTriedAgainAtOnce(t *testing.T) {
 		return &abi.HttpResult{Response: &abi.HttpResponse{Status: 401, Body: []byte(`{"error": "a token, by mistake: gAAAAABmXyZ0123456789"}`)}}
 	}
 	for range 5 {
-		_, _, err := trySend(t, set, "", "GET", url, "")
+		_, err := trySend(t, set, "", "GET", url, "")
 		refused(t, err, abi.CodeUnauthenticated, "no token")
 		if strings.Contains(err.Error(), "gAAAAABm") {
 			t.Errorf("%q holds a token", err)
@@ -325,7 +325,7 @@ func TestOneSignatureForAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if _, _, err := trySend(t, set, "", "GET", url, ""); err != nil {
+			if _, err := trySend(t, set, "", "GET", url, ""); err != nil {
 				t.Error(err)
 			}
 		})

@@ -47,7 +47,7 @@ func TestSigV4PublishedExamples(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", test.url, nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,9 +88,9 @@ func TestSigV4AtAServer(t *testing.T) {
 		"escaped": {"GET", "/a%20b/%C3%A4", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, _ := send(t, set, "", request[0], server+request[1], request[2],
+			got := send(t, set, "", request[0], server+request[1], request[2],
 				"Authorization", "the guest's", "X-Amz-Security-Token", "the guest's", "X-Amz-Target", "Some.Op", "User-Agent", "test")
-			if resp.StatusCode != http.StatusOK {
+			if got.status != http.StatusOK {
 				t.Error("the server refused the signature")
 			}
 		})

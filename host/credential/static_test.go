@@ -55,7 +55,7 @@ func TestStaticTypes(t *testing.T) {
 			if last.URL.RawQuery != test.wantQuery {
 				t.Errorf("query %q, want %q", last.URL.RawQuery, test.wantQuery)
 			}
-			if last.Header.Get("X-Other") != "stays" || last.URL.Path != "/v1/servers" || last.Method != "POST" {
+			if last.Header.Get("X-Other") != "stays" || last.URL.Path != "/v1/servers" || last.Method != http.MethodPost {
 				t.Errorf("something else changed: %v", last)
 			}
 			if set.Rejected(t.Context(), "cloud", "") {
@@ -87,7 +87,7 @@ func TestApplyRefuses(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			set, _ := newTestSet(t, newFakeSecrets(test.secrets...), test.spec)
-			_, _, err := trySend(t, set, test.scope, "GET", "http://127.0.0.1:1/", "")
+			_, err := trySend(t, set, test.scope, "GET", "http://127.0.0.1:1/", "")
 			refused(t, err, test.code, test.says...)
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%q holds the secret", err)
@@ -98,7 +98,7 @@ func TestApplyRefuses(t *testing.T) {
 
 func TestUnknownCredential(t *testing.T) {
 	set, _ := newTestSet(t, newFakeSecrets("token", "hunter2hunter3"), Spec{Bearer: &Bearer{}})
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +131,6 @@ func TestRotation(t *testing.T) {
 
 func TestASecretMadeOfTheMark(t *testing.T) {
 	set, _ := newTestSet(t, newFakeSecrets("token", "scrubbed"), Spec{Bearer: &Bearer{}})
-	_, _, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
+	_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
 	refused(t, err, abi.CodeUnavailable, `key "token"`, "cannot be scrubbed")
 }
