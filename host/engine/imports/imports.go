@@ -32,6 +32,9 @@ const (
 	I64 ValueType = 0x7e
 )
 
+// MaxParams is the most parameters that a function has: path_open of WASI.
+const MaxParams = 9
+
 // Function is one function that guests may import. It is safe for concurrent
 // use.
 type Function struct {

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -54,7 +56,9 @@ func wasiFunctions() []Function {
 		own[name] = answer(errnoBadf)
 	}
 	functions := []Function{{wasiModule, "proc_exit", []ValueType{I32}, nil, procExit}}
-	for name, params := range wasiParams() {
+	all := wasiParams()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		params := all[name]
 		f, ok := own[name]
 		if !ok {
 			f = answer(errnoNosys)

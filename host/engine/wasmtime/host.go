@@ -9,9 +9,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/engine/imports"
 )
 
-// maxParams of an import: path_open has 9.
-const maxParams = 9
-
 // run is a host function. It ends the guest with a trap and leaves the reason
 // with the instance. No panic leaves it: there are frames of the runtime
 // between here and the caller of the op.

@@ -29,7 +29,7 @@ type instance struct {
 	// end is why a host function ended the guest.
 	end error
 	// stack and results of a host function.
-	stack   [maxParams]uint64
+	stack   [imports.MaxParams]uint64
 	results [1]wasmtime.Val
 }
 
