@@ -57,6 +57,7 @@ const (
 	maxBlockDepth   = 1024
 	maxDataSegments = 1 << 16
 	maxCallDepth    = 1 << 30
+	maxMemoryPages  = 1 << 16
 )
 
 // What instructions cost: one unit each, except for these.

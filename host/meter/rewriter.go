@@ -190,6 +190,9 @@ func (m *rewriter) clamp(id byte, what string, limit uint32, hasType bool) error
 			if high < low {
 				r.Fail("%s with a maximum of %d below its minimum of %d", what, high, low)
 			}
+			if !hasType && high > maxMemoryPages {
+				r.Fail("%s with a maximum of %d pages, above the 4 GiB of a 32 bit memory", what, high)
+			}
 			high = min(high, limit)
 		default:
 			r.Fail("%s with flags 0x%02x (shared or 64 bit) is not supported", what, flags)

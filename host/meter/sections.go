@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 )
@@ -47,7 +48,13 @@ func split(wasm []byte) (*sectionSet, error) {
 	for r.More() {
 		id := r.Byte()
 		content := r.Bytes(r.U32())
-		if r.Err != nil || id == sectionCustom {
+		if r.Err != nil {
+			break
+		}
+		if id == sectionCustom {
+			if name := (&wasmbin.Reader{Data: content}); !utf8.Valid(name.Name()) || name.Err != nil {
+				r.Fail("custom section without a name")
+			}
 			continue
 		}
 		place := bytes.IndexByte(order[:], id)
