@@ -187,7 +187,8 @@ func TestPlainHTTPIsWarnedOf(t *testing.T) {
 // without the password, or a token that can stand in a header.
 func FuzzAnswer(f *testing.F) {
 	f.Add(int32(201), "gAAAA", `{"token":{"issued_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-02T04:04:05Z","project":{"id":"p"}}}`, "")
-	f.Add(int32(401), "", `{"error":{"message":"no"}}`, `{"token":"t","expires":99999999999999,"renew":1,"mark":"x"}`)
+	f.Add(int32(401), "", `{"error":{"message":"no"}}`, `{"token":"t","expires":99999999999999,"renew":1,"of":"https://keystone.example.com:5000/v3 null"}`)
+	f.Add(int32(503), "", "", `{"token":"t","expires":99999999999999,"renew":1,"of":"https://keystone.example.com:5000/v3 null"}`)
 	f.Fuzz(func(t *testing.T, status int32, header, body, state string) {
 		req := &abi.SignRequest{
 			Request: request(""), NowMs: 1_767_323_045_000, State: []byte(state),

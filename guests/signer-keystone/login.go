@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"hash/fnv"
-	"strconv"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
@@ -21,9 +19,9 @@ type login struct {
 	identity identity
 	scope    scope
 	secret   string // the password or its like
-	// mark tells whether a state is of this login: a rotated Secret makes it
-	// another one. It is compared with the host's own memory only.
-	mark string
+	// of says where and for what: a state of another configuration is not
+	// used. When the Secret changes the host drops the state itself.
+	of string
 }
 
 // identity is who logs in, as the Identity API has it.
@@ -52,7 +50,7 @@ func (c *config) login(req *abi.SignRequest) (*login, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &login{mark: mark(c.authURL, req)}
+	l := &login{}
 	if l.identity, l.secret, err = identityOf(values); err != nil {
 		return nil, err
 	}
@@ -70,7 +68,9 @@ func (c *config) login(req *abi.SignRequest) (*login, error) {
 	if l.identity.ApplicationCredential != nil && (s.Domain != nil || s.System != nil || s.unscoped) {
 		return nil, sdk.Invalidf("an application credential is good for its project only, not for a domain, the system or unscoped")
 	}
-	return l, nil
+	of, err := json.Marshal(s.body())
+	l.of = c.authURL + " " + string(of)
+	return l, err
 }
 
 // secretValues returns the keys that are known here; others are left alone.
@@ -133,15 +133,6 @@ func appCredentialOf(values map[string]string, secret string, user *object, isUs
 	}
 	return nil, sdk.Invalidf("the Secret does not say which application credential: give application_credential_id, " +
 		"or application_credential_name with user_id, or username with user_domain_name")
-}
-
-func mark(authURL string, req *abi.SignRequest) string {
-	h := fnv.New64a()
-	for _, part := range append([]*abi.SecretValue{{Key: authURL, Value: []byte(req.Scope)}}, req.Secret...) {
-		h.Write([]byte(strconv.Itoa(len(part.Key)) + ":" + part.Key + strconv.Itoa(len(part.Value)) + ":"))
-		h.Write(part.Value)
-	}
-	return strconv.FormatUint(h.Sum64(), 16)
 }
 
 // tokenRequest asks for a token. It leaves out the catalog, which can be large;

@@ -240,6 +240,23 @@ func TestRejectedTokenIsGone(t *testing.T) {
 	}
 }
 
+// The state may outlive a change of the configuration.
+func TestStateOfAnotherConfigurationIsNotUsed(t *testing.T) {
+	k := &keystone{}
+	h := newHost(t, k, "auth_url: "+authURL+"\nproject_id: one")
+	tokenOf(t, h, "")
+	for i, config := range []string{
+		"auth_url: " + authURL + "\nproject_id: one", // the same
+		"auth_url: " + authURL + "\nproject_id: two",
+		"auth_url: https://elsewhere.example.com/v3\nproject_id: two",
+	} {
+		h.Configure(&signer{}, config)
+		if got, want := tokenOf(t, h, ""), fmt.Sprintf("token-%d", i+1); got != want {
+			t.Errorf("%q: %s, want %s", config, got, want)
+		}
+	}
+}
+
 func TestScopesOfProviders(t *testing.T) {
 	k := &keystone{}
 	h := newHost(t, k, "auth_url: "+authURL+"\nproject_id: home\nallowed_scopes: ['project:abc', 'domain:*', unscoped]")

@@ -26,13 +26,12 @@ type token struct {
 	Token     string `json:"token"`
 	ExpiresMs int64  `json:"expires"`
 	RenewMs   int64  `json:"renew"`
-	Mark      string `json:"mark"`
+	Of        string `json:"of"`
 }
 
+// encode: also none is not empty, as the host would keep what it has for an
+// empty state, which may be a rejected token.
 func (t *token) encode() ([]byte, error) {
-	if t.Token == "" {
-		return nil, nil
-	}
 	state, err := json.Marshal(t)
 	if err != nil {
 		return nil, sdk.Error(abi.CodeInternal, "encoding the state failed")
@@ -52,7 +51,7 @@ func (t *token) signature(untilMs int64) (*abi.SignResponse, error) {
 // is good for this login.
 func (l *login) held(req *abi.SignRequest) *token {
 	var t token
-	if req.Rejected || len(req.State) == 0 || json.Unmarshal(req.State, &t) != nil || t.Mark != l.mark || t.ExpiresMs <= req.NowMs {
+	if req.Rejected || len(req.State) == 0 || json.Unmarshal(req.State, &t) != nil || t.Of != l.of || t.ExpiresMs <= req.NowMs {
 		return &token{}
 	}
 	return &t
@@ -83,7 +82,7 @@ func (l *login) token(req *abi.SignRequest) (*token, error) {
 	if resp.Status != 200 && resp.Status != 201 {
 		return nil, l.refused(resp, a.Error.Message)
 	}
-	t := &token{Token: header(resp, "X-Subject-Token"), Mark: l.mark}
+	t := &token{Token: header(resp, "X-Subject-Token"), Of: l.of}
 	if malformed || a.Token == nil || !isToken(t.Token) {
 		return nil, sdk.Error(abi.CodeInternal, "Keystone's answer is not the one of the Identity API v3: check auth_url")
 	}

@@ -25,7 +25,7 @@ import (
 // between requests; it handles one at a time.
 type SignerHost struct {
 	// Secret is the data of the Kubernetes Secret. Changing it drops what was
-	// signed, as a rotation does, and keeps the state.
+	// signed and the states, as a rotation does.
 	Secret map[string]string
 	// Tokens answers token requests. Nil answers CodeDenied.
 	Tokens func(req *abi.HttpRequest) (*abi.HttpResponse, error)
@@ -41,7 +41,7 @@ type SignerHost struct {
 type signature struct {
 	state    []byte
 	signed   *abi.SignResponse // nil: ask the signer
-	secret   string            // of signed, encoded
+	secret   string            // encoded, that this was made with
 	rejected bool
 }
 
@@ -53,8 +53,14 @@ func NewSignerHost(t testing.TB) *SignerHost {
 	}
 }
 
-// Serve makes the signer what Call and Sign run, without configuring it.
-func (h *SignerHost) Serve(s sdk.Signer) { h.server = sdk.NewSignerServer(s) }
+// Serve makes the signer what Call and Sign run, without configuring it. What
+// another one signed is dropped; its states stay.
+func (h *SignerHost) Serve(s sdk.Signer) {
+	h.server = sdk.NewSignerServer(s)
+	for _, signature := range h.scopes {
+		signature.signed = nil
+	}
+}
 
 // Configure serves the signer with that configuration. An error of the signer
 // ends the test.
@@ -98,8 +104,11 @@ func (h *SignerHost) Sign(req *abi.HttpRequest) (*abi.HttpRequest, error) {
 		s = &signature{}
 		h.scopes[req.CredentialScope] = s
 	}
+	if s.secret != h.encodedSecret() {
+		*s = signature{secret: h.encodedSecret()}
+	}
 	signed := s.signed
-	if signed == nil || s.secret != h.encodedSecret() || signed.ExpiresMs <= h.Clock.UnixMilli() {
+	if signed == nil || signed.ExpiresMs <= h.Clock.UnixMilli() {
 		var err error
 		if signed, err = h.ask(req, s); err != nil {
 			return nil, err
@@ -127,7 +136,10 @@ func (h *SignerHost) ask(req *abi.HttpRequest, s *signature) (*abi.SignResponse,
 		return nil, err
 	}
 	if resp.TokenRequest != nil {
-		sign.State, sign.TokenResult = resp.State, h.token(resp.TokenRequest)
+		sign.TokenResult, sign.Rejected = h.token(resp.TokenRequest), false
+		if len(resp.State) > 0 {
+			sign.State = resp.State
+		}
 		resp = &abi.SignResponse{}
 		if err := h.Call(abi.OpSign, sign, resp); err != nil {
 			return nil, err
@@ -136,7 +148,7 @@ func (h *SignerHost) ask(req *abi.HttpRequest, s *signature) (*abi.SignResponse,
 	if !resp.Done || resp.TokenRequest != nil {
 		h.t.Fatalf("sdktest: the signer's last answer is no signature: %v", resp)
 	}
-	*s = signature{state: resp.State, signed: resp, secret: h.encodedSecret()}
+	*s = signature{state: resp.State, signed: resp, secret: s.secret}
 	return resp, nil
 }
 
