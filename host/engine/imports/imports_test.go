@@ -69,12 +69,12 @@ func FuzzImports(f *testing.F) {
 					stack[i] = uint64(binary.LittleEndian.Uint32(args[4*i:]))
 				}
 			}
-			checkRun(t, ctx, function, &call, data, stack[:])
+			checkRun(ctx, t, function, &call, data, stack[:])
 		}
 	})
 }
 
-func checkRun(t *testing.T, ctx context.Context, function imports.Function, call *imports.Call, data []byte, stack []uint64) {
+func checkRun(ctx context.Context, t *testing.T, function imports.Function, call *imports.Call, data []byte, stack []uint64) {
 	t.Helper()
 	const rest = 64
 	array := append(bytes.Clone(data), make([]byte, rest)...)
