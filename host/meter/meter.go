@@ -62,9 +62,9 @@ const (
 
 // What instructions cost: one unit each, except for these.
 const (
-	// costMemory is a load's or store's, or an indirect call's: memory that is
-	// in no cache answers after a hundred instructions.
-	costMemory = 4
+	// costMemory is a load's or store's: memory that is in no cache, at an
+	// address that is not in the TLB, answers after hundreds of instructions.
+	costMemory = 16
 	// costHost is that of what leaves the guest: an import, or growing.
 	costHost = 256
 	// maxRun is the most that is charged at once. Longer code pays again in
