@@ -21,7 +21,15 @@ const (
 	maxExports   = 1 << 14
 	maxFunctions = 1 << 18
 	maxParams    = 1024
+	maxTables    = 16
+	maxMemories  = 1
+	maxGlobals   = 1 << 16
+	maxElements  = 1 << 16
 )
+
+// MaxBytes is the size of the largest module: more than ten times that of a
+// provider by stock Go.
+const MaxBytes = 64 << 20
 
 // Kind is the kind of an import or export.
 type Kind byte
@@ -83,9 +91,12 @@ var (
 	version = []byte("\x01\x00\x00\x00")
 )
 
-// Parse reads a module. The result shares no memory with wasm. Function bodies
-// are not looked at.
+// Parse reads a module. The result shares no memory with wasm. Of function
+// bodies only the sizes and the locals are looked at.
 func Parse(wasm []byte) (*Module, error) {
+	if len(wasm) > MaxBytes {
+		return nil, errorf(ReasonModuleInvalid, "the module has %d bytes, at most %d are allowed; build it without debug information", len(wasm), MaxBytes)
+	}
 	if err := checkHeader(wasm); err != nil {
 		return nil, &Error{Reason: ReasonModuleInvalid, Err: err}
 	}
@@ -122,6 +133,8 @@ type parser struct {
 	module    Module
 	types     []FuncType
 	functions []uint32 // type index of each function, imported ones first
+	defined   uint32   // functions that are not imported
+	bodies    uint32   // of functions
 	last      int      // order of the section before
 }
 
@@ -162,6 +175,9 @@ func (p *parser) sections(wasm []byte) error {
 			return err
 		}
 	}
+	if r.Err == nil && p.defined != p.bodies {
+		r.Fail("%d functions, but %d have a body", p.defined, p.bodies)
+	}
 	return r.Done("sections")
 }
 
@@ -174,15 +190,23 @@ func (p *parser) section(id byte, r *wasmbin.Reader) error {
 		p.importSection(r)
 		return r.Done("import section")
 	case 3:
-		for range r.Count("functions", maxFunctions) {
+		p.defined = r.Count("functions", maxFunctions)
+		for range p.defined {
 			p.functions = append(p.functions, r.U32())
 		}
 		return r.Done("function section")
 	case 7:
 		p.exportSection(r)
 		return r.Done("export section")
+	case 4, 5, 6, 9:
+		what := map[byte]string{4: "tables", 5: "memories", 6: "globals", 9: "element segments"}[id]
+		r.Count(what, map[byte]uint32{4: maxTables, 5: maxMemories, 6: maxGlobals, 9: maxElements}[id])
+		return r.Err
 	case 8:
 		p.module.HasStart = true
+	case 10:
+		p.codeSection(r)
+		return r.Done("code section")
 	case 11:
 		dataSection(r)
 		return r.Done("data section")

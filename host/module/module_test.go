@@ -115,6 +115,7 @@ func (s spec) bytes(tb testing.TB) []byte {
 	if s.start {
 		wasm = append(wasm, 8, 1, 0)
 	}
+	wasm = append(wasm, section(10, slices.Repeat([][]byte{{3, 0, 0, 0x0b}}, len(functions)))...) // unreachable
 	if s.manifest != "" {
 		content := append(name(abi.ManifestSection), s.manifest...)
 		wasm = append(wasm, 0, byte(len(content))|0x80, byte(len(content)>>7))
@@ -238,9 +239,19 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		// An engine makes room for 4 billion segments, or for one of 4 GiB.
 		"many data segments": {whole[:8] + "\x0b\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
 		"huge data segment":  {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x0b\xff\xff\xff\xff\x0f", "data section: at byte"},
-		"data of what kind":  {whole[:8] + "\x0b\x02\x01\x03", "unknown kind 3"},
-		"data at a call":     {whole[:8] + "\x0b\x05\x01\x00\x10\x00\x0b", "instruction 0x10"},
-		"data at a sum":      {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x41\x00\x6a\x0b\x00\x00", "more than one instruction"},
+		// What takes a compiler long.
+		"many memories":     {whole[:8] + "\x05\x04\x02\x00\x00\x00", "2 memories, at most 1"},
+		"many globals":      {whole[:8] + "\x06\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"many elements":     {whole[:8] + "\x09\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"many locals":       {whole[:8] + "\x0a\x0a\x01\x08\x02\x01\x7f\x80\x20\x7e\x0b\x00", "4097 locals, at most 4096 are allowed; split the function"},
+		"4 billion locals":  {whole[:8] + "\x0a\x0a\x01\x08\x01\xff\xff\xff\xff\x0f\x7e\x0b", "locals, at most 4096"},
+		"large body":        {whole[:8] + "\x0a\x05\x01\x81\x80\x80\x02", "has 4194305 bytes, at most 4194304"},
+		"body of none":      {whole[:8] + "\x0a\x04\x01\x02\x00\x0b", "0 functions, but 1 have a body"},
+		"function, no body": {whole[:8] + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00", "1 functions, but 0 have a body"},
+		"too large":         {whole[:8] + strings.Repeat("\x00", module.MaxBytes), "at most 67108864 are allowed"},
+		"data of what kind": {whole[:8] + "\x0b\x02\x01\x03", "unknown kind 3"},
+		"data at a call":    {whole[:8] + "\x0b\x05\x01\x00\x10\x00\x0b", "instruction 0x10"},
+		"data at a sum":     {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x41\x00\x6a\x0b\x00\x00", "more than one instruction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := module.Check([]byte(test.wasm), module.Policy{})
