@@ -11,6 +11,8 @@ import (
 func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
+		hostCases(), loadCases(), builtCases(), corruptCases(),
+		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }
 

@@ -9,5 +9,7 @@ import (
 
 // engines are the engines that this build has.
 func engines() []engineCase {
-	return []engineCase{wazeroEngine(), {"wasmtime", func() engine.Engine { return wasmtime.New(wasmtime.Options{}) }}}
+	return []engineCase{wazeroEngine(), {"wasmtime", func(cacheDir string) engine.Engine {
+		return wasmtime.New(wasmtime.Options{CacheDir: cacheDir})
+	}}}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/provider"
@@ -24,23 +25,30 @@ const defaultGrowth = 160
 type bounds struct {
 	// duration is how long each case runs at least, and opTimeout that of ops.
 	duration, opTimeout time.Duration
-	// p99 of the witness's calls.
-	p99 time.Duration
+	// p99 of the witness's calls, and how late an op may end.
+	p99, late time.Duration
+	// tries is how often a case is run until the 99th percentile is within its
+	// bound: what other tests do to the machine does not repeat, a stall does.
+	tries int
 }
 
 // theBounds are strict with HOSTILE_STRICT=1, on a machine that does nothing
 // else. Otherwise the suite shares its processors with other tests.
 func theBounds() bounds {
 	if os.Getenv("HOSTILE_STRICT") == "1" {
-		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond}
+		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond, late: 50 * time.Millisecond, tries: 1}
 	}
-	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 250 * time.Millisecond}
+	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 250 * time.Millisecond, late: 500 * time.Millisecond, tries: 3}
 }
 
 func TestHostileModules(t *testing.T) {
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {
-			s := &suite{bounds: theBounds(), engine: e.make()}
+			cacheDir := t.TempDir()
+			if err := os.Chmod(cacheDir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s := &suite{bounds: theBounds(), engine: e.make(cacheDir), compiler: compiler(t, e.name, cacheDir)}
 			s.witness = s.load(t, newWorld(true), goodModule(t))
 			t.Cleanup(func() {
 				s.witness.Close(context.Background())
@@ -59,10 +67,11 @@ func TestHostileModules(t *testing.T) {
 
 // suite runs the cases of one engine, one after the other.
 type suite struct {
-	bounds  bounds
-	engine  engine.Engine
-	witness *plugin.Slot
-	report  report
+	bounds   bounds
+	engine   engine.Engine
+	compiler plugin.Compiler
+	witness  *plugin.Slot
+	report   report
 }
 
 // load puts a module that behaves into a slot of its own.
@@ -79,60 +88,105 @@ func (s *suite) load(tb testing.TB, w *world, wasm []byte) *plugin.Slot {
 
 // run runs one case, beside the witness, in place of a provider that behaves.
 func (s *suite) run(t *testing.T, c hostileCase) {
-	wasm := c.wasm(t)
+	var wasm []byte
+	if c.custom == nil {
+		wasm = c.wasm(t)
+	}
 	debug.FreeOSMemory()
 	goroutines := runtime.NumGoroutine()
 
 	earlier, w := newWorld(true), newWorld(c.grant == grantAll)
 	slot := s.load(t, earlier, goodModule(t))
 	start := time.Now()
-	stop := watch(t, s.witness)
-	s.attack(t, &c, w, slot, wasm)
-	m := stop()
-
+	var m *measured
+	for try := 0; try < s.bounds.tries && (m == nil || m.percentile(99) > s.bounds.p99); try++ {
+		stop := watch(t, s.witness)
+		s.attack(t, &c, w, slot, wasm)
+		m = stop()
+	}
 	s.checkMeasured(t, &c, m)
 	w.checkBounded(t, time.Since(start))
 	s.checkServesAgain(t, slot, earlier)
 	slot.Close(t.Context())
 	checkNothingLeft(t, goroutines, earlier, w)
-	s.report.add(&c, m)
+	s.report.add(&c, m, time.Duration(w.latest.Load()))
 }
 
 // attack loads the module again and again, or runs its ops, until the time is
 // over.
 func (s *suite) attack(t *testing.T, c *hostileCase, w *world, slot *plugin.Slot, wasm []byte) {
-	loader := w.loader(s.engine, defaultLimits(s.bounds.opTimeout), c.grant.capabilities())
+	loader := w.loader(s.engine, defaultLimits(s.timeout(c)), c.grant.capabilities())
+	loader.Compiler = s.compiler
 	end := time.Now().Add(s.bounds.duration)
-	if c.phase != phaseOp {
-		for first := true; first || time.Now().Before(end); first = false {
-			serving := slot.Serving()
-			_, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
-			c.checkLoad(t, err)
-			if slot.Serving() != serving {
-				t.Error("a refused module changed what serves")
-			}
-			if t.Failed() {
-				return
-			}
-		}
-		return
+	switch {
+	case c.custom != nil:
+		c.custom(t, loader, slot, end)
+	case c.phase != phaseOp:
+		s.attackLoader(t, c, loader, slot, wasm, end)
+	default:
+		g, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
+		c.checkLoad(t, err)
+		<-slot.Swap(t.Context(), g).Closed()
+		s.attackOps(t, c, w, provider.New(slot), end)
 	}
-	g, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
-	c.checkLoad(t, err)
-	<-slot.Swap(t.Context(), g).Closed()
-	p := provider.New(slot)
+}
+
+// timeout is short for the modules that use all the time there is, and so long
+// for the others that they end for their own reason on a busy machine as well.
+func (s *suite) timeout(c *hostileCase) time.Duration {
+	if c.want == deadline || c.want == late || c.anyError || c.custom != nil {
+		return s.bounds.opTimeout
+	}
+	return 30 * time.Second
+}
+
+func (s *suite) attackLoader(t *testing.T, c *hostileCase, loader *plugin.Loader, slot *plugin.Slot, wasm []byte, end time.Time) {
+	serving := slot.Serving()
+	for first := true; (first || time.Now().Before(end)) && !t.Failed(); first = false {
+		g, err := loader.Load(t.Context(), plugin.Bundle{Module: wasm})
+		if c.either && err == nil {
+			slot.Swap(t.Context(), g)
+			gone, err := run(t.Context(), provider.New(slot), abi.OpInstanceExists)
+			if gone || err != nil {
+				t.Errorf("it loads, but its op ends with gone %v, error %v", gone, err)
+			}
+			return
+		}
+		c.checkLoad(t, err)
+		if slot.Serving() != serving {
+			t.Error("a refused module changed what serves")
+		}
+	}
+}
+
+func (s *suite) attackOps(t *testing.T, c *hostileCase, w *world, p *provider.Provider, end time.Time) {
 	var wg sync.WaitGroup
 	for range c.parallel {
 		wg.Go(func() {
 			for first := true; (first || time.Now().Before(end)) && !t.Failed(); first = false {
 				for _, op := range c.ops {
+					start := time.Now()
 					gone, err := run(t.Context(), p, op)
 					c.checkOp(t, op, gone, err)
+					w.ended(time.Since(start) - s.timeout(c))
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if late := time.Duration(w.latest.Load()); late > s.bounds.late {
+		t.Errorf("an op ended %v after its deadline, must be at most %v", late, s.bounds.late)
+	}
+}
+
+// ended keeps how late the latest op ended.
+func (w *world) ended(late time.Duration) {
+	for {
+		latest := w.latest.Load()
+		if int64(late) <= latest || w.latest.CompareAndSwap(latest, int64(late)) {
+			return
+		}
+	}
 }
 
 func (s *suite) checkMeasured(t *testing.T, c *hostileCase, m *measured) {
@@ -198,8 +252,8 @@ func (w *world) checkBounded(t *testing.T, took time.Duration) {
 	}{
 		// One more line for each that says how many were dropped.
 		{"lines of the log", w.logLines.Load(), 2 * (500 + 100*seconds)},
-		// Twice: names and quotes around the text, and what is escaped.
-		{"bytes of the log", w.logBytes.Load(), 4 * (256<<10 + 64<<10*seconds)},
+		// Eight times: names around the text, and what is escaped, twice.
+		{"bytes of the log", w.logBytes.Load(), 8 * (256<<10 + 64<<10*seconds)},
 		{"Events", w.events.Load(), 50 + 5*seconds},
 		{"calls of the store", w.storeCalls.Load(), 100 + 50*seconds},
 	} {

@@ -2,6 +2,7 @@ package hostile_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
@@ -28,11 +30,44 @@ import (
 // engineCase is an engine that the suite runs on.
 type engineCase struct {
 	name string
-	make func() engine.Engine
+	// make returns the engine, which keeps what it has compiled in a directory.
+	make func(cacheDir string) engine.Engine
 }
 
 func wazeroEngine() engineCase {
-	return engineCase{"wazero", func() engine.Engine { return wazero.New(wazero.Options{}) }}
+	return engineCase{"wazero", func(cacheDir string) engine.Engine { return wazero.New(wazero.Options{CacheDir: cacheDir}) }}
+}
+
+// compileChild is the argument that makes the test binary a child that
+// compiles, as the manager has it for its own binary.
+const compileChild = "compile-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == compileChild {
+		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(name, cacheDir string) (engine.Engine, error) {
+			for _, e := range engines() {
+				if e.name == name {
+					return e.make(cacheDir), nil
+				}
+			}
+			return nil, fmt.Errorf("no engine is called %q", name)
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+// compiler compiles apart, with the limits of the manager but for the time.
+func compiler(tb testing.TB, engineName, cacheDir string) *compile.Parent {
+	tb.Helper()
+	limits := compile.DefaultLimits()
+	limits.Wall, limits.CPU = 10*time.Second, 5*time.Second
+	p, err := compile.NewParent(compile.Options{
+		Command: []string{os.Args[0], compileChild}, Engine: engineName, Version: "test", CacheDir: cacheDir, Limits: limits,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
 }
 
 // The limits are the manager's defaults (host/config and
@@ -57,8 +92,10 @@ func defaultLimits(timeout time.Duration) plugin.Limits {
 type world struct {
 	host *hostfunc.Host
 
-	logLines, logBytes, events, requests   atomic.Int64
-	storeCalls                             atomic.Int64
+	logLines, logBytes, events, requests atomic.Int64
+	storeCalls                           atomic.Int64
+	// latest is how long after its deadline the latest op ended, in ns.
+	latest                                 atomic.Int64
 	created, discarded, late, failed, quot atomic.Int64
 }
 

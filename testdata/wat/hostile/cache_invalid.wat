@@ -1,0 +1,22 @@
+;; Puts a value of 2 MiB, one without a lifetime, and one without a key into the cache. Must be
+;; told that it may not.
+(module
+  (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
+  (import "ccm_v1" "cache" (func $cache (param i32 i32) (result i64)))
+  (memory (export "memory") 33)
+  (data (i32.const 0) "\0a\04test\12\011\1a\04test\08\01") ;; describe's answer, then yes
+  (data (i32.const 64) "\0a\04kkkk\12\86\89z\10\7f\0a\80\89z")
+  (data (i32.const 96) "\0a\01k\12\03\0a\01v")
+  (data (i32.const 112) "\12\05\10\7f\0a\01v")
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize"))
+  (func $yes (result i32) (call $resp_write (i32.const 15) (i32.const 2)) (i32.const 0))
+  (func $attack (param $op i32) (result i32)
+    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $cache (i32.const 64) (i32.const 2000016)) (i64.const 32))) (i32.const 12)) (then (unreachable)))
+    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $cache (i32.const 96) (i32.const 8)) (i64.const 32))) (i32.const 2)) (then (unreachable)))
+    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $cache (i32.const 112) (i32.const 7)) (i64.const 32))) (i32.const 2)) (then (unreachable)))
+    (call $yes))
+  (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
+    (if (i32.eq (local.get $op) (i32.const 1)) (then (call $resp_write (i32.const 0) (i32.const 15)) (return (i32.const 0))))
+    (if (i32.le_u (local.get $op) (i32.const 3)) (then (return (call $yes))))
+    (call $attack (local.get $op))))

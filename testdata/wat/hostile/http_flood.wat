@@ -1,0 +1,19 @@
+;; Sends 64 requests at once as fast as it can. Must end at the deadline.
+(module
+  (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
+  (import "ccm_v1" "http_send" (func $http_send (param i32 i32) (result i64)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\0a\04test\12\011\1a\04test\08\01") ;; describe's answer, then yes
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize"))
+  (func $yes (result i32) (call $resp_write (i32.const 15) (i32.const 2)) (i32.const 0))
+  (func $attack (param $op i32) (result i32) (local $at i32)
+    (local.set $at (i32.const 64))
+    (loop $f (i32.store16 (local.get $at) (i32.const 0x000a)) (br_if $f (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 2))) (i32.const 192))))
+    (loop $l
+      (drop (call $http_send (i32.const 64) (i32.const 128)))
+      (br $l)) (unreachable))
+  (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
+    (if (i32.eq (local.get $op) (i32.const 1)) (then (call $resp_write (i32.const 0) (i32.const 15)) (return (i32.const 0))))
+    (if (i32.le_u (local.get $op) (i32.const 3)) (then (return (call $yes))))
+    (call $attack (local.get $op))))

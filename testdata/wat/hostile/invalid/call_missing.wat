@@ -1,0 +1,5 @@
+;; Does not export ccm_call. Must be refused.
+(module
+  (memory (export "memory") 1)
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize")))

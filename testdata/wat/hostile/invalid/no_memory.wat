@@ -1,0 +1,5 @@
+;; Has no memory at all. Must be refused.
+(module
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize"))
+  (func (export "ccm_call") (param i32 i32) (result i32) (i32.const 0)))

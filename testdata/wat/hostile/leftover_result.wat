@@ -1,0 +1,22 @@
+;; Reads the result of the host call of an op before, and a request beyond its end. Must find
+;; nothing.
+(module
+  (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
+  (import "ccm_v1" "cache" (func $cache (param i32 i32) (result i64)))
+  (import "ccm_v1" "result_read" (func $result_read (param i32 i32 i32) (result i32)))
+  (import "ccm_v1" "req_read" (func $req_read (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\0a\04test\12\011\1a\04test\08\01") ;; describe's answer, then yes
+  (data (i32.const 160) "\0a\01k")
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize"))
+  (func $yes (result i32) (call $resp_write (i32.const 15) (i32.const 2)) (i32.const 0))
+  (func $attack (param $op i32) (result i32)
+    (if (call $result_read (i32.const 0) (i32.const 64) (i32.const 64)) (then (unreachable)))
+    (if (call $req_read (i32.const 0x100000) (i32.const 64) (i32.const 64)) (then (unreachable)))
+    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $cache (i32.const 160) (i32.const 3)) (i64.const 32))) (i32.const 0)) (then (unreachable)))
+    (call $yes))
+  (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
+    (if (i32.eq (local.get $op) (i32.const 1)) (then (call $resp_write (i32.const 0) (i32.const 15)) (return (i32.const 0))))
+    (if (i32.le_u (local.get $op) (i32.const 3)) (then (return (call $yes))))
+    (call $attack (local.get $op))))

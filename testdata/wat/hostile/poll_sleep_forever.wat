@@ -1,0 +1,17 @@
+;; Sleeps for 584 years. Must end at the deadline.
+(module
+  (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll_oneoff (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\0a\04test\12\011\1a\04test\08\01") ;; describe's answer, then yes
+  (func (export "ccm_abi_v1"))
+  (func (export "_initialize"))
+  (func $yes (result i32) (call $resp_write (i32.const 15) (i32.const 2)) (i32.const 0))
+  (func $attack (param $op i32) (result i32)
+    (i32.store (i32.const 64) (i32.const 0)) (i64.store (i32.const 72) (i64.const 0))
+    (i32.store (i32.const 80) (i32.const 1)) (i64.store (i32.const 88) (i64.const -1))
+    (drop (call $poll_oneoff (i32.const 64) (i32.const 256) (i32.const 1) (i32.const 512))) (call $yes))
+  (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
+    (if (i32.eq (local.get $op) (i32.const 1)) (then (call $resp_write (i32.const 0) (i32.const 15)) (return (i32.const 0))))
+    (if (i32.le_u (local.get $op) (i32.const 3)) (then (return (call $yes))))
+    (call $attack (local.get $op))))
