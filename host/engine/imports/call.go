@@ -29,14 +29,16 @@ type Call struct {
 	fuel     int64
 }
 
-// Outside returns the state of a call outside of an op: only log and the clock
-// answer.
-func Outside(config *engine.ModuleConfig) Call { return Call{config: config} }
+// Outside starts a call outside of an op: only log and the clock answer.
+func (c *Call) Outside(config *engine.ModuleConfig) { *c = Call{config: config} }
 
-// Op returns the state of an op with this request, which it does not change.
-func Op(config *engine.ModuleConfig, request []byte) Call {
-	return Call{config: config, inOp: true, request: request}
+// Op starts an op with this request, which it does not change.
+func (c *Call) Op(config *engine.ModuleConfig, request []byte) {
+	*c = Call{config: config, inOp: true, request: request}
 }
+
+// End forgets the call, so that nothing of it is seen or kept.
+func (c *Call) End() { *c = Call{} }
 
 // Answer is what the guest answered, with the code that its export returned.
 func (c *Call) Answer(code uint32) engine.Result {

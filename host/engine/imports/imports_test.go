@@ -62,7 +62,12 @@ func FuzzImports(f *testing.F) {
 		cancel() // no sleep is waited for
 		out := bounded{t}
 		config := &engine.ModuleConfig{Host: answers{}, Stdout: out, Stderr: out}
-		for _, call := range []imports.Call{imports.Outside(config), imports.Op(config, data)} {
+		for _, inOp := range []bool{false, true} {
+			var call imports.Call
+			call.Outside(config)
+			if inOp {
+				call.Op(config, data)
+			}
 			var stack [9]uint64
 			for i := range stack {
 				if len(args) >= 4*(i+1) {

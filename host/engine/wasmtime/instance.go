@@ -35,8 +35,8 @@ type instance struct {
 
 // start instantiates the module and runs its _initialize.
 func (i *instance) start(ctx context.Context, m *module) error {
-	leave := i.enter(ctx, imports.Outside(i.config))
-	defer leave()
+	i.call.Outside(i.config)
+	defer i.enter(ctx)()
 	guest, err := i.guarded(func() (any, error) { return m.linker.Instantiate(i.store, m.compiled) })
 	if err != nil {
 		return fmt.Errorf("instantiating the module: %w", err)
@@ -56,9 +56,12 @@ func (i *instance) start(ctx context.Context, m *module) error {
 }
 
 // enter starts a call; the function it returns ends it.
-func (i *instance) enter(ctx context.Context, call imports.Call) (leave func()) {
-	i.ctx, i.call, i.end = ctx, call, nil
-	return func() { i.ctx, i.call = nil, imports.Call{} }
+func (i *instance) enter(ctx context.Context) (leave func()) {
+	i.ctx, i.end = ctx, nil
+	return func() {
+		i.ctx = nil
+		i.call.End()
+	}
 }
 
 func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
@@ -67,8 +70,8 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 	}
 	failed := true
 	defer func() { i.gate.Leave(failed) }()
-	leave := i.enter(ctx, imports.Op(i.config, request))
-	defer leave()
+	i.call.Op(i.config, request)
+	defer i.enter(ctx)()
 	answer, err := i.guarded(func() (any, error) { return i.run.Call(i.store, int32(op), int32(len(request))) })
 	if err != nil {
 		return engine.Result{}, err

@@ -9,21 +9,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/engine/imports"
 )
 
-// callContext hands the op's state to the host functions, which the runtime
+// callContext hands the instance to the host functions, which the runtime
 // gives the context of the call.
 type callContext struct {
 	context.Context
-	call *imports.Call
-	// memory is nil in a start function, which runs before the module is
-	// instantiated.
-	memory imports.Memory
+	instance *instance
 }
 
 type callKey struct{}
 
 func (c *callContext) Value(key any) any {
 	if _, ok := key.(callKey); ok {
-		return c
+		return c.instance
 	}
 	return c.Context.Value(key)
 }
@@ -53,12 +50,12 @@ func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 // call.
 func run(f imports.Function) api.GoModuleFunc {
 	return func(ctx context.Context, guest api.Module, stack []uint64) {
-		c := ctx.Value(callKey{}).(*callContext)
-		memory := c.memory
-		if memory == nil {
+		i := ctx.Value(callKey{}).(*instance)
+		memory := i.memory
+		if memory == nil { // a start function, before the module is instantiated
 			memory = guest.Memory()
 		}
-		if err := f.Run(ctx, c.call, memory, stack); err != nil {
+		if err := f.Run(ctx, &i.call, memory, stack); err != nil {
 			panic(err)
 		}
 	}

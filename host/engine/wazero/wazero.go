@@ -104,7 +104,8 @@ func (m *module) Close(ctx context.Context) error {
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	i := &instance{config: &m.config}
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	guest, err := m.runtime.InstantiateModule(i.enter(ctx, imports.Outside(i.config)), m.compiled, config)
+	i.call.Outside(i.config)
+	guest, err := m.runtime.InstantiateModule(i.context(ctx), m.compiled, config)
 	if err != nil {
 		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
 	}
@@ -132,15 +133,15 @@ func (i *instance) initialize(ctx context.Context) error {
 	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
 		return imports.ErrExports
 	}
-	if _, err := initialize.Call(i.enter(ctx, imports.Outside(i.config))); err != nil {
+	i.call.Outside(i.config)
+	if _, err := initialize.Call(i.context(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", abi.ExportInitialize, imports.Ended(ctx, err))
 	}
 	return nil
 }
 
-func (i *instance) enter(ctx context.Context, call imports.Call) context.Context {
-	i.call = call
-	return &callContext{Context: ctx, call: &i.call, memory: i.memory}
+func (i *instance) context(ctx context.Context) context.Context {
+	return &callContext{Context: ctx, instance: i}
 }
 
 func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
@@ -148,14 +149,15 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 		return engine.Result{}, err
 	}
 	i.stack = [2]uint64{uint64(op), uint64(len(request))}
-	err := i.run.CallWithStack(i.enter(ctx, imports.Op(i.config, request)), i.stack[:])
-	done := i.call
-	i.call = imports.Call{}
+	i.call.Op(i.config, request)
+	err := i.run.CallWithStack(i.context(ctx), i.stack[:])
+	result := i.call.Answer(uint32(i.stack[0]))
+	i.call.End()
 	i.gate.Leave(err != nil)
 	if err != nil {
 		return engine.Result{}, imports.Ended(ctx, err)
 	}
-	return done.Answer(uint32(i.stack[0])), nil
+	return result, nil
 }
 
 func (i *instance) MemoryBytes() uint64 {
