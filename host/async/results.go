@@ -101,12 +101,14 @@ func (i *Invoker) drop(s *opState, op abi.Op, reason string) {
 }
 
 // supersede drops the results that do not hold any more once op runs. A
-// question leaves what others failed with: on the deletion path upstream asks
-// whether the load balancer is there before it comes back for the reason why it
-// could not be deleted.
+// question leaves those of changes: on the deletion path upstream asks whether
+// the load balancer is there before it comes back for how its deletion ended. A
+// worker that had waited would have asked before, not after, so what is
+// answered now takes nothing away from "deleted": a guest that knows no better
+// than to say that it is there would have it deleted for ever.
 func (i *Invoker) supersede(o *object, op abi.Op) {
 	for of, s := range o.ops {
-		if s.result == nil || !writes(op) && of != op && s.result.err != nil {
+		if s.result == nil || !writes(op) && writes(of) {
 			continue
 		}
 		i.drop(s, of, droppedSuperseded)
