@@ -175,6 +175,7 @@ func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
 		b.engaged, changed = true, true
 	}
 	status.Engaged = b.engaged
+	settle, period := b.options.Settle, b.options.Period
 	b.mu.Unlock()
 	if changed {
 		b.options.Observer.Engaged(status)
@@ -183,16 +184,16 @@ func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
 	case pass:
 		return nil
 	case !settled:
-		return fmt.Errorf("node %s is missing; the manager has just started and lets nothing be deleted for %v", node.Name, b.options.Settle)
+		return fmt.Errorf("node %s is missing; the manager has just started and lets nothing be deleted for %v", node.Name, settle)
 	}
 	b.options.Observer.Refused(node, status)
-	return b.refusal(node, status)
+	return refusal(node, status, period)
 }
 
-func (b *Brake) refusal(node *corev1.Node, s Status) error {
+func refusal(node *corev1.Node, s Status, period time.Duration) error {
 	return fmt.Errorf("deletion brake: the provider says that node %s and others do not exist, %d of %d; at most %d may go in %v. "+
-		"If they are really gone, set the annotation %s on the namespace kube-system to a time in the near future (RFC 3339); otherwise mend the provider or its credentials",
-		node.Name, s.Gone, s.Size, s.Allowed, b.options.Period, LiftedUntilAnnotation)
+		"If they are really gone, set the annotation %s on the namespace of --provider-store-namespace to a time in the near future (RFC 3339); otherwise mend the provider or its credentials",
+		node.Name, s.Gone, s.Size, s.Allowed, period, LiftedUntilAnnotation)
 }
 
 func (b *Brake) begin(now time.Time) {

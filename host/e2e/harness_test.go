@@ -33,11 +33,16 @@ type harness struct {
 	namespace string
 	client    kubernetes.Interface
 	managers  map[string]*manager
+	cloud     *cloud // of the script, once it is started
 }
 
 func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"ccm":     h.ccm,
+		"cloud":   h.cloudCommand,
+		"expand":  h.expand,
+		"fleet":   h.fleet,
+		"secret":  h.secret,
 		"event":   h.event,
 		"kubectl": h.kubectl,
 		"log":     h.log,
@@ -110,7 +115,7 @@ func (h *harness) cleanUp(env *testscript.Env) {
 	for _, m := range h.managers {
 		m.kill()
 		if env.T().(interface{ Failed() bool }).Failed() {
-			env.T().Log(fmt.Sprintf("last lines of the log of %s:\n%s", m.name, m.tail(8<<10)))
+			env.T().Log(fmt.Sprintf("last lines of the log of %s:\n%s", m.name, m.tail(64<<10)))
 		}
 	}
 	if err := h.removeObjects(context.Background()); err != nil {

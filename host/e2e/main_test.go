@@ -18,7 +18,7 @@ const scripts = "../../testdata/script"
 // PersistentVolumes belong to the whole cluster.
 func TestScripts(t *testing.T) {
 	build := buildDir(t)
-	for _, name := range []string{"cloud-controller-manager", "static.wasm", "static-next.wasm"} {
+	for _, name := range []string{"cloud-controller-manager", "static.wasm", "static-next.wasm", "faulty.wasm"} {
 		if _, err := os.Stat(filepath.Join(build, name)); err != nil {
 			t.Fatalf("%v: run make build guests", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,7 +87,7 @@ func (h *harness) start(ts *testscript.TestScript, name string, extra []string) 
 	ts.Check(err)
 	output, err := os.Create(m.logPath)
 	ts.Check(err)
-	m.cmd = exec.Command(filepath.Join(h.build, "cloud-controller-manager"), append(h.flags(m, kubeconfig), extra...)...)
+	m.cmd = exec.Command(filepath.Join(h.build, "cloud-controller-manager"), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)...)
 	m.cmd.Stdout, m.cmd.Stderr = output, output
 	// The process must not outlive the test, however that ends.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -124,6 +125,14 @@ func (h *harness) flags(m *manager, kubeconfig string) []string {
 		"--kube-api-burst=400",
 		"--v=2",
 	}
+}
+
+// withoutSource leaves the source out where --config says it.
+func withoutSource(flags, extra []string) []string {
+	if !slices.ContainsFunc(extra, func(flag string) bool { return strings.HasPrefix(flag, "--config=") }) {
+		return flags
+	}
+	return slices.DeleteFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--provider-configmap=") })
 }
 
 // freeAddress is a loopback address that nobody listens on.

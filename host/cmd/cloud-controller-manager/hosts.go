@@ -10,59 +10,25 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/config"
-	"github.com/wasm-ccm/wasm-ccm/host/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/store"
 )
 
-// hosts makes what answers the host calls of each generation. The network
-// outlives generations, so that its connections and its rate do, too.
+// hosts makes what answers the host calls of each generation. The network and
+// the rates outlive generations.
 type hosts struct {
 	logger    klog.Logger
 	events    record.EventRecorder
 	client    kubernetes.Interface
-	http      hostfunc.HTTP
+	network   *switchedNetwork
+	rates     *hostfunc.Rates
 	namespace string
 	metrics   *metrics.Metrics
-}
-
-func newHosts(ctx context.Context, options *config.Options, client kubernetes.Interface, events record.EventRecorder, m *metrics.Metrics) (*hosts, error) {
-	h := &hosts{
-		logger: klog.FromContext(ctx), events: events, client: client,
-		namespace: options.StoreNamespace, metrics: m,
-	}
-	if len(options.AllowedURLs) == 0 {
-		return h, nil
-	}
-	grants, err := grants(options)
-	if err != nil {
-		return nil, err
-	}
-	if h.http, err = egress.New(grants, egress.Options{}); err != nil {
-		return nil, fmt.Errorf("--provider-allow-url: %w", err)
-	}
-	return h, nil
-}
-
-func grants(options *config.Options) ([]egress.Grant, error) {
-	cidrs, err := options.CIDRs()
-	if err != nil {
-		return nil, err
-	}
-	var all []egress.Grant
-	for _, prefix := range options.AllowedURLs {
-		grant, err := egress.ParseGrant(prefix)
-		if err != nil {
-			return nil, fmt.Errorf("--provider-allow-url: %w", err)
-		}
-		grant.CIDRs = cidrs
-		all = append(all, grant)
-	}
-	return all, nil
 }
 
 // host is plugin.Loader.NewHost.
@@ -74,9 +40,42 @@ func (h *hosts) host(m *manifest.Manifest) (host engine.Host, stdout, stderr io.
 		Nodes:    true,
 		Cache:    hostfunc.NewCache(clock.RealClock{}),
 		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(m.Name), m.Name),
-		HTTP:     h.http,
+		HTTP:     h.network,
+		Rates:    h.rates,
+		Scrub:    h.network.scrub,
 		Dropped:  h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
-	return answering, answering.Output("stdout"), answering.Output("stderr")
+	return granted{answering, h.network}, answering.Output("stdout"), answering.Output("stderr")
+}
+
+// granted asks at each call whether the capability is still granted: a module
+// was checked when it was loaded, and the administrator may have changed his
+// mind since.
+type granted struct {
+	engine.Host
+	network *switchedNetwork
+}
+
+// HostCall is engine.Host.
+func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
+	if name == abi.ImportLog || g.network.allows(name) {
+		return g.Host.HostCall(ctx, name, request)
+	}
+	detail := &abi.ErrorDetail{Message: fmt.Sprintf("%s: the administrator's HostConfiguration does not grant it (providers[].capabilities)", name)}
+	data := make([]byte, detail.SizeVT())
+	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
+		return abi.CodeDenied, nil
+	}
+	return abi.CodeDenied, data
+}
+
+// rateLimits are those of a HostConfiguration; bursts grow with their rates.
+func rateLimits(l v1alpha1.Limits) hostfunc.Limits {
+	bytes := int(l.LogBytesPerSecond.Value())
+	return hostfunc.Limits{
+		LogLines: l.LogLinesPerSecond, LogLinesBurst: 5 * l.LogLinesPerSecond,
+		LogBytes: bytes, LogBytesBurst: 4 * bytes,
+		Events: l.EventsPerSecond, EventsBurst: 10 * l.EventsPerSecond,
+	}
 }

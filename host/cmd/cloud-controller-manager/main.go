@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -22,6 +23,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // for the metric with the version
 	"k8s.io/klog/v2"
 
+	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/config"
 	"github.com/wasm-ccm/wasm-ccm/host/controllers"
 )
@@ -31,6 +33,9 @@ import (
 const providerFlag = "wasm"
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == compileCommand {
+		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newEngine))
+	}
 	command, err := newCommand()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -61,7 +66,7 @@ func newCommand() (*cobra.Command, error) {
 	}
 	aliases := names.CCMControllerAliases()
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
-		controllers.Constructors(m.slot.WaitServing, m.provider.Volumes()), aliases, flags, ctx.Done())
+		controllers.Constructors(m.slot.WaitServing, m.healthy, volumes{m}), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error { return ours.Validate() }
 	command.SilenceUsage = true
 	return command, nil

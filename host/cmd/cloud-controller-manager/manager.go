@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -17,11 +19,13 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/async"
+	"github.com/wasm-ccm/wasm-ccm/host/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/config"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
-	"github.com/wasm-ccm/wasm-ccm/host/module"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/rollout"
@@ -40,18 +44,20 @@ const (
 
 // manager holds what lives as long as the process.
 type manager struct {
-	options  *config.Options
-	metrics  *metrics.Metrics
-	slot     *plugin.Slot
+	options *config.Options
+	metrics *metrics.Metrics
+	slot    *plugin.Slot
+	network *switchedNetwork
+
+	// These are made by start, after the flags are parsed.
+	invoker  *async.Invoker
+	brake    *brake.Brake
 	provider *provider.Provider
 }
 
-// newManager makes the stable objects that controllers hold, before the flags
-// are parsed.
+// newManager makes what is there before the flags are parsed.
 func newManager(options *config.Options) *manager {
-	m := &manager{options: options, metrics: metrics.New(), slot: plugin.NewSlot()}
-	m.provider = provider.New(m.metrics.Measure(m.slot))
-	return m
+	return &manager{options: options, metrics: metrics.New(), slot: plugin.NewSlot(), network: &switchedNetwork{}}
 }
 
 // start begins to watch the source and to serve probes. It runs before leader
@@ -60,31 +66,60 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	logger := klog.Background().WithName("provider")
 	ctx = klog.NewContext(ctx, logger)
 	m.metrics.Register(legacyregistry.MustRegister)
-
+	host, err := m.options.HostConfiguration()
+	if err != nil {
+		return err
+	}
+	p := &host.Providers[0]
 	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(c.Kubeconfig, component))
 	if err != nil {
 		return fmt.Errorf("client of the API server: %w", err)
 	}
 	events := newRecorder(ctx, client)
-	hosts, err := newHosts(ctx, m.options, client, events, m.metrics)
+	modules, err := m.newModules(ctx)
 	if err != nil {
 		return err
 	}
-	src, err := m.newSource(c, client)
+	networks := m.newNetworks(logger, client, events, modules)
+	network, err := networks.build(ctx, p)
 	if err != nil {
 		return err
 	}
+	m.network.current.Store(network)
+	m.newProvider(ctx, c, host, client, events)
 	if address := m.options.ProbeBindAddress; address != "0" {
 		if err := serveProbes(ctx, address, func() bool { return m.slot.Serving() != nil }); err != nil {
 			return err
 		}
 	}
-	r := rollout.New(m.newLoader(c, hosts), m.slot, &reporter{
-		logger: logger, events: events, metrics: m.metrics, slot: m.slot,
+	hosts := &hosts{
+		logger: logger, events: events, client: client, network: m.network, rates: hostfunc.NewRates(rateLimits(p.Limits)),
+		namespace: m.options.StoreNamespace, metrics: m.metrics,
+	}
+	loader := m.newLoader(c, hosts, modules)
+	loader.set(p)
+	r := rollout.New(loader, m.slot, &reporter{
+		logger: logger, events: events, metrics: m.metrics, slot: m.slot, serving: m.invoker.Reset,
 	}, clock.RealClock{})
 	go r.Run(ctx)
-	go src.Run(ctx, r.Offer)
+	go m.newSource(c, client, p).Run(ctx, r.Offer)
+	if file := m.options.ConfigFile; file != "" {
+		reloader := &reloader{manager: m, networks: networks, loader: loader, rollout: r, hosts: hosts, current: host}
+		go reloader.run(ctx, file)
+	}
 	return nil
+}
+
+// newProvider puts the provider of upstream's controllers together: from the
+// slot with the guest up to what holds back deletions.
+func (m *manager) newProvider(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration, client kubernetes.Interface, events record.EventRecorder) {
+	p := &host.Providers[0]
+	observer := &observer{metrics: m.metrics, events: events}
+	guest := scrubbed{m.metrics.Measure(m.slot), m.network}
+	m.invoker = async.New(guest, async.Options{
+		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances, Observer: observer,
+	})
+	m.provider = provider.New(m.invoker, provider.WithInstances(m.newBrake(ctx, c, host, client, events)))
 }
 
 // newRecorder has a broadcaster of its own: upstream's starts only after the
@@ -95,54 +130,61 @@ func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventR
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 }
 
-func (m *manager) newLoader(c *ccmconfig.CompletedConfig, hosts *hosts) *plugin.Loader {
+func (m *manager) newNetworks(logger klog.Logger, client kubernetes.Interface, events record.EventRecorder, modules modules) *networks {
+	return &networks{
+		client: client, observer: m.metrics.Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
+		signers: &signerLoader{
+			client: client, modules: modules, version: version.Get().GitVersion,
+			reporter: func(slot *plugin.Slot) *reporter {
+				return &reporter{logger: logger.WithName("signer"), events: events, metrics: m.metrics, slot: slot, signer: true}
+			},
+		},
+	}
+}
+
+func (m *manager) newLoader(c *ccmconfig.CompletedConfig, hosts *hosts, modules modules) *reloadableLoader {
 	shared := c.ComponentConfig.KubeCloudShared
-	return &plugin.Loader{
-		Engine:           wazero.New(wazero.Options{CacheDir: m.options.CompilationCacheDir}),
-		Limits:           m.limits(),
-		Policy:           module.Policy{Capabilities: m.capabilities()},
+	return &reloadableLoader{loader: plugin.Loader{
+		Engine:           modules.engine,
+		Compiler:         modules.compiler,
 		ClusterName:      shared.ClusterName,
 		HostVersion:      version.Get().GitVersion,
 		RequireClusterID: !shared.AllowUntaggedCloud,
 		NewHost:          hosts.host,
 		Observer:         m.metrics,
-	}
+	}}
 }
 
-func (m *manager) limits() plugin.Limits {
-	return plugin.Limits{
-		MaxInstances:        m.options.MaxInstances,
-		MaxCallsPerInstance: m.options.MaxCallsPerInstance,
-		MaxMemoryBytes:      uint64(m.options.MaxMemoryBytes),
-		MaxTableElements:    maxTableElements,
-		OpTimeout:           m.options.OpTimeout,
-		LoadTimeout:         min(loadTimeout, m.options.OpTimeout),
-	}
-}
-
-// capabilities are granted but for the network, which needs a list of URLs.
-func (m *manager) capabilities() []string {
-	granted := []string{abi.CapabilityStore, abi.CapabilityCache, abi.CapabilityNodes, abi.CapabilityEvent}
-	if len(m.options.AllowedURLs) > 0 {
-		granted = append(granted, abi.CapabilityHTTP)
-	}
-	return granted
-}
-
-func (m *manager) newSource(c *ccmconfig.CompletedConfig, client kubernetes.Interface) (source.Source, error) {
-	limits := source.Limits{MaxModule: m.options.MaxModuleBytes}
-	var src source.Source
-	if m.options.ProviderDir != "" {
-		src = source.NewDir(m.options.ProviderDir, limits, source.Watching{})
-	} else {
-		name, err := m.options.ConfigMap()
-		if err != nil {
-			return nil, err
-		}
-		src = source.NewConfigMap(client, name, limits)
-	}
+func (m *manager) newSource(c *ccmconfig.CompletedConfig, client kubernetes.Interface, p *v1alpha1.Provider) source.Source {
+	limits := source.Limits{MaxModule: p.Limits.Module.Value()}
+	src := newSource(client, p.Source, limits)
 	if file := c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
 		src = source.WithConfigFile(src, file, limits, source.Watching{})
 	}
-	return src, nil
+	return src
 }
+
+func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Limits) source.Source {
+	if s.ConfigMap != nil {
+		return source.NewConfigMap(client, types.NamespacedName(*s.ConfigMap), limits)
+	}
+	return source.NewDir(s.Directory, limits, source.Watching{})
+}
+
+// healthy is what /healthz asks about the control loops.
+func (m *manager) healthy() error {
+	if m.invoker == nil {
+		return errors.New("the manager has not started")
+	}
+	return m.invoker.Healthy()
+}
+
+// volumes is the provider's labeler of volumes, which is there when the
+// controller starts.
+type volumes struct{ m *manager }
+
+func (v volumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
+	return v.m.provider.Volumes().GetLabelsForVolume(ctx, pv)
+}
+
+func (v volumes) Supports() bool { return v.m.provider.Volumes().Supports() }

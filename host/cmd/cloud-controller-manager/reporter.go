@@ -30,11 +30,20 @@ type reporter struct {
 	events  record.EventRecorder
 	metrics *metrics.Metrics
 	slot    *plugin.Slot
+	// signer: it is about a signer, which the metrics of providers leave out.
+	signer bool
+	// serving is called when a generation has been swapped in; it may be nil.
+	serving func()
 }
 
 func (r *reporter) Serving(bundle source.Bundle, g *plugin.Generation) {
 	digests := g.Digests()
-	r.metrics.Serving(g.Name(), g.Version(), digests.Module)
+	if r.serving != nil {
+		r.serving()
+	}
+	if !r.signer {
+		r.metrics.Serving(g.Name(), g.Version(), digests.Module)
+	}
 	r.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
 		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", g.Summary())
 	r.event(bundle, corev1.EventTypeNormal, eventServing,
@@ -46,7 +55,9 @@ func (r *reporter) Serving(bundle source.Bundle, g *plugin.Generation) {
 }
 
 func (r *reporter) Rejected(bundle source.Bundle, reason string, err error) {
-	r.metrics.Rejected(reason)
+	if !r.signer {
+		r.metrics.Rejected(reason)
+	}
 	still := "no provider is serving yet"
 	if g := r.slot.Serving(); g != nil {
 		still = fmt.Sprintf("%s %s goes on serving", g.Name(), g.Version())
@@ -59,9 +70,14 @@ func (r *reporter) event(bundle source.Bundle, kind, reason, message string) {
 	if bundle.Ref == nil {
 		return
 	}
-	if len(message) > maxEventBytes {
-		// Not within a character: the API server refuses text that is not UTF-8.
-		message = strings.ToValidUTF8(message[:maxEventBytes-3], "") + "..."
+	r.events.Event(bundle.Ref, kind, reason, cut(message))
+}
+
+// cut bounds the message of an Event, but not within a character: the API
+// server refuses text that is not UTF-8.
+func cut(message string) string {
+	if len(message) <= maxEventBytes {
+		return message
 	}
-	r.events.Event(bundle.Ref, kind, reason, message)
+	return strings.ToValidUTF8(message[:maxEventBytes-3], "") + "..."
 }

@@ -17,6 +17,7 @@ func SetDefaults(c *HostConfiguration) {
 	set(&brake.Percent, 10)
 	set(&brake.Nodes, 3)
 	set(&brake.Period.Duration, 10*time.Minute)
+	set(&brake.Settle.Duration, 30*time.Second)
 }
 
 func setProviderDefaults(p *Provider) {

@@ -219,4 +219,7 @@ type DeletionBrake struct {
 	Percent int             `json:"percent,omitempty"`
 	Nodes   int             `json:"nodes,omitempty"`
 	Period  metav1.Duration `json:"period,omitempty"`
+	// Settle is how long after its start the manager only listens, so that it
+	// knows of all missing Nodes before the first one goes. Default 30s.
+	Settle metav1.Duration `json:"settle,omitempty"`
 }

@@ -41,6 +41,7 @@ func Validate(c *HostConfiguration) field.ErrorList {
 func validateBrake(b DeletionBrake, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("percent"), b.Percent, 1, 100)...)
 	errs = append(errs, between(path.Child("nodes"), b.Nodes, 1, 100_000)...)
+	errs = append(errs, between(path.Child("settle"), b.Settle.Duration, time.Second, 10*time.Minute)...)
 	return append(errs, between(path.Child("period"), b.Period.Duration, time.Minute, 24*time.Hour)...)
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/egress"
+)
+
+// spec makes of a configured credential what package credential knows.
+func (n *networks) spec(net *network, c *v1alpha1.Credential) (spec credential.Spec, err error) {
+	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret)}
+	switch {
+	case c.Header != nil:
+		spec.Header = &credential.Header{Name: c.Header.Header, Prefix: c.Header.Prefix, Key: c.Header.Key}
+	case c.Basic != nil:
+		spec.Basic = &credential.Basic{UsernameKey: c.Basic.UsernameKey, PasswordKey: c.Basic.PasswordKey}
+	case c.Bearer != nil:
+		spec.Bearer = &credential.Bearer{Key: c.Bearer.Key}
+	case c.Query != nil:
+		spec.Query = &credential.Query{Param: c.Query.Parameter, Key: c.Query.Key}
+	case c.AWSSigV4 != nil:
+		spec.AWSSigV4 = awsSigV4(c.AWSSigV4)
+	case c.OAuth2ClientCredentials != nil:
+		err = n.oauth2(&spec, c.OAuth2ClientCredentials)
+	case c.Signer != nil:
+		err = n.signer(net, &spec, c.Signer)
+	}
+	return spec, err
+}
+
+// awsSigV4 leaves the default key of the session token out: it need not be in
+// the Secret.
+func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {
+	return &credential.AWSSigV4{
+		Region: a.Region, Service: a.Service,
+		AccessKeyIDKey: a.AccessKeyIDKey, SecretAccessKeyKey: a.SecretAccessKeyKey, SessionTokenKey: a.SessionTokenKey,
+	}
+}
+
+func (n *networks) oauth2(spec *credential.Spec, o *v1alpha1.OAuth2Credential) error {
+	client, err := tokenClient([]v1alpha1.Endpoint{o.Token})
+	if err != nil {
+		return fmt.Errorf("oauth2ClientCredentials: %w", err)
+	}
+	spec.OAuth2 = &credential.OAuth2ClientCredentials{
+		TokenURL: o.Token.URL, ClientIDKey: o.ClientIDKey, ClientSecretKey: o.ClientSecretKey,
+		Scopes: o.Scopes, Transport: roundTripper{client},
+	}
+	if o.Audience != "" {
+		spec.OAuth2.Params = url.Values{"audience": {o.Audience}}
+	}
+	return nil
+}
+
+func (n *networks) signer(net *network, spec *credential.Spec, c *v1alpha1.SignerCredential) error {
+	s := n.signers.signer(spec.Name, c)
+	spec.Signer = &credential.SignerSpec{Signer: s}
+	if len(c.Tokens) > 0 {
+		client, err := tokenClient(c.Tokens)
+		if err != nil {
+			return fmt.Errorf("signer: %w", err)
+		}
+		spec.Signer.Tokens = tokenSender{client}
+	}
+	net.signers = append(net.signers, s)
+	return nil
+}
+
+// tokenClient reaches the endpoints of tokens and nothing else. The provider
+// has no part in it.
+func tokenClient(endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
+	var grants []egress.Grant
+	for _, e := range endpoints {
+		grant, err := egress.ParseGrant(e.URL)
+		if err != nil {
+			return nil, err
+		}
+		if grant.CIDRs, err = prefixes(e.CIDRs); err != nil {
+			return nil, err
+		}
+		if grant.RootCAs, err = pool(e.CABundle); err != nil {
+			return nil, err
+		}
+		grants = append(grants, grant)
+	}
+	return egress.New(grants, egress.Options{MaxBatchBytes: maxTokenBytes, MaxConcurrent: 4, RequestsPerSecond: 5, Burst: 20})
+}
+
+// maxTokenBytes bounds the answer to a token request. Those of Keystone hold a
+// service catalog.
+const maxTokenBytes = 1 << 20
+
+// tokenSender is credential.TokenSender.
+type tokenSender struct{ client *egress.Client }
+
+func (t tokenSender) Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult {
+	results, err := t.client.Send(ctx, []*abi.HttpRequest{request})
+	if err != nil {
+		return &abi.HttpResult{Code: uint32(abi.CodeInternal), Error: &abi.ErrorDetail{Message: err.Error()}}
+	}
+	return results[0]
+}

@@ -1,0 +1,12 @@
+//go:build wasmtime
+
+package main
+
+import (
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/wasmtime"
+)
+
+func newWasmtime(cacheDir string) (engine.Engine, error) {
+	return wasmtime.New(wasmtime.Options{CacheDir: cacheDir}), nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/metrics"
+)
+
+// network is what stands between the requests of a provider and the cloud, as
+// one HostConfiguration says. It is replaced as a whole.
+type network struct {
+	client       *egress.Client
+	credentials  *credential.Set
+	capabilities []string
+	signers      []*signer
+	stop         context.CancelFunc
+}
+
+// networks makes them.
+type networks struct {
+	client   kubernetes.Interface
+	observer *metrics.Egress
+	// scrubber outlives networks, so that old secrets stay scrubbed.
+	scrubber *credential.Scrubber
+	signers  *signerLoader
+}
+
+// build makes the network of a provider and starts what watches its Secrets
+// and signers; close ends that.
+func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	net := &network{capabilities: p.Capabilities, stop: cancel}
+	if err := n.fill(ctx, net, p); err != nil {
+		cancel()
+		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+	}
+	return net, nil
+}
+
+func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
+	secrets := credential.NewWatchedSecrets(n.client, secretNames(p))
+	specs := make([]credential.Spec, len(p.Credentials))
+	for i := range p.Credentials {
+		spec, err := n.spec(net, &p.Credentials[i])
+		if err != nil {
+			return fmt.Errorf("credentials[%d]: %w", i, err)
+		}
+		specs[i] = spec
+	}
+	var err error
+	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber}); err != nil {
+		return err
+	}
+	grants, err := egressGrants(p.Grants, secrets)
+	if err != nil {
+		return err
+	}
+	net.client, err = egress.New(grants, egress.Options{
+		MaxBatchBytes:     p.Requests.ResponseBytes.Value(),
+		MaxTimeout:        p.Requests.Timeout.Duration,
+		MaxConcurrent:     p.Requests.Concurrent,
+		RequestsPerSecond: p.Requests.PerSecond,
+		Burst:             p.Requests.Burst,
+		Credentials:       net.credentials,
+		Observer:          n.observer,
+	})
+	if err != nil {
+		return fmt.Errorf("grants: %w", err)
+	}
+	go secrets.Run(ctx)
+	for _, s := range net.signers {
+		s.start(ctx)
+	}
+	return nil
+}
+
+// secretNames are the Secrets of the credentials and client certificates.
+func secretNames(p *v1alpha1.Provider) (names []types.NamespacedName) {
+	for i := range p.Credentials {
+		names = append(names, types.NamespacedName(p.Credentials[i].Secret))
+	}
+	for i := range p.Grants {
+		if c := p.Grants[i].ClientCertificate; c != nil {
+			names = append(names, types.NamespacedName(*c))
+		}
+	}
+	return names
+}
+
+func egressGrants(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant, error) {
+	// Grants with the same certificate share connections.
+	certificates := map[v1alpha1.Reference]*egress.ClientCertificate{}
+	var all []egress.Grant
+	for i, g := range grants {
+		cidrs, err := prefixes(g.CIDRs)
+		if err != nil {
+			return nil, fmt.Errorf("grants[%d].cidrs: %w", i, err)
+		}
+		roots, err := pool(g.CABundle)
+		if err != nil {
+			return nil, fmt.Errorf("grants[%d].caBundle: %w", i, err)
+		}
+		out := egress.Grant{
+			Scheme: g.Scheme, Host: g.Host, Port: g.Port, PathPrefix: g.PathPrefix, Methods: g.Methods,
+			CIDRs: cidrs, RootCAs: roots, Credentials: g.Credentials,
+		}
+		if ref := g.ClientCertificate; ref != nil {
+			if certificates[*ref] == nil {
+				certificates[*ref] = &egress.ClientCertificate{Get: clientCertificate(secrets, *ref)}
+			}
+			out.ClientCertificate = certificates[*ref]
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+func prefixes(cidrs []string) (all []netip.Prefix, err error) {
+	for _, cidr := range cidrs {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
+}
+
+// pool returns nil, which is the system's, for an empty bundle.
+func pool(bundle string) (*x509.CertPool, error) {
+	if bundle == "" {
+		return nil, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(bundle)) {
+		return nil, errors.New("it has no certificate in PEM")
+	}
+	return roots, nil
+}
+
+// clientCertificate reads a Secret of the type kubernetes.io/tls for each new
+// connection, so a renewed one is taken up.
+func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(context.Context) (*tls.Certificate, error) {
+	return func(ctx context.Context) (*tls.Certificate, error) {
+		data, _, err := secrets.Get(ctx, ref.Namespace, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		certificate, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+		if err != nil { // it says what does not fit, and repeats no key
+			return nil, fmt.Errorf("Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
+		}
+		return &certificate, nil
+	}
+}
+
+// close ends what the network runs. Requests under way end by themselves.
+func (n *network) close() {
+	n.stop()
+	n.client.Close()
+}
+
+// switchedNetwork is the network that holds now. A change of what the
+// administrator allows is in force at once, for every generation.
+type switchedNetwork struct{ current atomic.Pointer[network] }
+
+// Send is hostfunc.HTTP.
+func (s *switchedNetwork) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	return s.current.Load().client.Send(ctx, requests)
+}
+
+// allows reports whether the administrator grants a capability now.
+func (s *switchedNetwork) allows(capability string) bool {
+	return slices.Contains(s.current.Load().capabilities, capability)
+}
+
+// scrub replaces secrets in a text.
+func (s *switchedNetwork) scrub(text string) string {
+	return string(s.current.Load().credentials.Scrub([]byte(text)))
+}

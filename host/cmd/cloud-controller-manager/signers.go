@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/module"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+// Bounds of a signer: it computes a hash or reads a token.
+const (
+	signerInstances  = 2
+	signerMemory     = 32 << 20
+	signerModule     = 8 << 20
+	signTimeout      = 5 * time.Second
+	signerCallsLimit = 10_000
+)
+
+// signerLoader makes signers: guests that hold a secret. They get no host call
+// at all. What they write is thrown away, since it may be the secret.
+type signerLoader struct {
+	client   kubernetes.Interface
+	modules  modules
+	reporter func(slot *plugin.Slot) *reporter
+	version  string
+}
+
+// signer is a credential.Signer by a guest, which is replaced like a provider
+// when its source changes.
+type signer struct {
+	name   string
+	slot   *plugin.Slot
+	source source.Source
+	roll   *rollout.Rollout
+}
+
+func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer {
+	limits := source.Limits{MaxModule: signerModule}
+	s := &signer{name: name, slot: plugin.NewSlot(), source: newSource(l.client, c.Source, limits)}
+	s.source = configured{s.source, []byte(c.Config)}
+	loader := onlySigners{&plugin.Loader{
+		Engine: l.modules.engine, Compiler: l.modules.compiler, HostVersion: l.version,
+		Policy: module.Policy{},
+		Limits: plugin.Limits{
+			MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,
+			MaxTableElements: maxTableElements, OpTimeout: signTimeout, LoadTimeout: loadTimeout,
+		},
+		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil },
+	}}
+	s.roll = rollout.New(loader, s.slot, l.reporter(s.slot), clock.RealClock{})
+	return s
+}
+
+// start watches the source until the context ends.
+func (s *signer) start(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("signer", s.name))
+	go func() {
+		s.roll.Run(ctx)
+		s.slot.Close(context.WithoutCancel(ctx))
+	}()
+	go s.source.Run(ctx, s.roll.Offer)
+}
+
+// Sign is credential.Signer.
+func (s *signer) Sign(ctx context.Context, request *abi.SignRequest) (*abi.SignResponse, error) {
+	response := &abi.SignResponse{}
+	if err := s.slot.Invoke(ctx, abi.OpSign, request, response); err != nil {
+		return nil, fmt.Errorf("signer %s: %w", s.name, err)
+	}
+	return response, nil
+}
+
+// configured is a source whose configuration is the administrator's.
+type configured struct {
+	source.Source
+	config []byte
+}
+
+func (c configured) Run(ctx context.Context, handle source.Handler) {
+	c.Source.Run(ctx, func(bundle source.Bundle, err error) {
+		bundle.Config = c.config
+		handle(bundle, err)
+	})
+}
+
+// onlySigners refuses guests that are more or less than a signer.
+type onlySigners struct{ *plugin.Loader }
+
+func (l onlySigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
+	g, err := l.Loader.Load(ctx, bundle)
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range abi.Ops() {
+		if manifest.IsOptional(op) && g.Supports(op) != (op == abi.OpSign) {
+			err := fmt.Errorf("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", g.Name(), abi.OpSign)
+			return nil, refused(ctx, g, err)
+		}
+	}
+	return g, nil
+}
+
+// noSigners refuses signers where a provider is expected.
+type noSigners struct{ *plugin.Loader }
+
+func (l noSigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
+	g, err := l.Loader.Load(ctx, bundle)
+	if err == nil && g.Supports(abi.OpSign) {
+		return nil, refused(ctx, g, fmt.Errorf("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", g.Name(), abi.OpSign))
+	}
+	return g, err
+}
+
+func refused(ctx context.Context, g *plugin.Generation, err error) error {
+	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+}
+
+// mute is an engine.Host that answers nothing: a signer has a secret, so it
+// must have no way to tell it.
+type mute struct{}
+
+func (mute) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
+	if name == abi.ImportLog {
+		return abi.CodeOK, nil // dropped
+	}
+	return abi.CodeDenied, nil
+}

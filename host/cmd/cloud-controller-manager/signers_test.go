@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
+
+// A signer holds a secret: whatever it calls, nobody hears of it.
+func TestSignersHaveNoHostCalls(t *testing.T) {
+	for _, name := range abi.Capabilities() {
+		if code, result := (mute{}).HostCall(t.Context(), name, []byte("secret")); code != abi.CodeDenied || len(result) > 0 {
+			t.Errorf("%s: %s %q, want it to be denied", name, code, result)
+		}
+	}
+	if code, result := (mute{}).HostCall(t.Context(), abi.ImportLog, []byte("secret")); code != abi.CodeOK || len(result) > 0 {
+		t.Errorf("log: %s %q, want nothing", code, result)
+	}
+}
+
+func TestSignersAndProvidersAreToldApart(t *testing.T) {
+	const signerOps, providerOps, both = `["sign"]`, `["instance_exists","instance_shutdown","instance_metadata"]`, `["sign","volume_labels"]`
+	for _, test := range []struct {
+		ops              string
+		signer, provider bool
+		capabilities     string
+	}{
+		{ops: signerOps, signer: true},
+		{ops: providerOps, provider: true},
+		{ops: both},
+		{ops: `[]`, provider: true},
+	} {
+		bundle := plugin.Bundle{Module: guest(t, test.ops)}
+		_, err := onlySigners{stubLoader()}.Load(t.Context(), bundle)
+		checkLoaded(t, test.ops+" as a signer", err, test.signer)
+		_, err = noSigners{stubLoader()}.Load(t.Context(), bundle)
+		checkLoaded(t, test.ops+" as a provider", err, test.provider)
+	}
+}
+
+func checkLoaded(t *testing.T, what string, err error, want bool) {
+	t.Helper()
+	var refused *plugin.LoadError
+	switch {
+	case want && err != nil:
+		t.Errorf("%s: %v", what, err)
+	case !want && (!errors.As(err, &refused) || !strings.Contains(err.Error(), "signer")):
+		t.Errorf("%s: %v, want a LoadError that says why", what, err)
+	}
+}
+
+func guest(t *testing.T, ops string) []byte {
+	t.Helper()
+	wasm, err := os.ReadFile("../../../testdata/wat/minimal.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The vector imports a capability, which a provider may be granted and a
+	// signer never is; here it is left to the loaders' own checks.
+	wasm, err = manifest.Append(wasm, []byte(`{"name":"test","version":"1","abi":{"min":1,"max":1},"ops":`+ops+`,"capabilities":["cache"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+func stubLoader() *plugin.Loader {
+	l := &plugin.Loader{
+		Engine:  stub{},
+		Limits:  plugin.Limits{MaxInstances: 1, MaxMemoryBytes: 1 << 20, MaxTableElements: 10, OpTimeout: time.Minute, LoadTimeout: time.Minute},
+		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil },
+	}
+	l.Policy.Capabilities = abi.Capabilities()
+	return l
+}
+
+// stub is an engine, a module and an instance that answers what every guest
+// must.
+type stub struct{}
+
+func (stub) Name() string                { return "stub" }
+func (stub) Close(context.Context) error { return nil }
+func (stub) MemoryBytes() uint64         { return 0 }
+
+func (stub) Compile(context.Context, []byte, engine.ModuleConfig) (engine.Module, error) {
+	return stubModule{}, nil
+}
+
+type stubModule struct{ stub }
+
+func (stubModule) Instantiate(context.Context) (engine.Instance, error) { return stubInstance{}, nil }
+
+type stubInstance struct{ stub }
+
+func (stubInstance) Call(_ context.Context, op abi.Op, _ []byte) (engine.Result, error) {
+	var m abi.Message = &abi.ProbeResponse{Ready: true}
+	switch op {
+	case abi.OpDescribe:
+		m = &abi.DescribeResponse{Name: "test", Version: "1", ProviderName: "test"}
+	case abi.OpConfigure:
+		m = &abi.ConfigureResponse{Accepted: true, HasClusterId: true}
+	}
+	data := make([]byte, m.SizeVT())
+	_, err := m.MarshalToSizedBufferVT(data)
+	return engine.Result{Response: data}, err
+}
