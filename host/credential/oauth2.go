@@ -68,9 +68,8 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 		config.AuthStyle = oauth2.AuthStyleInParams
 	}
 	// Escaped first, encoded afterwards: RFC 6749, 2.3.1.
-	escaped := url.QueryEscape(config.ClientSecret)
-	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(config.ClientID) + ":" + escaped))
-	o.holder.hold("client", []byte(escaped), []byte(basic))
+	basic := url.QueryEscape(config.ClientID) + ":" + url.QueryEscape(config.ClientSecret)
+	o.holder.hold("client", []byte(base64.StdEncoding.EncodeToString([]byte(basic))))
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, o.client))
 	if err != nil {
 		return lease[string]{}, tokenFailure(err)

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -107,7 +108,8 @@ func TestOAuth2(t *testing.T) {
 					t.Fatalf("%s: %q, want %q", step.what, got, step.want)
 				}
 			}
-			for _, secret := range []string{"token-0001-ccm", "token-0004-ccm", clientSecret, clientSecret + "2"} {
+			for _, secret := range []string{"token-0001-ccm", "token-0004-ccm", clientSecret, clientSecret + "2",
+				base64.StdEncoding.EncodeToString([]byte("ccm:" + url.QueryEscape(clientSecret)))} {
 				if got := string(set.Scrub([]byte(secret))); got != "[scrubbed:cloud]" {
 					t.Errorf("%q is scrubbed to %q", secret, got)
 				}

@@ -153,6 +153,23 @@ func TestScrubLeavesItsArgument(t *testing.T) {
 	}
 }
 
+// TestNeighboursInBase64 has characters that hold some bits of the secret.
+func TestNeighboursInBase64(t *testing.T) {
+	s := newTestScrubber("hunter2hunter3")
+	for in, want := range map[string]string{
+		"hunter2hunter3":      "[scrubbed:cloud]",
+		"u:hunter2hunter3":    "dT[scrubbed:cloud]",
+		"u:hunter2hunter3...": "dT[scrubbed:cloud]4uLg",
+		"x.u:hunter2hunter3!": "eC51O[scrubbed:cloud]IQ",
+		"hunter2hunter3!":     "[scrubbed:cloud]h",
+	} {
+		encoded := base64.RawStdEncoding.EncodeToString([]byte(in))
+		if got := string(s.Scrub([]byte(encoded))); got != want {
+			t.Errorf("%s of %q is scrubbed to %q, want %q", encoded, in, got, want)
+		}
+	}
+}
+
 func TestOverlappingSecrets(t *testing.T) {
 	s := newTestScrubber("abcdefgh", "efghijkl", "cdef")
 	if got := string(s.Scrub([]byte("-abcdefghijkl-"))); got != "-[scrubbed:cloud]-" {

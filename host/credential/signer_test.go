@@ -51,8 +51,11 @@ func (i *identity) Send(_ context.Context, request *abi.HttpRequest) *abi.HttpRe
 func (i *identity) Sign(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
 	i.signatures.Add(1)
 	i.seen.Store(req)
-	token := string(req.GetState())
+	token := strings.TrimPrefix(string(req.GetState()), "token=")
 	if result := req.GetTokenResult(); result != nil {
+		if req.GetRejected() {
+			return nil, &abi.Error{Code: abi.CodeInvalid, Message: "rejected, although there is a new token"}
+		}
 		if result.GetCode() != 0 || result.GetResponse().GetStatus() != 201 {
 			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "no token: " + result.GetError().GetMessage() + string(result.GetResponse().GetBody())}
 		}
@@ -60,7 +63,7 @@ func (i *identity) Sign(_ context.Context, req *abi.SignRequest) (*abi.SignRespo
 	} else if token == "" || req.GetRejected() {
 		return &abi.SignResponse{Done: true, TokenRequest: &abi.HttpRequest{Method: "POST", Url: "https://keystone/v3/auth/tokens", Body: []byte(req.GetScope()), FollowRedirects: 5}}, nil
 	}
-	return &abi.SignResponse{Done: true, Headers: pair("X-Auth-Token", token), State: []byte(token), ExpiresMs: i.now().Add(time.Hour).UnixMilli()}, nil
+	return &abi.SignResponse{Done: true, Headers: pair("X-Auth-Token", token), State: []byte("token=" + token), ExpiresMs: i.now().Add(time.Hour).UnixMilli()}, nil
 }
 
 func newIdentitySet(t *testing.T) (*identity, *fakeSecrets, *Set, func(time.Duration)) {

@@ -103,7 +103,10 @@ func TestSigV4AtAServer(t *testing.T) {
 func TestSigV4ForS3(t *testing.T) {
 	url, last := record(t)
 	set := newAWSSet(t, AWSSigV4{Region: "eu-central-1", Service: "s3"})
-	send(t, set, "", "PUT", url+"/bucket/key", "content", "X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	send(t, set, "", "PUT", url+"/bucket/key", "content", "X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD", "X-Amz-Security-Token", "the guest's")
+	if got := last.Header.Get("X-Amz-Security-Token"); got != "" {
+		t.Errorf("the guest's token was sent: %q", got)
+	}
 	sum := sha256.Sum256([]byte("content"))
 	if got := last.Header.Get("X-Amz-Content-Sha256"); got != hex.EncodeToString(sum[:]) {
 		t.Errorf("the hash is %q", got)
