@@ -59,8 +59,8 @@ func (v variant) start(tb testing.TB, wasm []byte, options meter.Options) api.Mo
 	return m
 }
 
-// call is one call of an export with a deadline, as ops have.
-func call(tb testing.TB, ctx context.Context, f api.Function, stack []uint64, arg uint64) {
+// call is one call of an export.
+func call(ctx context.Context, tb testing.TB, f api.Function, stack []uint64, arg uint64) {
 	stack[0] = arg
 	if err := f.CallWithStack(ctx, stack); err != nil {
 		tb.Fatal(err)
@@ -96,7 +96,7 @@ func BenchmarkMeter(b *testing.B) {
 				defer cancel()
 				stack := make([]uint64, 4)
 				for b.Loop() {
-					call(b, ctx, f, stack, bench.arg)
+					call(ctx, b, f, stack, bench.arg)
 				}
 			})
 		}

@@ -25,7 +25,9 @@ type guestRun struct {
 	fuel    int64
 }
 
-func (g *guestRun) note(format string, args ...any) { g.did = append(g.did, fmt.Sprintf(format, args...)) }
+func (g *guestRun) note(format string, args ...any) {
+	g.did = append(g.did, fmt.Sprintf(format, args...))
+}
 
 func (g *guestRun) hostFunction(name string) api.GoModuleFunc {
 	return func(_ context.Context, m api.Module, stack []uint64) {
