@@ -179,10 +179,10 @@ func runServices(t *testing.T, c *cloud, options async.Options, d time.Duration,
 // TestOneThatHangsBesideAHundred is the promise: with one worker, the others
 // are done as fast as without it.
 func TestOneThatHangsBesideAHundred(t *testing.T) {
-	for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second} {
+	for _, latency := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			alone := hundred(t, latency, "")
-			for _, first := range []string{"a-hangs", "svc-050-hangs", "z-hangs"} {
+			for _, first := range []string{"a-hangs", "svc-050-hangs"} {
 				beside := hundred(t, latency, first)
 				ratio := float64(beside) / float64(alone)
 				t.Logf("%s: %v, without it %v: ratio %.3f", first, beside, alone, ratio)
