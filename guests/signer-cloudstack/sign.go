@@ -36,7 +36,7 @@ func parametersOf(req *abi.HttpRequest) (map[string]string, error) {
 }
 
 func checkForm(req *abi.HttpRequest) error {
-	if req.Method != "POST" {
+	if req.Method != "POST" { //nolint:usestdlibvars // TinyGo has no net/http
 		return sdk.Invalidf("a %.20s request with a body cannot be signed: use POST with a form", req.Method)
 	}
 	found := false
