@@ -64,6 +64,7 @@ func newParent(tb testing.TB, dir string, change func(*compile.Options)) *compil
 	options := compile.Options{
 		Command: []string{self, "compile-child"}, Engine: "wazero", Version: "test", CacheDir: dir, Limits: compile.DefaultLimits(),
 	}
+	options.Limits.MemoryBytes *= memoryFactor
 	if change != nil {
 		change(&options)
 	}
@@ -257,7 +258,7 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 }
 
 func TestCompileBombsCostAnError(t *testing.T) {
-	limits := compile.Limits{Wall: 20 * time.Second, CPU: 3 * time.Second, MemoryBytes: 256 << 20, OutputBytes: 64 << 20}
+	limits := compile.Limits{Wall: 20 * time.Second, CPU: 3 * time.Second, MemoryBytes: memoryFactor * 256 << 20, OutputBytes: 64 << 20}
 	dir := filepath.Join(t.TempDir(), "cache")
 	p := newParent(t, dir, func(o *compile.Options) { o.Limits = limits })
 	for name, wasm := range bombs() {
@@ -299,4 +300,18 @@ func residentBytes(tb testing.TB) int64 {
 		tb.Fatal(err)
 	}
 	return kib << 10
+}
+
+func TestStockGoGuestFitsTheDefaults(t *testing.T) {
+	if _, err := os.Stat("../../build/static-go.wasm"); err != nil {
+		t.Log("it is not built; run make guests-go")
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	p, wasm := newParent(t, dir, nil), guest(t, "static-go.wasm")
+	begin := time.Now()
+	if err := p.Prepare(t.Context(), wasm); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the child took %v, the manager's engine %v", time.Since(begin), timed(t, dir, wasm))
 }
