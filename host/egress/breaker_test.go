@@ -65,6 +65,23 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+func TestNoCredentialIsAppliedWhileTheBreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		applied := 0
+		fake := credentials{apply: func(string, string, *http.Request, []byte) error {
+			applied++
+			return nil
+		}}
+		client := newCloud(t, status(503)).client(t, egress.Options{MaxRetries: -1, Credentials: fake}, cloudURL)
+		for range 9 {
+			sendOne(t, client, withCredential("token"))
+		}
+		if applied != 5 {
+			t.Errorf("it was applied %d times, want 5", applied)
+		}
+	})
+}
+
 func TestBreakerSendsOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -105,7 +122,7 @@ func TestBreakerCountsAShare(t *testing.T) {
 		var n atomic.Int32
 		cloud := newCloud(t, func(w http.ResponseWriter, r *http.Request) {
 			if n.Add(1)%3 != 0 {
-				w.WriteHeader(502)
+				w.WriteHeader(http.StatusBadGateway)
 			}
 		})
 		client := cloud.client(t, egress.Options{Observer: seen, MaxRetries: -1}, cloudURL)

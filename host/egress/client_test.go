@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,14 +141,26 @@ func TestRedirectsAreHandedBack(t *testing.T) {
 	}
 }
 
+// TestEnvironmentProxyIsIgnored runs itself in a process of its own: net/http
+// reads the environment once.
 func TestEnvironmentProxyIsIgnored(t *testing.T) {
-	proxied := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
-	t.Setenv("HTTP_PROXY", proxied.URL)
-	t.Setenv("http_proxy", proxied.URL)
+	if os.Getenv("HTTP_PROXY") == "" {
+		proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEnvironmentProxyIsIgnored$", "-test.v")
+		for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
+			child.Env = append(child.Env, name+"="+proxy.URL)
+		}
+		out, err := child.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "answered without a proxy") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
 	client, port := behindDNS(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, netip.MustParsePrefix("127.0.0.0/8"))
 	if got := sendOne(t, client, get("http://cloud.example:"+port)); got.GetResponse().GetStatus() != http.StatusOK {
-		t.Errorf("%v", got)
+		t.Fatal(show(got))
 	}
+	t.Log("answered without a proxy")
 }
 
 func TestBatchIsParallelAndKeepsItsOrder(t *testing.T) {

@@ -76,7 +76,11 @@ func wire(t *testing.T, target target) (address string, sent *http.Request) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	if _, err := call.grant.transport.RoundTrip(req); !errors.Is(err, stop) {
+	resp, err := call.grant.transport.RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if !errors.Is(err, stop) {
 		t.Fatalf("%s: %v", target, err)
 	}
 	var out bytes.Buffer

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -95,7 +96,7 @@ func newHost(options Options, label string) *host {
 		ReadyToTrip: func(n gobreaker.Counts) bool {
 			return n.ConsecutiveFailures >= row || (n.Requests >= 4*row && 2*n.TotalFailures >= n.Requests)
 		},
-		IsExcluded: func(err error) bool { return err == errNoVerdict },
+		IsExcluded: func(err error) bool { return errors.Is(err, errNoVerdict) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
 				x.mu.Lock()

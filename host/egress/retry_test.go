@@ -126,8 +126,23 @@ func TestRetriesEnd(t *testing.T) {
 func TestRetriesLeaveTheBatchItsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := newCloud(t, first(3, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write(make([]byte, 900))
+		}))
+		got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1200}, cloudURL), get(cloudURL))
+		if got.GetResponse().GetStatus() != 200 {
+			t.Error(show(got))
+		}
+	})
+}
+
+func TestCutBodiesLeaveTheBatchItsBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := newCloud(t, first(3, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write(make([]byte, 900))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		}))
 		got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1200}, cloudURL), get(cloudURL))
 		if got.GetResponse().GetStatus() != 200 {
