@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func TestTokenRequest(t *testing.T) {
 	if sdk.CodeOf(err) != abi.CodeDenied || !strings.Contains(err.Error(), "no grant") {
 		t.Errorf("%v, want what the host said", err)
 	}
-	if got.Method != "POST" || got.Url != "https://keystone.example.com/identity/v3/auth/tokens?nocatalog" {
+	if got.Method != http.MethodPost || got.Url != "https://keystone.example.com/identity/v3/auth/tokens?nocatalog" {
 		t.Errorf("%s %s", got.Method, got.Url)
 	}
 }
