@@ -90,6 +90,7 @@ type Brake struct {
 	gone    ledger
 	engaged bool
 	lifted  time.Time
+	liftErr error // of the last time that Lifted was asked
 	// liftedAt is when Lifted was asked last.
 	liftedAt time.Time
 }
@@ -175,7 +176,7 @@ func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
 		b.engaged, changed = true, true
 	}
 	status.Engaged = b.engaged
-	settle, period := b.options.Settle, b.options.Period
+	settle, period, liftErr := b.options.Settle, b.options.Period, b.liftErr
 	b.mu.Unlock()
 	if changed {
 		b.options.Observer.Engaged(status)
@@ -187,7 +188,11 @@ func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
 		return fmt.Errorf("node %s is missing; the manager has just started and lets nothing be deleted for %v", node.Name, settle)
 	}
 	b.options.Observer.Refused(node, status)
-	return refusal(node, status, period)
+	err := refusal(node, status, period)
+	if liftErr != nil {
+		return fmt.Errorf("%w. Whether it is lifted could not be read: %w", err, liftErr)
+	}
+	return err
 }
 
 func refusal(node *corev1.Node, s Status, period time.Duration) error {
@@ -215,7 +220,7 @@ func (b *Brake) release(now time.Time) (s Status, changed bool) {
 const liftedPeriod = 10 * time.Second
 
 // liftedUntil asks whether the brake is lifted, now and then. An error is no
-// permission; it is in the log of whoever gives Lifted.
+// permission; it goes into the text of the refusal.
 func (b *Brake) liftedUntil(ctx context.Context) time.Time {
 	if b.options.Lifted == nil {
 		return time.Time{}
@@ -234,6 +239,6 @@ func (b *Brake) liftedUntil(ctx context.Context) time.Time {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lifted = until
+	b.lifted, b.liftErr = until, err
 	return until
 }

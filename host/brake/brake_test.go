@@ -274,6 +274,9 @@ func TestAnAdministratorLiftsIt(t *testing.T) {
 	if c.deleted != 20 {
 		t.Error("an error lifted it")
 	}
+	if !strings.HasSuffix(c.lastErr.Error(), "could not be read: forbidden") {
+		t.Errorf("the error is not in %q", c.lastErr)
+	}
 	fails, until = nil, c.clock.Now().Add(-time.Second)
 	c.rounds(time.Minute)
 	if c.deleted != 20 {
