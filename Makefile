@@ -37,7 +37,7 @@ run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; 
 	ONCE=$(ONCE) KUBEBUILDER_ASSETS=$(BIN) $(BUILD)/demo-run
 
 .PHONY: test
-test: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-kubernetes ## Every test that needs no cloud.
+test: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-wasmtime test-kubernetes ## Every test that needs no cloud.
 	$(call say,all tests passed)
 
 ## ---- simple things ---------------------------------------------------------
@@ -49,11 +49,22 @@ build: ## The manager, a static binary.
 
 STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
+# wasmtime is C: this build is not static. It is for who wants another engine.
+.PHONY: build-wasmtime
+build-wasmtime: deps ## The manager with wasmtime as a second engine; needs cgo.
+	$(call say,building the manager with wasmtime)
+	CGO_ENABLED=1 $(GO) build -tags wasmtime -ldflags '-s -w $(STAMP)' -o $(BUILD)/cloud-controller-manager-wasmtime ./host/cmd/cloud-controller-manager
+
 .PHONY: guests
 guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
 	$(call say,building the guests)
 	guests/build.sh guests/static $(BUILD)/static.wasm
 	VERSION=$$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' guests/static/manifest.json)-next guests/build.sh guests/static $(BUILD)/static-next.wasm
+
+.PHONY: guests-test
+guests-test: guests ## The guests that only tests need, and the signers.
+	$(call say,building signers and the guest that misbehaves)
+	for guest in faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
 
 .PHONY: guests-go
 guests-go: ## One guest by stock Go, which must stay possible.
@@ -93,9 +104,17 @@ test-guests:
 	cd guests && $(GO) test -race ./...
 
 .PHONY: test-host
-test-host: build guests guests-go image $(CONTROL_PLANE)
+test-host: build build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 30m ./...
+
+# The packages that differ with the second engine.
+WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/hostile ./host/cmd/cloud-controller-manager
+
+.PHONY: test-wasmtime
+test-wasmtime: guests guests-go deps
+	$(call say,the second engine: its contract and the hostile modules)
+	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -race -timeout 30m -tags wasmtime $(WASMTIME_PACKAGES)
 
 .PHONY: test-kubernetes
 test-kubernetes: guests $(CONTROL_PLANE)
@@ -130,12 +149,14 @@ fmt:
 vet:
 	$(call say,vet)
 	for module in . abi guests; do (cd $$module && $(GO) vet ./...); done
-	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./example
+	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
+	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./example ./faulty ./signer-keystone ./signer-cloudstack
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(call say,lint and import rules)
 	for module in . abi guests; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml ./...); done
+	CGO_ENABLED=1 $< run --config $(CURDIR)/.golangci.yml --build-tags wasmtime $(WASMTIME_PACKAGES)
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	$(call say,building golangci-lint (a few minutes))

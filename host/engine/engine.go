@@ -24,7 +24,7 @@ const (
 	RefuelName   = "refuel"
 	// Tank is the fuel of one refill: at most about as many instructions, a
 	// few milliseconds.
-	Tank = 1 << 21
+	Tank = 1 << 18
 	// FuelCallDepth is passed instead of the fuel by a module whose calls nest
 	// too deep. The engine ends the op.
 	FuelCallDepth = math.MinInt64

@@ -71,7 +71,6 @@ func (b *Background) BackedOff(op abi.Op) { b.backoffs.WithLabelValues(op.String
 type Brake struct {
 	engaged *metrics.Gauge
 	refused *metrics.Counter
-	allowed *metrics.Counter
 	doubted *metrics.Counter
 }
 
@@ -87,13 +86,12 @@ func newBrake() *Brake {
 			StabilityLevel: metrics.ALPHA,
 		}),
 		refused: counter("deletion_brake_refused_total", "Answers \"does not exist\" that the deletion brake made an error of."),
-		allowed: counter("node_gone_total", "Answers \"does not exist\" that reached the node lifecycle controller, which deletes the Node."),
 		doubted: counter("node_gone_contradicted_total", "Answers \"does not exist\" that a fresh instance of the provider did not confirm."),
 	}
 }
 
 func (b *Brake) all() []metrics.Registerable {
-	return []metrics.Registerable{b.engaged, b.refused, b.allowed, b.doubted}
+	return []metrics.Registerable{b.engaged, b.refused, b.doubted}
 }
 
 // Engaged records whether the brake is on.
@@ -107,9 +105,6 @@ func (b *Brake) Engaged(on bool) {
 
 // Refused records an answer that was made an error of.
 func (b *Brake) Refused() { b.refused.Inc() }
-
-// Allowed records an answer that deletes a Node.
-func (b *Brake) Allowed() { b.allowed.Inc() }
 
 // Contradicted records an answer that the second question did not confirm.
 func (b *Brake) Contradicted() { b.doubted.Inc() }

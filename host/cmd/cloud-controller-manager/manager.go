@@ -40,6 +40,9 @@ const (
 	// maxTableElements bounds the tables of a guest: stock Go needs one
 	// element for each function.
 	maxTableElements = 1 << 20
+	// maxCallDepth fits the stacks of both engines, so that a guest which runs
+	// on one of them runs on the other.
+	maxCallDepth = 1 << 13
 )
 
 // manager holds what lives as long as the process.
@@ -147,6 +150,7 @@ func (m *manager) newLoader(c *ccmconfig.CompletedConfig, hosts *hosts, modules 
 	return &reloadableLoader{loader: plugin.Loader{
 		Engine:           modules.engine,
 		Compiler:         modules.compiler,
+		MaxCallDepth:     maxCallDepth,
 		ClusterName:      shared.ClusterName,
 		HostVersion:      version.Get().GitVersion,
 		RequireClusterID: !shared.AllowUntaggedCloud,

@@ -173,6 +173,7 @@ func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(
 func (n *network) close() {
 	n.stop()
 	n.client.Close()
+	n.credentials.Close()
 }
 
 // switchedNetwork is the network that holds now. A change of what the

@@ -57,6 +57,10 @@ func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint
 			err = hostFailed(f.Name, p)
 		}
 	}()
+	// A guest that does nothing but call the host uses hardly any fuel.
+	if err := checkTime(ctx); err != nil {
+		return err
+	}
 	return f.run(ctx, c, memory, stack)
 }
 
