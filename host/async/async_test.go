@@ -198,11 +198,13 @@ func TestResultsExpire(t *testing.T) {
 		}
 		group.Wait()
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if i.results.count != maxResults || o.dropped["crowded"] != 11 {
 			t.Errorf("%d results are kept, dropped %v", i.results.count, o.dropped)
 		}
 		time.Sleep(time.Hour)
 		_, _ = ensure(i, "web") // whoever comes sweeps
+		synctest.Wait()
 		if i.results.count != 0 || i.results.bytes != 0 || len(i.objects) != 1 {
 			t.Errorf("%d results, %d bytes, %d objects are kept", i.results.count, i.results.bytes, len(i.objects))
 		}

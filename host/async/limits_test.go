@@ -136,8 +136,12 @@ func TestTheQueueIsBounded(t *testing.T) {
 		if time.Since(start) != 0 {
 			t.Errorf("the queue is full, and yet it waited for %v", time.Since(start))
 		}
-		if calls.Load() != 1 || o.busy < 2 {
-			t.Errorf("%d calls, busy %d", calls.Load(), o.busy)
+		synctest.Wait()
+		o.mu.Lock()
+		busy := o.busy
+		o.mu.Unlock()
+		if calls.Load() != 1 || busy < 2 {
+			t.Errorf("%d calls, busy %d", calls.Load(), busy)
 		}
 		time.Sleep(time.Minute)
 	})
