@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -136,6 +137,7 @@ func refuel(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
 	if fuel == engine.FuelCallDepth {
 		return &End{text: "the guest trapped: wasm error: stack overflow: its calls nest deeper than is allowed"}
 	}
+	runtime.Gosched() // a guest in each processor must not make the others wait
 	tanks := (-fuel + engine.Tank - 1) / engine.Tank
 	c.fuel += tanks * engine.Tank
 	stack[0] = uint64(fuel + tanks*engine.Tank)

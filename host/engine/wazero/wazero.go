@@ -105,7 +105,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	i := &instance{config: &m.config}
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	i.call.Outside(i.config)
-	guest, err := m.runtime.InstantiateModule(i.context(ctx), m.compiled, config)
+	guest, err := m.runtime.InstantiateModule(withMemory(i.context(ctx)), m.compiled, config)
 	if err != nil {
 		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
 	}

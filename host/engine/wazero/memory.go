@@ -1,0 +1,51 @@
+package wazero
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// withMemory keeps the linear memories of the modules that are instantiated
+// with the context outside of the Go heap: address space for the largest size
+// is reserved at once, so that growing neither copies nor leaves garbage, and
+// what an instance had is given back when it is closed.
+func withMemory(ctx context.Context) context.Context {
+	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
+		func(_, limit uint64) experimental.LinearMemory { return &memory{limit: limit} }))
+}
+
+// memory implements experimental.LinearMemory.
+type memory struct {
+	limit    uint64
+	reserved []byte
+	size     uint64
+}
+
+// Reallocate returns nil when there is no memory left, which the guest sees as
+// a memory.grow that fails.
+func (m *memory) Reallocate(size uint64) []byte {
+	if m.reserved == nil {
+		reserved, err := syscall.Mmap(-1, 0, int(max(m.limit, pageBytes)), syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			return nil
+		}
+		m.reserved = reserved
+	}
+	if size > m.size {
+		if err := syscall.Mprotect(m.reserved[:size], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+			return nil
+		}
+		m.size = size
+	}
+	return m.reserved[:size:size]
+}
+
+// Free gives the memory back.
+func (m *memory) Free() {
+	if m.reserved != nil {
+		_ = syscall.Munmap(m.reserved)
+		m.reserved, m.size = nil, 0
+	}
+}
