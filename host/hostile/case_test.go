@@ -64,9 +64,6 @@ type hostileCase struct {
 	ops []abi.Op
 	// parallel is how many ops run at the same time; the default is 1.
 	parallel int
-	// memory is how much the process may grow, in MiB; the default is
-	// defaultGrowth.
-	memory int64
 }
 
 type grant int
@@ -105,9 +102,6 @@ func (c *hostileCase) withDefaults() hostileCase {
 		out.ops = []abi.Op{abi.OpInstanceExists}
 	}
 	out.parallel = max(out.parallel, 1)
-	if out.memory == 0 {
-		out.memory = defaultGrowth
-	}
 	return out
 }
 

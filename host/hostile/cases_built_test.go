@@ -112,8 +112,8 @@ func bombCases() []hostileCase {
 		bomb("bomb_body", "A function of 500 KiB in one straight line.", func(b *built) {
 			b.function(typeNone, nil, bytes.Repeat([]byte{0x41, 1, 0x1a}, 500<<10/3))
 		}),
-		bomb("bomb_globals", "100,000 globals.", func(b *built) {
-			for range 100_000 {
+		bomb("bomb_globals", "60,000 globals.", func(b *built) {
+			for range 60_000 {
 				b.globals = append(b.globals, []byte{0x7e, 1, 0x42, 0, 0x0b})
 			}
 		}),

@@ -21,7 +21,7 @@ func phaseCases() []hostileCase {
 	return slices.Concat(
 		refused(describe, late, "init_spin", "init_sleep", "init_log_flood", "describe_spin"),
 		refused(describe, trapped, "init_trap", "describe_trap"),
-		growing(growthOfStack, refused(describe, trapped, "init_recursion")),
+		refused(describe, trapped, "init_recursion"),
 		refused(describe, "exited with status 0", "init_exit", "describe_exit"),
 		refused(describe, "outside of an op", "init_response", "init_host_call"),
 		refused(describe, "without a response", "describe_silent"),

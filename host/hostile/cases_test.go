@@ -33,25 +33,6 @@ func refused(phase, want string, names ...string) (out []hostileCase) {
 	return out
 }
 
-// How much the process may grow, in MiB, where a guest uses up what it has.
-const (
-	// growthOfMemory is for a memory that grows page by page to its 64 MiB:
-	// wazero copies it at each step, and the copies wait for the collector.
-	growthOfMemory = 448
-	// growthOfTables is for 16 tables of a million elements, of 8 bytes each,
-	// which are copied as they grow.
-	growthOfTables = 448
-	// growthOfStack is for wazero's stack, which doubles up to 100 MiB.
-	growthOfStack = 448
-)
-
-func growing(mib int64, cases []hostileCase) []hostileCase {
-	for i := range cases {
-		cases[i].memory = mib
-	}
-	return cases
-}
-
 // 1: they use the processor.
 func processorCases() []hostileCase {
 	return append(ending(deadline,
@@ -67,7 +48,8 @@ func bulkCases() []hostileCase {
 			"memory_fill_loop", "memory_copy_loop", "memory_init_loop", "memory_fill_double", "memory_copy_double",
 			"memory_fill_straight", "memory_grow_spin"),
 		ending(trapped, "memory_fill_4g"),
-		growing(growthOfMemory, ending("", "memory_grow_limit", "memory_maximum")),
+		ending("", "memory_grow_limit", "memory_maximum"),
+		[]hostileCase{{name: "memory_grow_limit", title: "memory_grow_limit_everywhere", phase: phaseOp, parallel: instanceLimit}},
 		refused(plugin.PhaseVerify, "memory of 65536 is above the limit of 1024", "memory_minimum"),
 	)
 }
@@ -76,9 +58,8 @@ func bulkCases() []hostileCase {
 func tableCases() []hostileCase {
 	return slices.Concat(
 		ending(deadline, "table_grow_huge", "table_fill_loop", "table_copy_loop", "table_init_loop", "table_double"),
-		ending("", "table_grow_limit"),
-		growing(growthOfTables, ending("", "table_grow_many")),
-		refused(plugin.PhaseVerify, "17 table, at most 16", "table_count"),
+		ending("", "table_grow_limit", "table_grow_many"),
+		refused(plugin.PhaseVerify, "17 tables, at most 16", "table_count"),
 		refused(plugin.PhaseVerify, "table of 1000000000 is above the limit", "table_minimum"),
 	)
 }
@@ -86,7 +67,7 @@ func tableCases() []hostileCase {
 // 4: they use the stack.
 func recursionCases() []hostileCase {
 	return slices.Concat(
-		growing(growthOfStack, ending(trapped, "recursion", "recursion_mutual", "recursion_indirect", "recursion_locals", "recursion_host")),
+		ending(trapped, "recursion", "recursion_mutual", "recursion_indirect", "recursion_locals", "recursion_host"),
 		ending("", "recursion_deep_then_fine"),
 	)
 }

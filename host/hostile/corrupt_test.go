@@ -34,7 +34,7 @@ func corruptCases() []hostileCase {
 		},
 		hostileCase{
 			name: "mutated", tries: "Modules of which a few bytes were changed by chance.", phase: "any",
-			custom: mutated, memory: growthOfMemory,
+			custom: mutated,
 		},
 	)
 }

@@ -28,7 +28,7 @@ type Options struct {
 	ImportModule, ImportName string
 	// MaxMemoryPages bounds every memory, in pages of 64 KiB.
 	MaxMemoryPages uint32
-	// MaxTableElements bounds every table.
+	// MaxTableElements bounds all tables together: each has the same part of it.
 	MaxTableElements uint32
 	// MaxCallDepth bounds how deep calls nest. A function counts as one, and
 	// as one more for every 64 locals and instructions, since it may need that

@@ -170,13 +170,14 @@ func (m *rewriter) memories() error {
 	return m.clamp(sectionMemory, "memory", m.options.MaxMemoryPages, false)
 }
 
-// clamp gives every table or memory a maximum of at most limit.
+// clamp gives every table or memory a maximum, of at most limit together.
 func (m *rewriter) clamp(id byte, what string, limit uint32, hasType bool) error {
 	if m.sections[id] == nil {
 		return nil
 	}
 	r, n := m.section(id, what, 16)
 	v := vector{count: n}
+	limit /= max(n, 1) // they share it
 	for range n {
 		if hasType {
 			v.entries = append(v.entries, r.Byte())
