@@ -122,9 +122,26 @@ test-kubernetes: guests $(CONTROL_PLANE)
 	$(TEST_ENV) testdata/integration/run.sh
 
 .PHONY: bench
-bench: guests ## Benchmarks with ratios against baselines of the same run.
+bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
+	$(call say,one call through everything)
 	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/bench
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/bench
+	$(call say,the meter)
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/meter
+	$(TEST_ENV) $(GO) test -run '^$$' -bench 'Meter|LongestHold' ./host/meter
+	$(call say,the engines)
+	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/engine/wazero
+	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/engine/wasmtime
+	$(call say,every hostile module beside a provider that is called every 10 ms)
+	$(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHostileModules$$' ./host/hostile
+	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/hostile
+	$(call say,one Service that hangs beside a hundred)
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/e2e
+
+# A guest that decodes JSON, which only the benchmark of the meter runs.
+$(BUILD)/json.wasm: host/meter/testdata/json/main.go | guests
+	GUEST_COMPILER=tinygo-build guests/build.sh guests/static $(BUILD)/static.wasm
+	host/meter/testdata/json/build.sh $(BIN)/tinygo-build $@
 
 .PHONY: fuzz
 FUZZTIME ?= 1m

@@ -102,7 +102,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	loader := m.newLoader(c, hosts, modules)
 	loader.set(p)
 	r := rollout.New(loader, m.slot, &reporter{
-		logger: logger, events: events, metrics: m.metrics, slot: m.slot, serving: m.invoker.Reset,
+		logger: logger, events: events, metrics: m.metrics, slot: m.slot, serving: m.invoker.Reset, scrub: m.network.scrub,
 	}, clock.RealClock{})
 	go r.Run(ctx)
 	go m.newSource(c, client, p).Run(ctx, r.Offer)
@@ -134,12 +134,14 @@ func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventR
 }
 
 func (m *manager) newNetworks(logger klog.Logger, client kubernetes.Interface, events record.EventRecorder, modules modules) *networks {
+	scrubber := credential.NewScrubber(clock.RealClock{})
+	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	return &networks{
-		client: client, observer: m.metrics.Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
+		client: client, observer: m.metrics.Egress(), scrubber: scrubber,
 		signers: &signerLoader{
 			client: client, modules: modules, version: version.Get().GitVersion,
 			reporter: func(slot *plugin.Slot) *reporter {
-				return &reporter{logger: logger.WithName("signer"), events: events, metrics: m.metrics, slot: slot, signer: true}
+				return &reporter{logger: logger.WithName("signer"), events: events, metrics: m.metrics, slot: slot, signer: true, scrub: scrub}
 			},
 		},
 	}

@@ -169,6 +169,19 @@ func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(
 	}
 }
 
+// ready waits until the signers serve, so that a switch to this network takes
+// nothing away that works now.
+func (n *network) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	for _, s := range n.signers {
+		if err := s.slot.WaitServing(ctx); err != nil {
+			return fmt.Errorf("signer of the credential %s: it does not serve: %w; see the Events of its ConfigMap and the log", s.name, err)
+		}
+	}
+	return nil
+}
+
 // close ends what the network runs. Requests under way end by themselves.
 func (n *network) close() {
 	n.stop()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
@@ -26,20 +25,14 @@ type reloader struct {
 
 // run watches the file until the context ends.
 func (r *reloader) run(ctx context.Context, path string) {
-	// What it holds now may be newer than what the manager began with, which
-	// is why nothing counts as known.
-	known, err := os.ReadFile(path)
-	if err != nil {
-		known = nil // the watch tells
-	}
 	first := true
 	source.WatchFile(ctx, path, v1alpha1.MaxBytes, source.Watching{}, nil, func(data []byte, err error) {
-		if first && err == nil && string(data) == string(known) && r.unchanged(data) {
-			first = false
-			return
-		}
+		// What it holds now may be newer than what the manager began with.
+		known := first && err == nil && r.unchanged(data)
 		first = false
-		r.offer(ctx, path, data, err)
+		if !known {
+			r.offer(ctx, path, data, err)
+		}
 	})
 }
 
@@ -72,6 +65,10 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	p := &next.Providers[0]
 	network, err := r.networks.build(ctx, p)
 	if err != nil {
+		return err
+	}
+	if err := network.ready(ctx); err != nil {
+		network.close()
 		return err
 	}
 	before := r.manager.network.current.Swap(network)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -32,6 +33,8 @@ type reporter struct {
 	slot    *plugin.Slot
 	// signer: it is about a signer, which the metrics of providers leave out.
 	signer bool
+	// scrub replaces secrets in what a guest says; nil leaves it as it is.
+	scrub func(string) string
 	// serving is called when a generation has been swapped in; it may be nil.
 	serving func()
 }
@@ -45,10 +48,11 @@ func (r *reporter) Serving(bundle source.Bundle, g *plugin.Generation) {
 		r.metrics.Serving(g.Name(), g.Version(), digests.Module)
 	}
 	r.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
-		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", g.Summary())
+		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", r.clean(g.Summary()))
 	r.event(bundle, corev1.EventTypeNormal, eventServing,
-		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, g.Summary()))
+		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, r.clean(g.Summary())))
 	for _, warning := range g.Warnings() {
+		warning = r.clean(warning)
 		r.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
 		r.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
 	}
@@ -62,8 +66,16 @@ func (r *reporter) Rejected(bundle source.Bundle, reason string, err error) {
 	if g := r.slot.Serving(); g != nil {
 		still = fmt.Sprintf("%s %s goes on serving", g.Name(), g.Version())
 	}
-	r.logger.Error(err, "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
-	r.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %v; %s", reason, err, still))
+	text := r.clean(err.Error())
+	r.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
+	r.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %s; %s", reason, text, still))
+}
+
+func (r *reporter) clean(text string) string {
+	if r.scrub == nil {
+		return text
+	}
+	return r.scrub(text)
 }
 
 func (r *reporter) event(bundle source.Bundle, kind, reason, message string) {

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
+
+func example(t *testing.T, change func(string) string) *v1alpha1.HostConfiguration {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "config", "v1alpha1", "testdata", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := v1alpha1.Decode([]byte(change(string(data))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func replace(old, new string) func(string) string {
+	return func(text string) string { return strings.Replace(text, old, new, 1) }
+}
+
+func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
+	before := example(t, replace("", ""))
+	for _, test := range []struct{ old, new, want string }{
+		{"name: example", "name: other", "providers[0].name"},
+		{"name: cloud-provider", "name: another", "providers[0].source"},
+		{"foreground: 2s", "foreground: 1s", "providers[0].ops"},
+		{"module: 8Mi", "module: 9Mi", "providers[0].limits.module"},
+		{"perSecond: 20", "perSecond: 21", ""},
+		{"memory: 32Mi", "memory: 16Mi", ""},
+		{"methods: [GET, POST]", "methods: [GET]", ""},
+	} {
+		err := fixed(before, example(t, replace(test.old, test.new)))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want+" cannot change") {
+			t.Errorf("%q instead of %q: %v, want %q", test.new, test.old, err, test.want)
+		}
+	}
+}
+
+// Every kind of credential, certificate and grant of the example becomes what
+// sends requests.
+func TestNetworkOfTheWholeExample(t *testing.T) {
+	n := &networks{
+		client: fake.NewClientset(), observer: metrics.New().Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
+		signers: &signerLoader{client: fake.NewClientset(), reporter: func(slot *plugin.Slot) *reporter { return &reporter{slot: slot} }},
+	}
+	c := example(t, replace("", ""))
+	net := &network{stop: func() {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is to be started
+	if err := n.fill(ctx, net, &c.Providers[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer net.close()
+	if len(net.signers) != 1 {
+		t.Errorf("%d signers, want 1", len(net.signers))
+	}
+	names := secretNames(&c.Providers[0])
+	if len(names) != 8 {
+		t.Errorf("%d Secrets are watched, want those of 7 credentials and one certificate: %v", len(names), names)
+	}
+}
+
+func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
+	s := &switchedNetwork{}
+	s.current.Store(&network{capabilities: []string{abi.CapabilityStore}})
+	asked := 0
+	h := granted{hostFunc(func() { asked++ }), s}
+	if code, _ := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeOK || asked != 1 {
+		t.Errorf("granted: %s", code)
+	}
+	s.current.Store(&network{})
+	if code, detail := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeDenied || asked != 1 || !strings.Contains(string(detail), "providers[].capabilities") {
+		t.Errorf("withdrawn: %s %q", code, detail)
+	}
+	if code, _ := h.HostCall(t.Context(), abi.ImportLog, nil); code != abi.CodeOK || asked != 2 {
+		t.Errorf("the log needs no grant: %s", code)
+	}
+}
+
+type hostFunc func()
+
+var _ engine.Host = hostFunc(nil)
+
+func (f hostFunc) HostCall(context.Context, string, []byte) (abi.Code, []byte) {
+	f()
+	return abi.CodeOK, nil
+}
