@@ -45,7 +45,13 @@ type provider struct {
 	cloud  string
 	exists string
 	asked  int // about existence, in this instance
+	sum    uint32
 }
+
+var (
+	_ sdk.Instances     = (*provider)(nil)
+	_ sdk.LoadBalancers = (*provider)(nil)
+)
 
 func (p *provider) Info() sdk.Info {
 	return sdk.Info{Name: "faulty", Version: version, ProviderName: "faulty"}
@@ -124,7 +130,7 @@ func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) erro
 	case "hang":
 		time.Sleep(10 * time.Hour)
 	case "spin":
-		spin()
+		p.spin()
 	case "trap":
 		panic("as the annotation of the Service asks")
 	case "slow":
@@ -142,12 +148,10 @@ func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) erro
 	return nil
 }
 
-// sink keeps the compiler from removing the loop that never ends.
-var sink uint32
-
-func spin() {
+// spin computes something, or the compiler would leave out the loop.
+func (p *provider) spin() {
 	for i := uint32(0); ; i++ {
-		sink += i * i
+		p.sum += i * i
 	}
 }
 

@@ -153,7 +153,7 @@ func FuzzHostCall(f *testing.F) {
 			read:  func(string) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "v"}, nil },
 			write: func(*abi.StoreWrite) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "v"}, nil },
 		},
-		HTTP:   fakeHTTP(func(r []*abi.HttpRequest) ([]*abi.HttpResult, error) { return make([]*abi.HttpResult, len(r)), nil }),
+		HTTP:  fakeHTTP(func(r []*abi.HttpRequest) ([]*abi.HttpResult, error) { return make([]*abi.HttpResult, len(r)), nil }),
 		Rates: hostfunc.NewRates(hostfunc.Limits{StoreCalls: 1 << 30, StoreCallsBurst: 1 << 30}),
 	}
 	h := hostfunc.New(options)

@@ -2,5 +2,13 @@
 
 package hostile_test
 
-// engines are the engines that this build has.
-func engines() []engineCase { return []engineCase{wazeroEngine()} }
+import (
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+)
+
+// engines is the engine that this build is for; the build with the tag has the
+// other.
+func engines() []engineCase {
+	return []engineCase{{"wazero", func(cacheDir string) engine.Engine { return wazero.New(wazero.Options{CacheDir: cacheDir}) }}}
+}

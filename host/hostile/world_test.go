@@ -20,7 +20,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
@@ -32,10 +31,6 @@ type engineCase struct {
 	name string
 	// make returns the engine, which keeps what it has compiled in a directory.
 	make func(cacheDir string) engine.Engine
-}
-
-func wazeroEngine() engineCase {
-	return engineCase{"wazero", func(cacheDir string) engine.Engine { return wazero.New(wazero.Options{CacheDir: cacheDir}) }}
 }
 
 // compileChild is the argument that makes the test binary a child that

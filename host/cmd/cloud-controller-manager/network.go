@@ -163,7 +163,7 @@ func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(
 		}
 		certificate, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 		if err != nil { // it says what does not fit, and repeats no key
-			return nil, fmt.Errorf("Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
+			return nil, fmt.Errorf("the Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
 		}
 		return &certificate, nil
 	}
