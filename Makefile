@@ -121,6 +121,12 @@ test-kubernetes: guests $(CONTROL_PLANE)
 	$(call say,the cloud provider tests of Kubernetes itself)
 	$(TEST_ENV) testdata/integration/run.sh
 
+.PHONY: test-keystone
+test-keystone: deps ## The signer for Keystone against a real Keystone from Debian's packages; not part of test.
+	$(call say,a real Keystone)
+	testdata/keystone/up.sh
+	cd guests && KEYSTONE_URL=http://127.0.0.1:35357 $(GO) test -count=1 -v -run TestKeystone ./signer-keystone; status=$$?; cd .. && testdata/keystone/down.sh; exit $$status
+
 .PHONY: bench
 bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
 	$(call say,one call through everything)
