@@ -18,9 +18,12 @@ const scripts = "../../testdata/script"
 // PersistentVolumes belong to the whole cluster.
 func TestScripts(t *testing.T) {
 	build := buildDir(t)
-	for _, name := range []string{"cloud-controller-manager", "static.wasm", "static-next.wasm", "faulty.wasm"} {
+	for _, name := range []string{
+		"cloud-controller-manager", "cloud-controller-manager-wasmtime",
+		"static.wasm", "static-next.wasm", "faulty.wasm", "signer-keystone.wasm", "signer-cloudstack.wasm",
+	} {
 		if _, err := os.Stat(filepath.Join(build, name)); err != nil {
-			t.Fatalf("%v: run make build guests", err)
+			t.Fatalf("%v: run make build build-wasmtime guests guests-test", err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(scripts, "*.txtar"))

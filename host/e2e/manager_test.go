@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +43,8 @@ type manager struct {
 //	ccm kill NAME             ends it by SIGKILL and waits for its end
 //	ccm exited NAME           waits until it has ended by itself
 //
-// A name is used once in a script: writes tells the managers apart by it.
+// A name is used once in a script: writes tells the managers apart by it. With
+// --wasm-engine=wasmtime it is the binary that has that engine.
 func (h *harness) ccm(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) >= 2, "ccm start|ready|unready|stop|kill|exited NAME [flag...]")
 	if args[0] == "start" {
@@ -81,23 +83,51 @@ func (h *harness) start(ts *testscript.TestScript, name string, extra []string) 
 	if h.managers[name] != nil {
 		ts.Fatalf("manager %s was started before: take another name", name)
 	}
-	m := &manager{name: name, user: h.namespace + "-" + name, secure: freeAddress(ts), probe: freeAddress(ts), done: make(chan struct{})}
-	m.logPath = filepath.Join(ts.MkAbs("."), ".ccm-"+name+".log")
+	m, err := newManager(name, h.namespace+"-"+name, ts.MkAbs("."))
+	ts.Check(err)
 	kubeconfig, err := h.cluster.UserKubeconfig(m.user, "system:masters")
 	ts.Check(err)
+	ts.Check(m.start(filepath.Join(h.build, binaryFor(extra)), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)))
+	h.managers[name] = m
+}
+
+// binaryFor: the static one has no wasmtime.
+func binaryFor(flags []string) string {
+	if slices.Contains(flags, "--wasm-engine=wasmtime") {
+		return "cloud-controller-manager-wasmtime"
+	}
+	return "cloud-controller-manager"
+}
+
+// newManager is one that is not started, with its log in dir.
+func newManager(name, user, dir string) (*manager, error) {
+	secure, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	probe, err := freeAddress()
+	logPath := filepath.Join(dir, ".ccm-"+name+".log")
+	return &manager{name: name, user: user, logPath: logPath, secure: secure, probe: probe, done: make(chan struct{})}, err
+}
+
+func (m *manager) start(binary string, flags []string) error {
 	output, err := os.Create(m.logPath)
-	ts.Check(err)
-	m.cmd = exec.Command(filepath.Join(h.build, "cloud-controller-manager"), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)...)
+	if err != nil {
+		return err
+	}
+	m.cmd = exec.Command(binary, flags...)
 	m.cmd.Stdout, m.cmd.Stderr = output, output
 	// The process must not outlive the test, however that ends.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	ts.Check(m.cmd.Start())
-	h.managers[name] = m
+	if err := m.cmd.Start(); err != nil {
+		return errors.Join(err, output.Close())
+	}
 	go func() {
 		defer close(m.done)
 		defer output.Close()
-		_ = m.cmd.Wait() // how it ended is for the script to judge, by the log
+		_ = m.cmd.Wait() // how it ended is for the test to judge, by the log
 	}()
+	return nil
 }
 
 // flags make the loops quick, so that scripts need not wait for their periods.
@@ -136,11 +166,12 @@ func withoutSource(flags, extra []string) []string {
 }
 
 // freeAddress is a loopback address that nobody listens on.
-func freeAddress(ts *testscript.TestScript) string {
+func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	defer l.Close()
-	return l.Addr().String()
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 func (m *manager) kill() {
