@@ -40,9 +40,9 @@ const (
 	// maxTableElements bounds the tables of a guest: stock Go needs one
 	// element for each function.
 	maxTableElements = 1 << 20
-	// maxCallDepth fits the stacks of both engines, so that a guest which runs
+	// maxCallDepth is what both engines have a stack for, so that a guest which runs
 	// on one of them runs on the other.
-	maxCallDepth = 1 << 13
+	maxCallDepth = 1 << 14
 )
 
 // manager holds what lives as long as the process.
