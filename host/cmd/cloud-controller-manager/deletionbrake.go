@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,12 @@ const (
 	eventDeletionHeld  = "DeletionHeld"
 )
 
+// heldEvents is the rate of Events on Nodes that are held, per second.
+const (
+	heldEvents      = 1
+	heldEventsBurst = 20
+)
+
 // newBrake stands between the guest and the controllers that delete Nodes. Its
 // annotation is on the namespace of the stores, which whoever may replace the
 // module need not be able to change.
@@ -39,7 +46,7 @@ func (m *manager) newBrake(ctx context.Context, c *ccmconfig.CompletedConfig, ho
 		Percent: limits.Percent, Nodes: limits.Nodes, Period: limits.Period, Settle: limits.Settle,
 		Cluster:  func() corelisters.NodeLister { return nodes },
 		Lifted:   func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
-		Observer: &brakeObserver{logger: klog.FromContext(ctx), metrics: m.metrics.Brake(), events: events, namespace: namespace},
+		Observer: &brakeObserver{logger: klog.FromContext(ctx), metrics: m.metrics.Brake(), events: events, namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst)},
 		Clock:    clock.RealClock{},
 	}
 	return func(instances provider.Instances) cloudprovider.InstancesV2 {
@@ -76,10 +83,16 @@ type brakeObserver struct {
 	metrics   *metrics.Brake
 	events    record.EventRecorder
 	namespace string
+	// held bounds the Events on Nodes: the whole cluster may be held, and is
+	// asked about every few seconds.
+	held *rate.Limiter
 }
 
 func (o *brakeObserver) Refused(node *corev1.Node, status brake.Status) {
 	o.metrics.Refused()
+	if !o.held.Allow() {
+		return // the Event on the namespace says how many there are
+	}
 	o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, cut(fmt.Sprintf(
 		"the provider says that the instance does not exist, as it says of %d of %d Nodes; at most %d may go at once, so the Node stays", status.Gone, status.Size, status.Allowed)))
 }

@@ -74,11 +74,14 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		return err
 	}
 	p := &host.Providers[0]
-	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(c.Kubeconfig, component))
+	client, err := newClient(c)
 	if err != nil {
-		return fmt.Errorf("client of the API server: %w", err)
+		return err
 	}
-	events := newRecorder(ctx, client)
+	events, err := newRecorder(ctx, c)
+	if err != nil {
+		return err
+	}
 	modules, err := m.newModules(ctx)
 	if err != nil {
 		return err
@@ -125,12 +128,26 @@ func (m *manager) newProvider(ctx context.Context, c *ccmconfig.CompletedConfig,
 	m.provider = provider.New(m.invoker, provider.WithInstances(m.newBrake(ctx, c, host, client, events)))
 }
 
+// newClient returns a client with a rate of its own.
+func newClient(c *ccmconfig.CompletedConfig) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c.Kubeconfig), component))
+	if err != nil {
+		return nil, fmt.Errorf("client of the API server: %w", err)
+	}
+	return client, nil
+}
+
 // newRecorder has a broadcaster of its own: upstream's starts only after the
-// first offer may already have been rejected.
-func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventRecorder {
+// first offer may already have been rejected. Its client has a rate of its
+// own, too: Events must not hold up stores and Secrets.
+func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig) (record.EventRecorder, error) {
+	client, err := newClient(c)
+	if err != nil {
+		return nil, err
+	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), nil
 }
 
 func (m *manager) newNetworks(logger klog.Logger, client kubernetes.Interface, events record.EventRecorder, modules modules) *networks {
