@@ -20,7 +20,7 @@ import (
 
 const (
 	reportServices = 100
-	reportRuns     = 2
+	troubled       = "trouble" // the name of the one
 	// reportPatience bounds each wait: the next manager's first one is for the
 	// lease of the last one.
 	reportPatience = 3 * time.Minute
@@ -30,21 +30,40 @@ const (
 )
 
 // TestHungServiceReport measures, for make bench, how long a hundred Services
-// wait for their addresses alone and beside one that is in trouble: with a
-// real control plane and a manager with the default flags.
+// wait for their addresses alone and beside one that is in trouble, with a
+// real control plane and a real manager. With the default flags that is mostly
+// the time of 20 requests per second to the API server; without this limit it
+// is the time of the host.
 func TestHungServiceReport(t *testing.T) {
 	if os.Getenv("BENCH_REPORT") == "" {
 		t.Log("make bench prints the report")
 		return
 	}
 	r := newReport(t)
+	t.Run("default", func(t *testing.T) {
+		for _, ratio := range r.compare(t, "default", 2) {
+			if ratio > reportRatio {
+				t.Errorf("one in trouble costs the others %.3f times their time, want %.1f at most", ratio, reportRatio)
+			}
+		}
+	})
+	// Here one that spins takes a processor from the API server and etcd, too,
+	// and two seconds are little beside the noise: it asserts nothing.
+	t.Run("unlimited", func(t *testing.T) {
+		r.compare(t, "unlimited", 5, "--kube-api-qps=1000", "--kube-api-burst=1000", "--leader-elect=false")
+	})
+}
+
+// compare prints the times of runs, and returns their ratios to those alone.
+func (r *report) compare(t *testing.T, name string, runs int, flags ...string) (ratios []float64) {
+	t.Helper()
 	kinds := []string{"", "hang", "spin", "cloud"}
 	took := map[string][]time.Duration{}
-	for run := range reportRuns {
+	for run := range runs {
 		for i := range kinds {
 			// Another one comes first in each run: machines get slower and faster.
 			kind := kinds[(i+run)%len(kinds)]
-			took[kind] = append(took[kind], r.run(t, fmt.Sprintf("report-%d-%d", run, i), kind))
+			took[kind] = append(took[kind], r.run(t, fmt.Sprintf("report-%s-%d-%d", name, run, i), kind, flags))
 		}
 	}
 	alone := mean(took[""])
@@ -52,10 +71,9 @@ func TestHungServiceReport(t *testing.T) {
 	for _, kind := range kinds[1:] {
 		ratio := float64(mean(took[kind])) / float64(alone)
 		t.Logf("beside one with ensure: %-5s %v, mean %v, ratio %.3f (to reach: %.1f)", kind, took[kind], mean(took[kind]), ratio, reportRatio)
-		if ratio > reportRatio {
-			t.Errorf("ensure: %s costs the others %.3f times their time, want %.1f at most", kind, ratio, reportRatio)
-		}
+		ratios = append(ratios, ratio)
 	}
+	return ratios
 }
 
 func mean(all []time.Duration) (sum time.Duration) {
@@ -95,17 +113,17 @@ func newReport(t *testing.T) *report {
 // run starts a manager, which knows nothing of its provider yet, and returns
 // how long it takes from the first Service until the last of the good ones has
 // its address. The one in trouble, if any, is the first.
-func (r *report) run(t *testing.T, namespace, trouble string) time.Duration {
+func (r *report) run(t *testing.T, namespace, trouble string, flags []string) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*reportPatience)
 	defer cancel()
 	r.put(ctx, t, namespace)
-	m := r.manager(t, namespace)
+	m := r.manager(t, namespace, flags)
 	defer r.end(t, m, namespace)
 	r.awaitLeader(ctx, t, m, namespace)
 	begin := time.Now()
 	if trouble != "" {
-		r.service(ctx, t, namespace, "trouble", map[string]string{"faulty.example.com/ensure": trouble})
+		r.service(ctx, t, namespace, troubled, map[string]string{"faulty.example.com/ensure": trouble})
 	}
 	for i := range reportServices {
 		r.service(ctx, t, namespace, fmt.Sprintf("good-%03d", i), nil)
@@ -115,15 +133,20 @@ func (r *report) run(t *testing.T, namespace, trouble string) time.Duration {
 		if err != nil {
 			return false, err
 		}
-		return addresses(services.Items) == reportServices, nil
+		return addresses(t, services.Items) == reportServices, nil
 	})
 	return time.Since(begin).Round(time.Millisecond)
 }
 
-// addresses counts the Services that have one.
-func addresses(services []corev1.Service) (n int) {
+// addresses counts the Services that have one; the one in trouble must not.
+func addresses(t *testing.T, services []corev1.Service) (n int) {
+	t.Helper()
 	for i := range services {
-		if len(services[i].Status.LoadBalancer.Ingress) > 0 {
+		switch {
+		case len(services[i].Status.LoadBalancer.Ingress) == 0:
+		case services[i].Name == troubled:
+			t.Errorf("the Service in trouble has an address: nothing was measured")
+		default:
 			n++
 		}
 	}
@@ -151,8 +174,8 @@ func (r *report) put(ctx context.Context, t *testing.T, namespace string) {
 	}
 }
 
-// manager has the default flags but for where things are.
-func (r *report) manager(t *testing.T, namespace string) *manager {
+// manager has the default flags but for where things are, and these.
+func (r *report) manager(t *testing.T, namespace string, flags []string) *manager {
 	t.Helper()
 	m, err := newManager(namespace, namespace, t.TempDir())
 	if err != nil {
@@ -162,12 +185,12 @@ func (r *report) manager(t *testing.T, namespace string) *manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = m.start(filepath.Join(r.build, "cloud-controller-manager"), []string{
+	err = m.start(filepath.Join(r.build, "cloud-controller-manager"), append([]string{
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 		"--provider-configmap=" + namespace + "/" + configMap, "--health-probe-bind-address=" + m.probe,
 		"--bind-address=127.0.0.1", "--secure-port=" + m.secure[strings.LastIndex(m.secure, ":")+1:],
 		"--provider-allow-url=http://127.0.0.1:" + r.cloud.port + "/", "--provider-allow-cidr=127.0.0.1/32",
-	})
+	}, flags...))
 	if err != nil {
 		t.Fatal(err)
 	}
