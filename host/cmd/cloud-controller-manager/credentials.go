@@ -15,7 +15,7 @@ import (
 
 // spec makes of a configured credential what package credential knows.
 func (n *networks) spec(net *network, c *v1alpha1.Credential) (spec credential.Spec, err error) {
-	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret)}
+	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret), PublicKeys: c.PublicKeys}
 	switch {
 	case c.Header != nil:
 		spec.Header = &credential.Header{Name: c.Header.Header, Prefix: c.Header.Prefix, Key: c.Header.Key}

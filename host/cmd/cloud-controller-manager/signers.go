@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -97,37 +97,43 @@ func (c configured) Run(ctx context.Context, handle source.Handler) {
 	})
 }
 
-// onlySigners refuses guests that are more or less than a signer.
+// onlySigners refuses guests that are more or less than a signer, before
+// anything of them is run.
 type onlySigners struct{ *plugin.Loader }
 
 func (l onlySigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
-	g, err := l.Loader.Load(ctx, bundle)
-	if err != nil {
-		return nil, err
+	if m := declared(bundle.Module); m != nil && !slices.Equal(m.Ops, []string{abi.OpSign.String()}) {
+		return nil, notThis("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", m.Name, abi.OpSign)
 	}
-	for _, op := range abi.Ops() {
-		if manifest.IsOptional(op) && g.Supports(op) != (op == abi.OpSign) {
-			err := fmt.Errorf("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", g.Name(), abi.OpSign)
-			return nil, refused(ctx, g, err)
-		}
-	}
-	return g, nil
+	return l.Loader.Load(ctx, bundle)
 }
 
 // noSigners refuses signers where a provider is expected.
 type noSigners struct{ *plugin.Loader }
 
 func (l noSigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
-	g, err := l.Loader.Load(ctx, bundle)
-	if err == nil && g.Supports(abi.OpSign) {
-		return nil, refused(ctx, g, fmt.Errorf("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", g.Name(), abi.OpSign))
+	if m := declared(bundle.Module); m != nil && slices.Contains(m.Ops, abi.OpSign.String()) {
+		return nil, notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
 	}
-	return g, err
+	return l.Loader.Load(ctx, bundle)
 }
 
-func refused(ctx context.Context, g *plugin.Generation, err error) error {
-	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
-	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+// declared returns the manifest, or nil where there is no valid one, which the
+// loader tells.
+func declared(wasm []byte) *manifest.Manifest {
+	section, found, err := manifest.Section(wasm)
+	if err != nil || !found {
+		return nil
+	}
+	m, err := manifest.Parse(section)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+func notThis(format string, args ...any) error {
+	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: module.ReasonModuleInvalid, Err: fmt.Errorf(format, args...)}
 }
 
 // mute is an engine.Host that answers nothing: a signer has a secret, so it

@@ -28,7 +28,7 @@ func TestSignersHaveNoHostCalls(t *testing.T) {
 }
 
 func TestSignersAndProvidersAreToldApart(t *testing.T) {
-	const signerOps, providerOps, both = `["sign"]`, `["instance_exists","instance_shutdown","instance_metadata"]`, `["sign","volume_labels"]`
+	const signerOps, providerOps, both = `["sign"]`, `["instance_exists","instance_shutdown","instance_metadata"]`, `["sign","lb_name"]`
 	for _, test := range []struct {
 		ops              string
 		signer, provider bool

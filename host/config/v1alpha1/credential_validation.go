@@ -50,6 +50,12 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 			"give exactly one of header, basic, bearer, query, oauth2ClientCredentials, awsSigV4 and signer"))
 	}
 	keys := map[string]string{}
+	for i, key := range c.PublicKeys {
+		keys[fmt.Sprintf("publicKeys[%d]", i)] = key
+	}
+	if len(c.PublicKeys) > maxPublicKeys {
+		return append(errs, field.TooMany(path.Child("publicKeys"), len(c.PublicKeys), maxPublicKeys))
+	}
 	if c.Header != nil {
 		errs = append(errs, required(path.Child("header", "header"), c.Header.Header)...)
 		keys["header.key"] = c.Header.Key

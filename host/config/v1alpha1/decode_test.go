@@ -81,6 +81,7 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"header: {header: X-Auth-Token}", "header: {}", "providers[0].credentials[1].header.header"},
 		{"basic: {}", "", "providers[0].credentials[2]: Invalid value: \"basic\": give exactly one of"},
 		{"basic: {}", "basic: {}, bearer: {}", "give exactly one of"},
+		{"publicKeys: [username]", "publicKeys: [a, b/c]", "providers[0].credentials[0].publicKeys[1]"},
 		{"key: other", "key: a/b", "providers[0].credentials[3].bearer.key"},
 		{"region: eu-west-1, ", "", "providers[0].credentials[6].awsSigV4.region"},
 		{"perSecond: 20", "perSecond: -1", "providers[0].requests.perSecond"},

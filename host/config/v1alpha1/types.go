@@ -84,6 +84,9 @@ type Credential struct {
 	// Name is a DNS label, which the provider says.
 	Name   string    `json:"name"`
 	Secret Reference `json:"secret"`
+	// PublicKeys are keys of the Secret whose values are no secrets, as the name
+	// of a user or of a region: they are not replaced in what comes back.
+	PublicKeys []string `json:"publicKeys,omitempty"`
 
 	Header                  *HeaderCredential `json:"header,omitempty"`
 	Basic                   *BasicCredential  `json:"basic,omitempty"`

@@ -21,6 +21,7 @@ const (
 	maxGrants      = 256
 	maxCredentials = 64
 	maxEndpoints   = 16
+	maxPublicKeys  = 32
 	maxInstances   = 256
 	maxModuleBytes = 256 << 20
 )
