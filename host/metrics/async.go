@@ -19,11 +19,6 @@ type Background struct {
 }
 
 func newBackground() *Background {
-	counter := func(name, help string, labels ...string) *metrics.CounterVec {
-		return metrics.NewCounterVec(&metrics.CounterOpts{
-			Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
-		}, labels)
-	}
 	return &Background{
 		ops: metrics.NewGauge(&metrics.GaugeOpts{
 			Namespace:      namespace,
@@ -38,9 +33,9 @@ func newBackground() *Background {
 			Buckets:        metrics.ExponentialBuckets(0.05, 3, 10),
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"op", "code"}),
-		dropped:  counter("provider_background_results_dropped_total", "Results of background requests that nobody collected, by reason (expired, superseded, crowded).", "op", "reason"),
-		busy:     counter("provider_busy_total", "Requests to the provider that were put off or ended for lack of room.", "op"),
-		backoffs: counter("provider_backoffs_total", "How often the provider was not asked again about an object for a while, since it hung or crashed on it again and again.", "op"),
+		dropped:  counterVec("provider_background_results_dropped_total", "Results of background requests that nobody collected, by reason (expired, superseded, crowded).", "op", "reason"),
+		busy:     counterVec("provider_busy_total", "Requests to the provider that were put off or ended for lack of room.", "op"),
+		backoffs: counterVec("provider_backoffs_total", "How often the provider was not asked again about an object for a while, since it hung or crashed on it again and again.", "op"),
 	}
 }
 

@@ -19,16 +19,6 @@ type Egress struct {
 }
 
 func newEgress() *Egress {
-	counter := func(name, help string, labels ...string) *metrics.CounterVec {
-		return metrics.NewCounterVec(&metrics.CounterOpts{
-			Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
-		}, labels)
-	}
-	gauge := func(name, help string, labels ...string) *metrics.GaugeVec {
-		return metrics.NewGaugeVec(&metrics.GaugeOpts{
-			Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
-		}, labels)
-	}
 	return &Egress{
 		requests: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Namespace:      namespace,
@@ -37,12 +27,12 @@ func newEgress() *Egress {
 			Buckets:        metrics.ExponentialBuckets(0.005, 2.5, 10),
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"host", "method", "result"}),
-		inFlight:  gauge("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "host"),
-		retries:   counter("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "host", "reason"),
-		throttled: counter("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "host", "reason"),
-		breakers:  gauge("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "host"),
-		opened:    counter("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "host"),
-		refused:   counter("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "code"),
+		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "host"),
+		retries:   counterVec("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "host", "reason"),
+		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "host", "reason"),
+		breakers:  gaugeVec("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "host"),
+		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "host"),
+		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "code"),
 	}
 }
 

@@ -136,3 +136,15 @@ func (m *Metrics) InstanceDiscarded(reason string) {
 
 // Dropped records that a log line or an Event was dropped.
 func (m *Metrics) Dropped(what string) { m.dropped.WithLabelValues(what).Inc() }
+
+func counterVec(name, help string, labels ...string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, labels)
+}
+
+func gaugeVec(name, help string, labels ...string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: namespace, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, labels)
+}
