@@ -86,7 +86,7 @@ func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
 
 func TestHostConfigurationOfFlags(t *testing.T) {
 	o, err := parse(t, "--provider-configmap=kube-system/cloud-provider", "--provider-allow-url=https://API.example.com:8774/v2/",
-		"--provider-allow-cidr=10.0.0.0/8", "--provider-max-instances=3", "--provider-op-timeout=7s")
+		"--provider-allow-cidr=10.1.2.3/8", "--provider-max-instances=3", "--provider-op-timeout=7s")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,12 +85,18 @@ func (o *Options) ofFlags() (*v1alpha1.HostConfiguration, error) {
 		}
 		p.Source.ConfigMap = &v1alpha1.Reference{Namespace: name.Namespace, Name: name.Name}
 	}
+	cidrs, err := o.CIDRs()
+	if err != nil {
+		return nil, err
+	}
 	for _, prefix := range o.AllowedURLs {
 		grant, err := grantOf(prefix)
 		if err != nil {
 			return nil, err
 		}
-		grant.CIDRs = o.AllowedCIDRs
+		for _, cidr := range cidrs {
+			grant.CIDRs = append(grant.CIDRs, cidr.String())
+		}
 		p.Grants = append(p.Grants, grant)
 	}
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}

@@ -196,7 +196,7 @@ func checkAnswer(resp *abi.SignResponse) error {
 func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*abi.HttpResult, error) {
 	switch {
 	case m.Tokens == nil:
-		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer asks for a token request, but no URL is granted to it; add it to the signer's urls in the HostConfiguration"}
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer asks for a token request, but no URL is granted to it; add it to the signer's tokens in the HostConfiguration"}
 	case request.GetCredential() != "":
 		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request names a credential; signers have none"}
 	}

@@ -45,7 +45,7 @@ type Limits struct {
 	MaxCallsPerInstance int
 	// MaxMemoryBytes is the largest linear memory of one instance.
 	MaxMemoryBytes uint64
-	// MaxTableElements is the largest table of one instance.
+	// MaxTableElements bounds all tables of one instance together.
 	MaxTableElements uint32
 	// OpTimeout bounds one op, waiting for an instance included.
 	OpTimeout time.Duration

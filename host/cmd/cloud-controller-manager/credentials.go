@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/egress"
@@ -35,8 +33,6 @@ func (n *networks) spec(net *network, c *v1alpha1.Credential) (spec credential.S
 	return spec, err
 }
 
-// awsSigV4 leaves the default key of the session token out: it need not be in
-// the Secret.
 func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {
 	return &credential.AWSSigV4{
 		Region: a.Region, Service: a.Service,
@@ -61,13 +57,13 @@ func (n *networks) oauth2(spec *credential.Spec, o *v1alpha1.OAuth2Credential) e
 
 func (n *networks) signer(net *network, spec *credential.Spec, c *v1alpha1.SignerCredential) error {
 	s := n.signers.signer(spec.Name, c)
-	spec.Signer = &credential.SignerSpec{Signer: s}
+	spec.Signer = &credential.SignerSpec{Signer: credential.NewSigner(s.slot)}
 	if len(c.Tokens) > 0 {
 		client, err := tokenClient(c.Tokens)
 		if err != nil {
 			return fmt.Errorf("signer: %w", err)
 		}
-		spec.Signer.Tokens = tokenSender{client}
+		spec.Signer.Tokens = credential.NewTokenSender(client)
 	}
 	net.signers = append(net.signers, s)
 	return nil
@@ -96,14 +92,3 @@ func tokenClient(endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
 // maxTokenBytes bounds the answer to a token request. Those of Keystone hold a
 // service catalog.
 const maxTokenBytes = 1 << 20
-
-// tokenSender is credential.TokenSender.
-type tokenSender struct{ client *egress.Client }
-
-func (t tokenSender) Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult {
-	results, err := t.client.Send(ctx, []*abi.HttpRequest{request})
-	if err != nil {
-		return &abi.HttpResult{Code: uint32(abi.CodeInternal), Error: &abi.ErrorDetail{Message: err.Error()}}
-	}
-	return results[0]
-}

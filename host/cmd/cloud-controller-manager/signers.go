@@ -39,8 +39,8 @@ type signerLoader struct {
 	version  string
 }
 
-// signer is a credential.Signer by a guest, which is replaced like a provider
-// when its source changes.
+// signer is the guest behind a credential.Signer, which is replaced like a
+// provider when its source changes.
 type signer struct {
 	name   string
 	slot   *plugin.Slot
@@ -73,15 +73,6 @@ func (s *signer) start(ctx context.Context) {
 		s.slot.Close(context.WithoutCancel(ctx))
 	}()
 	go s.source.Run(ctx, s.roll.Offer)
-}
-
-// Sign is credential.Signer.
-func (s *signer) Sign(ctx context.Context, request *abi.SignRequest) (*abi.SignResponse, error) {
-	response := &abi.SignResponse{}
-	if err := s.slot.Invoke(ctx, abi.OpSign, request, response); err != nil {
-		return nil, fmt.Errorf("signer %s: %w", s.name, err)
-	}
-	return response, nil
 }
 
 // configured is a source whose configuration is the administrator's.

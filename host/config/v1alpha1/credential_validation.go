@@ -78,7 +78,9 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 		errs = append(errs, required(path.Child("awsSigV4", "region"), a.Region)...)
 		errs = append(errs, required(path.Child("awsSigV4", "service"), a.Service)...)
 		keys["awsSigV4.accessKeyIDKey"], keys["awsSigV4.secretAccessKeyKey"] = a.AccessKeyIDKey, a.SecretAccessKeyKey
-		keys["awsSigV4.sessionTokenKey"] = a.SessionTokenKey
+		if a.SessionTokenKey != "" {
+			keys["awsSigV4.sessionTokenKey"] = a.SessionTokenKey
+		}
 	}
 	return append(errs, validateKeys(path, keys)...)
 }

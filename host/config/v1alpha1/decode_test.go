@@ -55,6 +55,10 @@ func TestFull(t *testing.T) {
 	if got := p.Credentials[2].Basic.PasswordKey; got != "password" {
 		t.Errorf("default key of a password: %q", got)
 	}
+	// Its default is the credential's, since a key that is named must be there.
+	if got := p.Credentials[6].AWSSigV4; got.SessionTokenKey != "" || got.AccessKeyIDKey != "access_key_id" {
+		t.Errorf("default keys of AWS: %+v", got)
+	}
 	if got := p.Ops.Timeouts["lb_ensure"].Duration; got != 5*time.Minute {
 		t.Errorf("timeout of lb_ensure: %v", got)
 	}

@@ -83,7 +83,6 @@ func setCredentialDefaults(c *Credential) {
 	if c.AWSSigV4 != nil {
 		set(&c.AWSSigV4.AccessKeyIDKey, "access_key_id")
 		set(&c.AWSSigV4.SecretAccessKeyKey, "secret_access_key")
-		set(&c.AWSSigV4.SessionTokenKey, "session_token")
 	}
 }
 

@@ -144,7 +144,7 @@ type AWSSigV4 struct {
 	Region  string `json:"region"`
 	Service string `json:"service"`
 	// Keys in the Secret. Defaults access_key_id, secret_access_key and, where
-	// the Secret has it, session_token.
+	// the Secret has it, session_token; one that is named here must be there.
 	AccessKeyIDKey     string `json:"accessKeyIDKey,omitempty"`
 	SecretAccessKeyKey string `json:"secretAccessKeyKey,omitempty"`
 	SessionTokenKey    string `json:"sessionTokenKey,omitempty"`
