@@ -76,11 +76,14 @@ func serve(t testing.TB, handler http.HandlerFunc) string {
 func record(t testing.TB) (string, *http.Request) {
 	t.Helper()
 	last := new(http.Request)
+	var mu sync.Mutex // some tests send from several goroutines
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		*last = *r.Clone(context.Background())
 		last.Body = io.NopCloser(bytes.NewReader(body))
 	}), last
