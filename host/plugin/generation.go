@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,7 +28,7 @@ type Generation struct {
 	manifest     *manifest.Manifest
 	providerName string
 	hasClusterID bool
-	summary      string
+	loadTimeout  time.Duration
 	warnings     []string
 	ops          map[abi.Op]bool
 	limits       Limits
@@ -37,6 +40,9 @@ type Generation struct {
 	mu     sync.Mutex
 	pins   int
 	closed chan struct{}
+
+	tally   *tally
+	summary atomic.Pointer[string]
 }
 
 // Digests are those of the bundle.
@@ -54,8 +60,64 @@ func (g *Generation) ProviderName() string { return g.providerName }
 // HasClusterID is the guest's answer to configure.
 func (g *Generation) HasClusterID() bool { return g.hasClusterID }
 
-// Summary is one line from the guest's probe.
-func (g *Generation) Summary() string { return g.summary }
+// Summary is one line from the guest's last probe, or "".
+func (g *Generation) Summary() string {
+	if s := g.summary.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// Probe asks the guest whether it can work. The error is a *LoadError.
+func (g *Generation) Probe(ctx context.Context) error {
+	response := &abi.ProbeResponse{}
+	err := g.invoke(ctx, g.loadTimeout, abi.OpProbe, &abi.ProbeRequest{}, response)
+	if err == nil && !response.Ready {
+		err = errors.New("the provider is not ready, without saying why")
+	}
+	if err != nil {
+		return &LoadError{Phase: PhaseProbe, Reason: "ProbeFailed", Err: err}
+	}
+	summary := printable(response.Summary, maxWarningBytes)
+	g.summary.Store(&summary)
+	return nil
+}
+
+// Ask runs one op with an encoded request and returns what the guest answered,
+// which may be another code than success. It counts in no tally.
+func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
+	if !g.pin() {
+		return 0, nil, errPoolClosed
+	}
+	defer g.unpin(ctx)
+	ctx, cancel := context.WithTimeout(ctx, g.limits.timeout(op))
+	defer cancel()
+	result, err := g.pool.call(ctx, op, request)
+	return result.Code, body(result), err
+}
+
+// body is the part of a result that belongs to its code.
+func body(result engine.Result) []byte {
+	if result.Code == abi.CodeOK {
+		return result.Response
+	}
+	return result.Detail
+}
+
+// Ops are those that the guest has with this configuration, in no order.
+func (g *Generation) Ops() []abi.Op { return slices.Collect(maps.Keys(g.ops)) }
+
+// Trim closes the instances that idle, for a generation that is kept in
+// reserve. Ops make new ones.
+func (g *Generation) Trim(ctx context.Context) {
+	if g.pin() {
+		g.pool.trim(ctx)
+		g.unpin(ctx)
+	}
+}
+
+// Release gives up the generation as Close does, without waiting.
+func (g *Generation) Release(ctx context.Context) { g.unpin(ctx) }
 
 // Warnings are the guest's about its configuration.
 func (g *Generation) Warnings() []string { return g.warnings }
@@ -120,13 +182,23 @@ func (g *Generation) invoke(ctx context.Context, timeout time.Duration, op abi.O
 }
 
 func (g *Generation) invokeBy(ctx context.Context, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	return g.invokeRecorded(ctx, nil, call, timeout, op, req, resp)
+}
+
+// invokeRecorded lets the recorder, which may be nil, see the op.
+func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
 	request, err := encode(req)
 	if err != nil {
 		return fmt.Errorf("encoding the request: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	end := func(abi.Code, []byte, error) {}
+	if r != nil {
+		bounded, end = r.Begin(bounded, op, request)
+	}
 	result, err := call(g.pool, bounded, op, request)
+	end(result.Code, body(result), err)
 	if err != nil {
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("the provider did not answer within %v (--provider-op-timeout): %w", timeout, err)

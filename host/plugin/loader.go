@@ -59,20 +59,41 @@ type nobody struct{}
 func (nobody) InstanceCreated()         {}
 func (nobody) InstanceDiscarded(string) {}
 
-// Load brings a bundle through every phase. The generation belongs to the
-// caller, who puts it into a slot or closes it. The error is a *LoadError, and
-// leaves nothing behind.
+// Load brings a bundle through every phase: Prepare, then Probe.
 func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
+	g, err := l.Prepare(ctx, bundle, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Probe(ctx); err != nil {
+		return nil, errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	}
+	return g, nil
+}
+
+// Prepare brings a bundle through every phase before the probe, and calls
+// reached after each. The generation belongs to the caller, who puts it into a
+// slot or closes it. The error is a *LoadError, and leaves nothing behind.
+func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase string)) (*Generation, error) {
 	declared, err := module.Check(bundle.Module, l.Policy)
 	if err != nil {
 		return nil, verifyError(err)
 	}
-	g := &Generation{digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits), pins: 1, closed: make(chan struct{})}
-	if err := l.compile(ctx, g, bundle.Module); err != nil {
+	g := &Generation{
+		digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits),
+		pins: 1, closed: make(chan struct{}), tally: newTally(),
+	}
+	metered, err := l.rewrite(g, bundle.Module)
+	if err != nil {
 		return nil, err
 	}
+	reached(PhaseVerify)
+	if err := l.compile(ctx, g, metered); err != nil {
+		return nil, err
+	}
+	reached(PhaseCompile)
 	configure := &abi.ConfigureRequest{Config: bundle.Config, ClusterName: l.ClusterName}
-	if err := l.start(ctx, g, configure); err != nil {
+	if err := l.start(ctx, g, configure, reached); err != nil {
 		return nil, errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
 	return g, nil
@@ -87,7 +108,7 @@ func verifyError(err error) *LoadError {
 	return &LoadError{Phase: PhaseVerify, Reason: reason, Err: err}
 }
 
-func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error {
+func (l *Loader) rewrite(g *Generation, wasm []byte) ([]byte, error) {
 	metered, err := meter.Rewrite(wasm, meter.Options{
 		ImportModule:     engine.RefuelModule,
 		ImportName:       engine.RefuelName,
@@ -96,8 +117,12 @@ func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error 
 		MaxCallDepth:     l.MaxCallDepth,
 	})
 	if err != nil {
-		return &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+		return nil, &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
 	}
+	return metered, nil
+}
+
+func (l *Loader) compile(ctx context.Context, g *Generation, metered []byte) (err error) {
 	if l.Compiler != nil {
 		if err := l.Compiler.Prepare(ctx, metered); err != nil {
 			return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
@@ -113,11 +138,12 @@ func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte) error 
 	return nil
 }
 
-// start describes, configures and probes the generation.
-func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.ConfigureRequest) error {
+// start describes and configures the generation.
+func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.ConfigureRequest, reached func(phase string)) error {
 	if err := l.describe(ctx, g); err != nil {
 		return &LoadError{Phase: PhaseDescribe, Reason: "DescribeFailed", Err: err}
 	}
+	reached(PhaseDescribe)
 	request, err := encode(configure)
 	if err != nil {
 		return &LoadError{Phase: PhaseConfigure, Reason: "ConfigurationInvalid", Err: err}
@@ -129,9 +155,8 @@ func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.Config
 	if err := l.configure(ctx, g, request); err != nil {
 		return &LoadError{Phase: PhaseConfigure, Reason: "ConfigurationInvalid", Err: err}
 	}
-	if err := l.probe(ctx, g); err != nil {
-		return &LoadError{Phase: PhaseProbe, Reason: "ProbeFailed", Err: err}
-	}
+	g.loadTimeout = l.Limits.LoadTimeout
+	reached(PhaseConfigure)
 	return nil
 }
 
@@ -202,18 +227,6 @@ func callOnce(ctx context.Context, i engine.Instance, op abi.Op, request []byte,
 	if !response.Accepted {
 		return errors.New("the provider did not accept its configuration, without saying why")
 	}
-	return nil
-}
-
-func (l *Loader) probe(ctx context.Context, g *Generation) error {
-	response := &abi.ProbeResponse{}
-	if err := g.invoke(ctx, l.Limits.LoadTimeout, abi.OpProbe, &abi.ProbeRequest{}, response); err != nil {
-		return err
-	}
-	if !response.Ready {
-		return errors.New("the provider is not ready, without saying why")
-	}
-	g.summary = printable(response.Summary, maxWarningBytes)
 	return nil
 }
 

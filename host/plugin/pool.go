@@ -17,6 +17,7 @@ const (
 	DiscardQuota    = "quota"    // it has served its number of ops
 	DiscardClosed   = "closed"   // its generation was replaced
 	DiscardFresh    = "fresh"    // it was made for one op
+	DiscardIdle     = "idle"     // its generation is kept in reserve
 )
 
 // Observer hears of the instances of all pools. Its methods must be safe for
@@ -174,6 +175,17 @@ func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 func (p *pool) discard(ctx context.Context, instance engine.Instance, reason string) error {
 	p.observer.InstanceDiscarded(reason)
 	return instance.Close(context.WithoutCancel(ctx))
+}
+
+// trim closes the instances that idle.
+func (p *pool) trim(ctx context.Context) {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, instance := range idle {
+		_ = p.discard(ctx, instance, DiscardIdle) // nobody waits for it
+	}
 }
 
 // close ends the pool: it waits until every lent instance is back, and closes

@@ -17,14 +17,40 @@ var ErrNotServing = errors.New("no provider is serving yet; see the Events of it
 type Slot struct {
 	mu      sync.Mutex
 	serving *Generation
+	// changed is closed when another generation serves.
+	changed chan struct{}
 	// first is closed, once, when the first generation serves.
 	first chan struct{}
 	once  sync.Once
+	// recorder is set before the slot is used; it may be nil.
+	recorder Recorder
+}
+
+// Recorder sees the ops of whatever generation serves.
+type Recorder interface {
+	// Begin is called before an op. The op runs with the context that it
+	// returns; the function gets the outcome: a code with the encoded response
+	// or error detail, or an error.
+	Begin(ctx context.Context, op abi.Op, request []byte) (context.Context, func(code abi.Code, response []byte, err error))
 }
 
 // NewSlot returns an empty slot.
 func NewSlot() *Slot {
-	return &Slot{first: make(chan struct{})}
+	return &Slot{first: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// NewRecordedSlot returns an empty slot whose ops a recorder sees.
+func NewRecordedSlot(r Recorder) *Slot {
+	s := NewSlot()
+	s.recorder = r
+	return s
+}
+
+// Changed returns a channel that is closed when the next generation serves.
+func (s *Slot) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // Serving returns the generation that serves, or nil.
@@ -44,18 +70,25 @@ func (s *Slot) WaitServing(ctx context.Context) error {
 	}
 }
 
-// Swap lets a generation serve. Ops under way end on the one before, which is
-// returned and closes by itself after the last of them. It returns nil the
-// first time.
+// Swap is Serve for who needs the generation before no more: it is returned
+// and closes by itself after the last of its ops. It returns nil the first time.
 func (s *Slot) Swap(ctx context.Context, next *Generation) (old *Generation) {
+	if old = s.Serve(next); old != nil {
+		old.Release(ctx)
+	}
+	return old
+}
+
+// Serve lets a generation serve. Ops under way end on the one before, which is
+// returned: it belongs to the caller now, as the new one belonged to him until
+// now. It returns nil the first time.
+func (s *Slot) Serve(next *Generation) (old *Generation) {
 	s.mu.Lock()
 	old, s.serving = s.serving, next
+	close(s.changed)
+	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	if old == nil {
-		s.once.Do(func() { close(s.first) })
-		return nil
-	}
-	old.unpin(ctx)
+	s.once.Do(func() { close(s.first) })
 	return old
 }
 
@@ -108,7 +141,8 @@ func (s *Slot) invoke(ctx context.Context, op abi.Op, req, resp abi.Message, cal
 	if !g.Supports(op) {
 		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
 	}
-	err := g.invokeBy(ctx, call, g.limits.timeout(op), op, req, resp)
+	err := g.invokeRecorded(ctx, s.recorder, call, g.limits.timeout(op), op, req, resp)
+	g.tally.count(ctx, err)
 	var answer *abi.Error
 	if err == nil || errors.As(err, &answer) {
 		return err

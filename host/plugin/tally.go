@@ -1,0 +1,89 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// recentOps is how many outcomes Recent looks back on.
+const recentOps = 256
+
+// Tally counts ops and those of them that were failures of the guest: a trap,
+// a deadline, an answer that cannot be decoded, or the code internal. What a
+// guest answers otherwise is no failure of the guest, however bad it is.
+type Tally struct{ Ops, Failures int }
+
+// tally counts the outcomes of one generation. It is safe for concurrent use.
+type tally struct {
+	mu     sync.Mutex
+	total  Tally
+	recent [recentOps]bool // a ring: whether the op failed
+	last   error           // of the last failure
+	// failed gets a value after a failure, unless one is waiting there.
+	failed chan struct{}
+}
+
+func newTally() *tally { return &tally{failed: make(chan struct{}, 1)} }
+
+func (t *tally) count(ctx context.Context, err error) {
+	failure := isFailure(ctx, err)
+	t.mu.Lock()
+	t.recent[t.total.Ops%recentOps] = failure
+	t.total.Ops++
+	if failure {
+		t.total.Failures++
+		t.last = err
+	}
+	t.mu.Unlock()
+	if failure {
+		select {
+		case t.failed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// isFailure leaves out ops whose caller went away.
+func isFailure(ctx context.Context, err error) bool {
+	var answer *abi.Error
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &answer):
+		return answer.Code == abi.CodeInternal
+	}
+	return !errors.Is(context.Cause(ctx), context.Canceled)
+}
+
+// Tally is what the generation has done since it serves.
+func (g *Generation) Tally() Tally {
+	g.tally.mu.Lock()
+	defer g.tally.mu.Unlock()
+	return g.tally.total
+}
+
+// Recent is the tally of the last ops, 256 at most.
+func (g *Generation) Recent() (r Tally) {
+	g.tally.mu.Lock()
+	defer g.tally.mu.Unlock()
+	r.Ops = min(g.tally.total.Ops, recentOps)
+	for _, failed := range g.tally.recent[:r.Ops] {
+		if failed {
+			r.Failures++
+		}
+	}
+	return r
+}
+
+// LastFailure is the error of the last failure, or nil.
+func (g *Generation) LastFailure() error {
+	g.tally.mu.Lock()
+	defer g.tally.mu.Unlock()
+	return g.tally.last
+}
+
+// Failed has a value after a failure. One reader may use it.
+func (g *Generation) Failed() <-chan struct{} { return g.tally.failed }
