@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
 func parse(t *testing.T, args ...string) (*config.Options, error) {
@@ -101,6 +102,10 @@ func TestHostConfigurationOfFlags(t *testing.T) {
 	}
 	if p.Limits.Instances != 3 || p.Ops.Timeout.Duration != 7*time.Second || p.Source.ConfigMap.Name != "cloud-provider" {
 		t.Errorf("provider %+v", p)
+	}
+	// The role of the manifests names ConfigMaps after it.
+	if p.Name != "provider" || p.Rollout.Observe != v1alpha1.PhaseRequired || *p.Rollout.ErrorBudget.Failures != 3 {
+		t.Errorf("provider %q, rollout %+v", p.Name, p.Rollout)
 	}
 }
 

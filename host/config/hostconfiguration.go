@@ -14,8 +14,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// providerName is what the provider of the flags is called; in --config every
-// provider has a name of its own.
+// providerName is what the provider of the flags is called, and the ConfigMaps
+// of its rollout after it; in --config every provider has a name of its own.
 const providerName = "provider"
 
 // replaced are the flags that --config stands for.

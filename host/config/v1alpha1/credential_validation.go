@@ -96,9 +96,7 @@ func validateKeys(path *field.Path, keys map[string]string) (errs field.ErrorLis
 
 func validateSigner(s *SignerCredential, provider Source, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, validateSource(s.Source, path.Child("source"))...)
-	same := s.Source.Directory != "" && s.Source.Directory == provider.Directory ||
-		s.Source.ConfigMap != nil && provider.ConfigMap != nil && *s.Source.ConfigMap == *provider.ConfigMap
-	if same {
+	if sameSource(s.Source, provider) {
 		errs = append(errs, field.Invalid(path.Child("source"), "...", "it is the provider's: a signer has a module of its own"))
 	}
 	tokens := path.Child("tokens")

@@ -38,6 +38,13 @@ func TestDefaults(t *testing.T) {
 	if p.Ops.Foreground.Duration != 2*time.Second || p.Limits.Memory.Value() != 64<<20 {
 		t.Errorf("ops %v, limits %v", p.Ops, p.Limits)
 	}
+	r := p.Rollout
+	if r.Probe != v1alpha1.PhaseRequired || r.Shadow != v1alpha1.PhaseAllowed || r.Observe != v1alpha1.PhaseRequired {
+		t.Errorf("phases of a rollout: %+v", r)
+	}
+	if r.ShadowSamples != 64 || r.ObservePeriod.Duration != 2*time.Minute || *r.ErrorBudget.Failures != 3 || *r.ErrorBudget.Percent != 5 {
+		t.Errorf("rollout: %+v, failures %d, percent %d", r, *r.ErrorBudget.Failures, *r.ErrorBudget.Percent)
+	}
 	if b := c.DeletionBrake; b.Percent != 10 || b.Nodes != 3 || b.Period.Duration != 10*time.Minute {
 		t.Errorf("brake %v", b)
 	}
@@ -119,15 +126,6 @@ func TestEveryMistakeIsToldAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in: %v", want, err)
 		}
-	}
-}
-
-func TestTwoProvidersAreRefused(t *testing.T) {
-	_, err := v1alpha1.Decode([]byte(least + `- name: second
-  source: {directory: /modules}
-`))
-	if err == nil || !strings.Contains(err.Error(), "exactly one provider") {
-		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
@@ -41,6 +42,21 @@ func setProviderDefaults(p *Provider) {
 	set(&p.Ops.Timeout.Duration, 30*time.Second)
 	set(&p.Ops.Foreground.Duration, 2*time.Second)
 	setLimitDefaults(&p.Limits)
+	setRolloutDefaults(&p.Rollout)
+}
+
+func setRolloutDefaults(r *Rollout) {
+	set(&r.Probe, PhaseRequired)
+	set(&r.Shadow, PhaseAllowed)
+	set(&r.Observe, PhaseRequired)
+	set(&r.ShadowSamples, 64)
+	set(&r.ObservePeriod.Duration, 2*time.Minute)
+	if r.ErrorBudget.Failures == nil {
+		r.ErrorBudget.Failures = ptr.To(3)
+	}
+	if r.ErrorBudget.Percent == nil {
+		r.ErrorBudget.Percent = ptr.To(5)
+	}
 }
 
 func setLimitDefaults(l *Limits) {

@@ -14,7 +14,8 @@ const (
 // HostConfiguration is what the administrator decides about the host.
 type HostConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	// Providers are the modules that are run. This version runs exactly one.
+	// Providers are the modules that are run, 1 to 16. Each has a failure domain
+	// of its own.
 	Providers []Provider `json:"providers"`
 	// DeletionBrake stands between "this instance does not exist" and the
 	// deletion of Nodes.
@@ -23,9 +24,14 @@ type HostConfiguration struct {
 
 // Provider is one module and what it may do.
 type Provider struct {
-	// Name is a DNS label, for messages and metrics.
+	// Name is a DNS label of at most 40 characters. ConfigMaps of the host are
+	// named after it, and messages, metrics, labels and annotations say it.
 	Name   string `json:"name"`
 	Source Source `json:"source"`
+	// Store names the provider's store (ConfigMap wasm-ccm-store-STORE), a DNS
+	// label. Default: the name in the module's manifest. Two providers of the
+	// same module need two.
+	Store string `json:"store,omitempty"`
 	// Capabilities are the host calls that the module may import beside the
 	// log. Default: store, cache, nodes, event, and http_send where there are
 	// grants.
@@ -37,6 +43,9 @@ type Provider struct {
 	Requests    Requests     `json:"requests,omitempty"`
 	Ops         Ops          `json:"ops,omitempty"`
 	Limits      Limits       `json:"limits,omitempty"`
+	Rollout     Rollout      `json:"rollout,omitempty"`
+	Provenance  Provenance   `json:"provenance,omitempty"`
+	Routing     Routing      `json:"routing,omitempty"`
 }
 
 // Source is where a module comes from: one of its fields.

@@ -18,24 +18,24 @@ import (
 
 // Bounds of lists, so that the time of a check does not depend on the file.
 const (
+	maxProviders   = 16
+	maxRoutes      = 64
+	maxProvenance  = 64
 	maxGrants      = 256
 	maxCredentials = 64
 	maxEndpoints   = 16
 	maxPublicKeys  = 32
 	maxInstances   = 256
 	maxModuleBytes = 256 << 20
+	minRSABits     = 2048
+	maxScheme      = 63
+	// maxProviderName leaves room in the names of ConfigMaps and in labels.
+	maxProviderName = 40
 )
 
 // Validate returns every mistake, of a configuration that has its defaults.
 func Validate(c *HostConfiguration) field.ErrorList {
-	var errs field.ErrorList
-	providers := field.NewPath("providers")
-	if len(c.Providers) != 1 {
-		errs = append(errs, field.Invalid(providers, len(c.Providers), "this version runs exactly one provider"))
-	}
-	for i := range c.Providers {
-		errs = append(errs, validateProvider(&c.Providers[i], providers.Index(i))...)
-	}
+	errs := validateProviders(c.Providers, field.NewPath("providers"))
 	return append(errs, validateBrake(c.DeletionBrake, field.NewPath("deletionBrake"))...)
 }
 
@@ -48,6 +48,15 @@ func validateBrake(b DeletionBrake, path *field.Path) (errs field.ErrorList) {
 
 func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, label(path.Child("name"), p.Name)...)
+	if len(p.Name) > maxProviderName {
+		errs = append(errs, field.TooLong(path.Child("name"), "", maxProviderName))
+	}
+	if p.Store != "" {
+		errs = append(errs, label(path.Child("store"), p.Store)...)
+	}
+	errs = append(errs, validateRollout(p.Rollout, path.Child("rollout"))...)
+	errs = append(errs, validateProvenance(p.Provenance, path.Child("provenance"))...)
+	errs = append(errs, validateRouting(p.Routing, path.Child("routing"))...)
 	errs = append(errs, validateSource(p.Source, path.Child("source"))...)
 	errs = append(errs, validateCapabilities(p, path.Child("capabilities"))...)
 	errs = append(errs, validateCredentials(p, path.Child("credentials"))...)

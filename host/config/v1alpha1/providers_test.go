@@ -1,0 +1,210 @@
+package v1alpha1_test
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+)
+
+// providers is a file with one provider for each of the given lists of fields.
+func providers(fields ...string) []byte {
+	text := "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n"
+	for _, f := range fields {
+		text += "- {" + f + "}\n"
+	}
+	return []byte(text)
+}
+
+// checkError wants every part of want in the error, or none when it is empty.
+func checkError(t *testing.T, data []byte, want ...string) {
+	t.Helper()
+	_, err := v1alpha1.Decode(data)
+	if len(want) == 0 && err != nil {
+		t.Errorf("%v\nof\n%s", err, data)
+	}
+	for _, text := range want {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("no %q in: %v\nof\n%s", text, err, data)
+		}
+	}
+}
+
+func TestSeveralProviders(t *testing.T) {
+	const one, two = "name: one, source: {directory: /one}", "name: two, source: {directory: /two}"
+	const module, also = "source: {configMap: {namespace: a, name: b}}", "source: {configMap: {name: b, namespace: a}}"
+	for _, test := range []struct {
+		fields []string
+		want   []string
+	}{
+		{[]string{one, two}, nil},
+		{nil, []string{"providers: Required value"}},
+		{many(16), nil},
+		{many(17), []string{"providers: Too many: 17"}},
+		{[]string{one, one + ", store: a"}, []string{`providers[1].name: Duplicate value: "one": it is that of providers[0].name`}},
+		{[]string{"name: " + strings.Repeat("a", 40) + ", source: {directory: /one}"}, nil},
+		{[]string{"name: " + strings.Repeat("a", 41) + ", source: {directory: /one}"}, []string{"providers[0].name: Too long", "40"}},
+
+		{[]string{"name: one, store: a, " + module, "name: two, store: b, " + also}, nil},
+		{[]string{"name: one, store: a, " + module, "name: two, " + also}, []string{"providers[1].store: Required value: provider one has the same source"}},
+		{[]string{"name: one, " + module, "name: two, store: a, " + also}, []string{"providers[1].store: Required value: provider one"}},
+		{[]string{one, "name: two, source: {directory: /one/}"}, []string{"providers[1].store: Required value"}},
+		{[]string{one + ", store: a", two + ", store: a"}, []string{`providers[1].store: Duplicate value: "a": it is that of providers[0].store`}},
+		{[]string{one + ", store: A_b"}, []string{"providers[0].store: Invalid value"}},
+
+		{[]string{one + ", routing: {nodes: {schemes: [a, b]}}", two + ", routing: {nodes: {schemes: [c, b]}}"},
+			[]string{`providers[1].routing.nodes.schemes[1]: Duplicate value: "b": it is that of providers[0].routing.nodes.schemes[1]`}},
+		{[]string{one, two + ", routing: {nodes: {schemes: [one]}}"}, []string{`providers[1].routing.nodes.schemes[0]: Duplicate value: "one"`}},
+		{[]string{one + ", routing: {nodes: {schemes: [first]}}", two + ", routing: {nodes: {schemes: [one]}}"}, nil},
+		{[]string{one, two + ", routing: {volumes: {schemes: [one]}}"}, []string{"providers[1].routing.volumes.schemes[0]: Duplicate value"}},
+		{[]string{one + ", routing: {volumes: {drivers: [d.csi]}}", two + ", routing: {volumes: {drivers: [d.csi]}}"}, []string{"providers[1].routing.volumes.drivers[0]: Duplicate value"}},
+		{[]string{one + ", routing: {services: {default: true}}", two}, nil},
+		{[]string{one + ", routing: {services: {default: true}}", two + ", routing: {services: {default: true}}"},
+			[]string{"providers[1].routing.services.default: Duplicate value", "it is that of providers[0].routing.services.default"}},
+
+		{[]string{one + ", routing: {nodes: {schemes: [a+b.c-1]}}"}, nil},
+		{[]string{one + ", routing: {nodes: {schemes: ['aws://']}}"}, []string{"providers[0].routing.nodes.schemes[0]: Invalid value", "before ://"}},
+		{[]string{one + ", routing: {nodes: {schemes: [Aws]}}"}, []string{"schemes[0]: Invalid value"}},
+		{[]string{one + ", routing: {nodes: {schemes: [1aws]}}"}, []string{"schemes[0]: Invalid value"}},
+		{[]string{one + ", routing: {nodes: {schemes: ['']}}"}, []string{"schemes[0]: Invalid value"}},
+		{[]string{one + ", routing: {volumes: {schemes: [a b]}}"}, []string{"providers[0].routing.volumes.schemes[0]: Invalid value"}},
+		{[]string{one + ", routing: {volumes: {drivers: [a/b]}}"}, []string{"providers[0].routing.volumes.drivers[0]: Invalid value"}},
+		{[]string{one + ", routing: {volumes: {drivers: [" + strings.Repeat("a", 64) + "]}}"}, []string{"providers[0].routing.volumes.drivers[0]: Too long"}},
+		{[]string{one + ", routing: {nodes: {schemes: [" + strings.Repeat("a, ", 65) + "]}}"}, []string{"providers[0].routing.nodes.schemes: Too many: 65"}},
+	} {
+		checkError(t, providers(test.fields...), test.want...)
+	}
+}
+
+func many(n int) (fields []string) {
+	for i := range n {
+		fields = append(fields, fmt.Sprintf("name: p%d, source: {directory: /p%d}", i, i))
+	}
+	return fields
+}
+
+func TestFullOfSeveralProviders(t *testing.T) {
+	c, err := v1alpha1.Decode([]byte(read(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := &c.Providers[0], &c.Providers[1]
+	if r := one.Rollout; r.Probe != v1alpha1.PhaseAllowed || r.Shadow != v1alpha1.PhaseRequired || r.Observe != v1alpha1.PhaseOff ||
+		r.ShadowSamples != 100 || r.ObservePeriod.Duration != 10*time.Minute {
+		t.Errorf("rollout %+v", r)
+	}
+	// No failure at all is not the same as saying nothing.
+	if b := one.Rollout.ErrorBudget; *b.Failures != 0 || *b.Percent != 1 {
+		t.Errorf("error budget: failures %d, percent %d", *b.Failures, *b.Percent)
+	}
+	if r := one.Routing; !r.Nodes.Ask || !r.Services.Default || r.Volumes.Drivers[0] != "csi.example.com" || one.Store != "example-one" {
+		t.Errorf("store %q, routing %+v", one.Store, r)
+	}
+	if len(one.Provenance.Digests) != 1 || len(one.Provenance.PublicKeys) != 2 {
+		t.Errorf("provenance %+v", one.Provenance)
+	}
+	for _, test := range []struct{ got, want []string }{
+		{one.NodeSchemes(), []string{"example", "example2"}}, {one.VolumeSchemes(), []string{"example"}},
+		{two.NodeSchemes(), []string{"second"}}, {two.VolumeSchemes(), []string{"second"}},
+	} {
+		if !slices.Equal(test.got, test.want) {
+			t.Errorf("schemes %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+func TestMistakesOfRollouts(t *testing.T) {
+	const p = "name: one, source: {directory: /one}, "
+	for fields, want := range map[string]string{
+		"rollout: {probe: required}":                                         `providers[0].rollout.probe: Unsupported value: "required": supported values: "Required", "Allowed", "Off"`,
+		"rollout: {shadow: {}}":                                              "cannot unmarshal object",
+		"rollout: {shadow: On}":                                              "providers[0].rollout.shadow",
+		"rollout: {observe: Never}":                                          "providers[0].rollout.observe",
+		"rollout: {shadowSamples: 1001}":                                     "providers[0].rollout.shadowSamples",
+		"rollout: {shadowSamples: -1}":                                       "providers[0].rollout.shadowSamples",
+		"rollout: {observePeriod: 10ms}":                                     "providers[0].rollout.observePeriod",
+		"rollout: {observePeriod: 25h}":                                      "providers[0].rollout.observePeriod",
+		"rollout: {errorBudget: {failures: -1}}":                             "providers[0].rollout.errorBudget.failures",
+		"rollout: {errorBudget: {percent: 101}}":                             "providers[0].rollout.errorBudget.percent",
+		"rollout: {errorBudget: {percents: 1}}":                              `unknown field "providers[0].rollout.errorBudget.percents"`,
+		"provenance: {keys: []}":                                             `unknown field "providers[0].provenance.keys"`,
+		"routing: {nodes: {scheme: [a]}}":                                    `unknown field "providers[0].routing.nodes.scheme"`,
+		"provenance: {digests: ['sha256:ab']}":                               "providers[0].provenance.digests[0]",
+		"provenance: {digests: [" + hex("A") + "]}":                          "providers[0].provenance.digests[0]",
+		"provenance: {digests: [" + hex("00") + "]}":                         "providers[0].provenance.digests[0]",
+		"provenance: {digests: [" + strings.Repeat(hex("0")+", ", 65) + "]}": "providers[0].provenance.digests: Too many: 65",
+		"provenance: {publicKeys: [" + strings.Repeat("a, ", 65) + "]}":      "providers[0].provenance.publicKeys: Too many: 65",
+	} {
+		checkError(t, providers(p+fields), want)
+	}
+	checkError(t, providers(p+"provenance: {digests: ["+hex("0")+"]}"))
+	checkError(t, providers(p+"rollout: {probe: 'Off', shadow: off, observe: null}"))
+	checkError(t, providers(p+"rollout: {shadowSamples: 1000, observePeriod: 24h, errorBudget: {failures: 0, percent: 100}}"))
+}
+
+func hex(digit string) string { return "'sha256:" + strings.Repeat(digit, 64) + "'" }
+
+func TestPublicKeys(t *testing.T) {
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strong, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := publicKey(t, &strong.PublicKey)
+	private := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(strong)}))
+	for name, test := range map[string]struct{ key, want string }{
+		"RSA 2048":        {good, ""},
+		"RSA 1024":        {publicKey(t, &weak.PublicKey), "the RSA key has 1024 bits, at least 2048"},
+		"X25519":          {publicKey(t, exchange.PublicKey()), "give one of ECDSA, Ed25519 or RSA"},
+		"two in one":      {good + good, "more than one key"},
+		"text":            {"nonsense", "must be a public key in PEM"},
+		"empty":           {"", "must be a public key in PEM"},
+		"broken":          {string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})), "cannot be parsed"},
+		"the private one": {private, "is a \"RSA PRIVATE KEY\": give the public key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := v1alpha1.Decode([]byte(least))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Providers[0].Provenance.PublicKeys = []string{good, test.key}
+			err = v1alpha1.Validate(c).ToAggregate()
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "providers[0].provenance.publicKeys[1]") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "MII") {
+				t.Errorf("the error repeats the key: %v", err)
+			}
+		})
+	}
+}
+
+func publicKey(t *testing.T, key any) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}

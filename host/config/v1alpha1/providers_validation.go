@@ -1,0 +1,117 @@
+package v1alpha1
+
+import (
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validateProviders checks each provider, and that no two of them claim the
+// same thing.
+func validateProviders(providers []Provider, path *field.Path) (errs field.ErrorList) {
+	switch {
+	case len(providers) == 0:
+		return field.ErrorList{field.Required(path, "give at least one provider")}
+	case len(providers) > maxProviders:
+		return field.ErrorList{field.TooMany(path, len(providers), maxProviders)}
+	}
+	names, stores := claims{}, claims{}
+	nodes, drivers, volumes := claims{}, claims{}, claims{}
+	services := claims{}
+	for i := range providers {
+		p, at := &providers[i], path.Index(i)
+		errs = append(errs, validateProvider(p, at)...)
+		errs = append(errs, names.add(at.Child("name"), p.Name)...)
+		if p.Store != "" {
+			errs = append(errs, stores.add(at.Child("store"), p.Store)...)
+		}
+		errs = append(errs, validateShared(providers[:i], p, at)...)
+		routing := at.Child("routing")
+		errs = append(errs, nodes.addAll(routing.Child("nodes", "schemes"), p.NodeSchemes())...)
+		errs = append(errs, drivers.addAll(routing.Child("volumes", "drivers"), p.Routing.Volumes.Drivers)...)
+		errs = append(errs, volumes.addAll(routing.Child("volumes", "schemes"), p.VolumeSchemes())...)
+		if p.Routing.Services.Default {
+			errs = append(errs, services.add(routing.Child("services", "default"), "true")...)
+		}
+	}
+	return errs
+}
+
+// claims are values that only one may have, with the path of who has each.
+type claims map[string]*field.Path
+
+func (c claims) add(path *field.Path, value string) field.ErrorList {
+	if first, ok := c[value]; ok {
+		err := field.Duplicate(path, value)
+		err.Detail = "it is that of " + first.String()
+		return field.ErrorList{err}
+	}
+	c[value] = path
+	return nil
+}
+
+func (c claims) addAll(path *field.Path, values []string) (errs field.ErrorList) {
+	for i, value := range values {
+		if i >= maxRoutes { // validateList tells it
+			break
+		}
+		errs = append(errs, c.add(path.Index(i), value)...)
+	}
+	return errs
+}
+
+// validateShared wants stores to be told where a source serves two providers:
+// its manifest has one name for both.
+func validateShared(before []Provider, p *Provider, path *field.Path) field.ErrorList {
+	for i := range before {
+		if sameSource(before[i].Source, p.Source) && (before[i].Store == "" || p.Store == "") {
+			return field.ErrorList{field.Required(path.Child("store"), "provider "+before[i].Name+" has the same source: give each of them a store of its own")}
+		}
+	}
+	return nil
+}
+
+func sameSource(a, b Source) bool {
+	if a.ConfigMap != nil && b.ConfigMap != nil {
+		return *a.ConfigMap == *b.ConfigMap
+	}
+	return a.Directory != "" && b.Directory != "" && filepath.Clean(a.Directory) == filepath.Clean(b.Directory)
+}
+
+func validateRouting(r Routing, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, validateList(path.Child("nodes", "schemes"), r.Nodes.Schemes, scheme)...)
+	errs = append(errs, validateList(path.Child("volumes", "schemes"), r.Volumes.Schemes, scheme)...)
+	return append(errs, validateList(path.Child("volumes", "drivers"), r.Volumes.Drivers, driver)...)
+}
+
+func validateList(path *field.Path, values []string, check func(*field.Path, string) field.ErrorList) (errs field.ErrorList) {
+	if len(values) > maxRoutes {
+		return field.ErrorList{field.TooMany(path, len(values), maxRoutes)}
+	}
+	for i, value := range values {
+		errs = append(errs, check(path.Index(i), value)...)
+	}
+	return errs
+}
+
+// scheme checks the syntax of RFC 3986, in lower case as every cloud has it.
+func scheme(path *field.Path, value string) field.ErrorList {
+	const lower, others = "abcdefghijklmnopqrstuvwxyz", "0123456789+.-"
+	if value != "" && len(value) <= maxScheme && strings.IndexByte(lower, value[0]) >= 0 && strings.Trim(value, lower+others) == "" {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, "must be what stands before ://, e.g. openstack: a lower-case letter, then lower-case letters, digits, + . -, at most 63 characters")}
+}
+
+// driver is the rule of the API server for CSIDriver objects.
+func driver(path *field.Path, value string) (errs field.ErrorList) {
+	if len(value) > validation.DNS1123LabelMaxLength {
+		return field.ErrorList{field.TooLong(path, "", validation.DNS1123LabelMaxLength)}
+	}
+	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(value)) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}

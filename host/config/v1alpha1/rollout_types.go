@@ -1,0 +1,130 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PhaseMode is what a phase of a rollout decides.
+type PhaseMode string
+
+// The modes of a phase.
+const (
+	// PhaseRequired stops the rollout when the phase fails.
+	PhaseRequired PhaseMode = "Required"
+	// PhaseAllowed runs the phase; a failure is only reported.
+	PhaseAllowed PhaseMode = "Allowed"
+	// PhaseOff leaves the phase out.
+	PhaseOff PhaseMode = "Off"
+)
+
+// UnmarshalJSON implements json.Unmarshaler. YAML 1.1 takes a bare Off for
+// false, and On for true, which Validate refuses with its path.
+func (m *PhaseMode) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case "false":
+		*m = PhaseOff
+		return nil
+	case "true":
+		*m = "true"
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(m))
+}
+
+// Rollout is how a new generation of a provider takes over. A generation is
+// the module, its configuration and what this file says of it.
+type Rollout struct {
+	// Probe asks the provider about itself and its cloud before it serves.
+	// Default Required.
+	Probe PhaseMode `json:"probe,omitempty"`
+	// Shadow asks it again what the generation before has answered, and
+	// compares. Nothing goes to the cloud by it. Default Allowed.
+	Shadow PhaseMode `json:"shadow,omitempty"`
+	// Observe watches it while it serves; a failure is more than ErrorBudget,
+	// and what follows is the generation before. Default Required.
+	Observe PhaseMode `json:"observe,omitempty"`
+	// ShadowSamples is how many recent ops are kept to be asked again, 1 to
+	// 1000. Default 64.
+	ShadowSamples int `json:"shadowSamples,omitempty"`
+	// ObservePeriod is how long a generation is observed before it is kept, 1s
+	// to 24h. Default 2m.
+	ObservePeriod metav1.Duration `json:"observePeriod,omitempty"`
+	ErrorBudget   ErrorBudget     `json:"errorBudget,omitempty"`
+}
+
+// ErrorBudget is what a generation may get wrong while it is observed: it is
+// rolled back when more ops have failed than both allow. Only failures of the
+// provider itself count: traps, deadlines, undecodable answers and internal
+// errors.
+type ErrorBudget struct {
+	// Failures is a number of ops, 0 to 1000000. Default 3.
+	Failures *int `json:"failures,omitempty"`
+	// Percent is a share of the ops so far, 0 to 100. Default 5.
+	Percent *int `json:"percent,omitempty"`
+}
+
+// Provenance is which modules are accepted. The lists that are given have to
+// hold, both of them; none accepts every module of the source.
+type Provenance struct {
+	// Digests are those of accepted modules, uncompressed: sha256:HEX. At most
+	// 64.
+	Digests []string `json:"digests,omitempty"`
+	// PublicKeys are keys in PEM (PKIX; ECDSA, Ed25519, RSA of 2048 bits or
+	// more), one of which has to have signed the module. At most 64.
+	PublicKeys []string `json:"publicKeys,omitempty"`
+}
+
+// Routing is which objects belong to a provider. It matters where there are
+// several: the objects of a single one without routing are all. An object of
+// none is left alone.
+type Routing struct {
+	Nodes    NodeRouting    `json:"nodes,omitempty"`
+	Services ServiceRouting `json:"services,omitempty"`
+	Volumes  VolumeRouting  `json:"volumes,omitempty"`
+}
+
+// NodeRouting is which Nodes belong to a provider: those whose ProviderID has
+// one of its schemes, and of those without a ProviderID the ones with the label
+// wasm-ccm.dev/provider=NAME.
+type NodeRouting struct {
+	// Schemes are what stands before :// in a ProviderID. Default: the
+	// provider's name.
+	Schemes []string `json:"schemes,omitempty"`
+	// Ask lets the host ask this provider whether it knows a Node that has
+	// neither a ProviderID nor the label.
+	Ask bool `json:"ask,omitempty"`
+}
+
+// ServiceRouting is which Services belong to a provider beside those that say
+// so by the annotation wasm-ccm.dev/provider=NAME.
+type ServiceRouting struct {
+	// Default takes the Services that name no provider. At most one provider
+	// may.
+	Default bool `json:"default,omitempty"`
+}
+
+// VolumeRouting is which PersistentVolumes belong to a provider.
+type VolumeRouting struct {
+	// Drivers are the names of CSI drivers.
+	Drivers []string `json:"drivers,omitempty"`
+	// Schemes are what stands before :// in a volume's handle. Default: the
+	// provider's name.
+	Schemes []string `json:"schemes,omitempty"`
+}
+
+// NodeSchemes returns the schemes of the provider's Nodes: those that are
+// given, else its name.
+func (p *Provider) NodeSchemes() []string { return orName(p.Routing.Nodes.Schemes, p.Name) }
+
+// VolumeSchemes returns the schemes of the provider's volumes: those that are
+// given, else its name.
+func (p *Provider) VolumeSchemes() []string { return orName(p.Routing.Volumes.Schemes, p.Name) }
+
+func orName(schemes []string, name string) []string {
+	if len(schemes) > 0 {
+		return schemes
+	}
+	return []string{name}
+}
