@@ -6,9 +6,7 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Egress are the metrics of the HTTP requests that the host sends for the
-// provider; it is an egress.Observer. The values of host are those of grants.
-type Egress struct {
+type egressVecs struct {
 	requests  *metrics.HistogramVec
 	inFlight  *metrics.GaugeVec
 	retries   *metrics.CounterVec
@@ -18,31 +16,33 @@ type Egress struct {
 	refused   *metrics.CounterVec
 }
 
-func newEgress() *Egress {
-	return &Egress{
-		requests: metrics.NewHistogramVec(&metrics.HistogramOpts{
-			Namespace:      namespace,
-			Name:           "cloud_request_duration_seconds",
-			Help:           "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by host, method and result (2xx to 5xx, or why there was no response).",
-			Buckets:        metrics.ExponentialBuckets(0.005, 2.5, 10),
-			StabilityLevel: metrics.ALPHA,
-		}, []string{"host", "method", "result"}),
-		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "host"),
-		retries:   counterVec("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "host", "reason"),
-		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "host", "reason"),
-		breakers:  gaugeVec("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "host"),
-		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "host"),
-		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "code"),
+func newEgressVecs() *egressVecs {
+	return &egressVecs{
+		requests: histogramVec("cloud_request_duration_seconds", "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by host, method and result (2xx to 5xx, or why there was no response).",
+			metrics.ExponentialBuckets(0.005, 2.5, 10), "provider", "host", "method", "result"),
+		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "provider", "host"),
+		retries:   counterVec("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "provider", "host", "reason"),
+		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "provider", "host", "reason"),
+		breakers:  gaugeVec("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "provider", "host"),
+		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "provider", "host"),
+		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "provider", "code"),
 	}
 }
 
-func (e *Egress) all() []metrics.Registerable {
-	return []metrics.Registerable{e.requests, e.inFlight, e.retries, e.throttled, e.breakers, e.opened, e.refused}
+func (v *egressVecs) all() []metrics.Registerable {
+	return []metrics.Registerable{v.requests, v.inFlight, v.retries, v.throttled, v.breakers, v.opened, v.refused}
+}
+
+// Egress are the metrics of the HTTP requests that the host sends for the
+// provider; it is an egress.Observer. The values of host are those of grants.
+type Egress struct {
+	vecs     *egressVecs
+	provider string
 }
 
 // Requested records one exchange.
 func (e *Egress) Requested(host, method, result string, took time.Duration) {
-	e.requests.WithLabelValues(host, knownMethod(method), result).Observe(took.Seconds())
+	e.vecs.requests.WithLabelValues(e.provider, host, knownMethod(method), result).Observe(took.Seconds())
 }
 
 // knownMethod bounds the values of a label that the guest has a say in: a
@@ -57,23 +57,27 @@ func knownMethod(method string) string {
 
 // InFlight records the begin (1) or end (-1) of exchanges.
 func (e *Egress) InFlight(host string, delta int) {
-	e.inFlight.WithLabelValues(host).Add(float64(delta))
+	e.vecs.inFlight.WithLabelValues(e.provider, host).Add(float64(delta))
 }
 
 // Retried records a retry.
-func (e *Egress) Retried(host, reason string) { e.retries.WithLabelValues(host, reason).Inc() }
+func (e *Egress) Retried(host, reason string) {
+	e.vecs.retries.WithLabelValues(e.provider, host, reason).Inc()
+}
 
 // Throttled records a request that was held back.
-func (e *Egress) Throttled(host, reason string) { e.throttled.WithLabelValues(host, reason).Inc() }
+func (e *Egress) Throttled(host, reason string) {
+	e.vecs.throttled.WithLabelValues(e.provider, host, reason).Inc()
+}
 
 // BreakerChanged records the state of a host's breaker.
 func (e *Egress) BreakerChanged(host, _, to string) {
 	value := map[string]float64{"open": 1, "half-open": 0.5}[to]
-	e.breakers.WithLabelValues(host).Set(value)
+	e.vecs.breakers.WithLabelValues(e.provider, host).Set(value)
 	if to == "open" {
-		e.opened.WithLabelValues(host).Inc()
+		e.vecs.opened.WithLabelValues(e.provider, host).Inc()
 	}
 }
 
 // Refused records a request that no grant allowed, or that was not valid.
-func (e *Egress) Refused(code string) { e.refused.WithLabelValues(code).Inc() }
+func (e *Egress) Refused(code string) { e.vecs.refused.WithLabelValues(e.provider, code).Inc() }

@@ -20,12 +20,7 @@ type Invoker interface {
 // MeasuredInvoker observes the duration and the outcome of every op.
 type MeasuredInvoker struct {
 	Invoker
-	metrics *Metrics
-}
-
-// Measure wraps an invoker.
-func (m *Metrics) Measure(invoker Invoker) *MeasuredInvoker {
-	return &MeasuredInvoker{Invoker: invoker, metrics: m}
+	provider *Provider
 }
 
 // Invoke runs the op and observes it.
@@ -45,7 +40,7 @@ func (i *MeasuredInvoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp 
 }
 
 func (i *MeasuredInvoker) observe(op abi.Op, start time.Time, err error) {
-	i.metrics.opDuration.WithLabelValues(op.String(), outcome(err)).Observe(time.Since(start).Seconds())
+	i.provider.metrics.opDuration.WithLabelValues(i.provider.name, op.String(), outcome(err)).Observe(time.Since(start).Seconds())
 }
 
 // outcome is the code that the guest answered, "deadline", or "failed" for a

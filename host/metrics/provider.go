@@ -1,0 +1,61 @@
+package metrics
+
+// Provider are the metrics of one configured provider. Safe for concurrent
+// use.
+type Provider struct {
+	metrics *Metrics
+	name    string
+	rollout *Rollout
+}
+
+// Provider returns the metrics of the provider of that configured name, the
+// same ones each time. The name becomes a label: it must be the
+// administrator's, never a guest's.
+func (m *Metrics) Provider(name string) *Provider {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.providers[name]
+	if p == nil {
+		p = &Provider{metrics: m, name: name, rollout: newRollout(m.rollout, name)}
+		m.providers[name] = p
+	}
+	return p
+}
+
+// Measure wraps an invoker.
+func (p *Provider) Measure(invoker Invoker) *MeasuredInvoker {
+	return &MeasuredInvoker{Invoker: invoker, provider: p}
+}
+
+// Rollout are the metrics of what is offered, serves and is rejected.
+func (p *Provider) Rollout() *Rollout { return p.rollout }
+
+// Background are the metrics of ops in the background.
+func (p *Provider) Background() *Background {
+	return &Background{vecs: p.metrics.background, provider: p.name}
+}
+
+// Brake are the metrics of the deletion brake.
+func (p *Provider) Brake() *Brake { return &Brake{vecs: p.metrics.brake, provider: p.name} }
+
+// Egress are the metrics of the provider's HTTP requests.
+func (p *Provider) Egress() *Egress { return &Egress{vecs: p.metrics.egress, provider: p.name} }
+
+// Serving records that a generation serves instead of the one before. name,
+// version and digest are the module's.
+func (p *Provider) Serving(name, version, digest string) { p.rollout.Serving(name, version, digest) }
+
+// Rejected records that what the source holds was rejected.
+func (p *Provider) Rejected(reason string) { p.rollout.Rejected(reason) }
+
+// InstanceCreated records a new instance.
+func (p *Provider) InstanceCreated() { p.metrics.instances.WithLabelValues(p.name).Inc() }
+
+// InstanceDiscarded records the end of an instance.
+func (p *Provider) InstanceDiscarded(reason string) {
+	p.metrics.instances.WithLabelValues(p.name).Dec()
+	p.metrics.discarded.WithLabelValues(p.name, reason).Inc()
+}
+
+// Dropped records that a log line or an Event was dropped.
+func (p *Provider) Dropped(what string) { p.metrics.dropped.WithLabelValues(p.name, what).Inc() }

@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+)
+
+// Results of provider_rollouts_total.
+const (
+	resultServing    = "serving"
+	resultRejected   = "rejected"
+	resultKept       = "kept"
+	resultHeld       = "held"
+	resultRolledBack = "rolled_back"
+	resultPromoted   = "promoted"
+)
+
+type rolloutVecs struct {
+	serving    *metrics.GaugeVec
+	rejected   *metrics.GaugeVec
+	phase      *metrics.GaugeVec
+	generation *metrics.GaugeVec
+	rollouts   *metrics.CounterVec
+	durations  *metrics.HistogramVec
+	shadowed   *metrics.CounterVec
+}
+
+func newRolloutVecs() *rolloutVecs {
+	return &rolloutVecs{
+		serving:    gaugeVec("provider_serving", "1 for the generation of the provider that serves; name is the one in its module.", "provider", "name", "version", "digest"),
+		rejected:   gaugeVec("provider_rejected", "1 while what the source holds now is rejected, by reason; the generation before it goes on serving.", "provider", "reason"),
+		phase:      gaugeVec("provider_rollout_phase", "1 for the phase that the newest rollout of the provider is in, or ended in.", "provider", "phase"),
+		generation: gaugeVec("provider_generation", "Number of the generation of the provider that serves.", "provider"),
+		rollouts:   counterVec("provider_rollouts_total", "Modules and configurations that were offered, by result (serving, kept, rejected, held, rolled_back, promoted) and the reason.", "provider", "result", "reason"),
+		durations: histogramVec("provider_rollout_duration_seconds", "Time from the offer of a generation until it served.",
+			metrics.ExponentialBuckets(0.025, 2, 12), "provider"),
+		shadowed: counterVec("provider_shadow_answers_total", "Answers of new generations to requests that the old one had answered, by how they compare (same, different, incomparable).", "provider", "result"),
+	}
+}
+
+func (v *rolloutVecs) all() []metrics.Registerable {
+	return []metrics.Registerable{v.serving, v.rejected, v.phase, v.generation, v.rollouts, v.durations, v.shadowed}
+}
+
+// Rollout are the metrics of what is offered, serves and is rejected.
+type Rollout struct {
+	vecs     *rolloutVecs
+	provider string
+	serving  *only
+	rejected *only
+	phase    *only
+}
+
+func newRollout(vecs *rolloutVecs, provider string) *Rollout {
+	return &Rollout{
+		vecs: vecs, provider: provider,
+		serving: &only{vec: vecs.serving}, rejected: &only{vec: vecs.rejected}, phase: &only{vec: vecs.phase},
+	}
+}
+
+// Serving records that a generation serves instead of the one before, and that
+// nothing is rejected any more.
+func (r *Rollout) Serving(name, version, digest string) {
+	r.serving.set(r.provider, name, version, digest)
+	r.rejected.clear()
+	r.count(resultServing, "")
+}
+
+// Rejected records that what the source holds was rejected.
+func (r *Rollout) Rejected(reason string) {
+	r.rejected.set(r.provider, reason)
+	r.count(resultRejected, reason)
+}
+
+// Kept records that a generation passed its observation.
+func (r *Rollout) Kept() { r.count(resultKept, "") }
+
+// Held records that a generation waits for a person.
+func (r *Rollout) Held(reason string) { r.count(resultHeld, reason) }
+
+// RolledBack records that a generation that served was replaced by the good
+// one.
+func (r *Rollout) RolledBack(reason string) { r.count(resultRolledBack, reason) }
+
+// Promoted records that a person let a generation go on.
+func (r *Rollout) Promoted() { r.count(resultPromoted, "") }
+
+// Phase records the phase that the newest rollout is in. There must be few
+// different phases.
+func (r *Rollout) Phase(phase string) { r.phase.set(r.provider, phase) }
+
+// Generation records the number of the generation that serves.
+func (r *Rollout) Generation(number int64) {
+	r.vecs.generation.WithLabelValues(r.provider).Set(float64(number))
+}
+
+// Took records the time from the offer of a generation until it served.
+func (r *Rollout) Took(d time.Duration) {
+	r.vecs.durations.WithLabelValues(r.provider).Observe(d.Seconds())
+}
+
+// Shadowed records how many answers were the same as, different from, and not
+// comparable with those of the generation that serves.
+func (r *Rollout) Shadowed(same, different, incomparable int) {
+	for result, n := range map[string]int{"same": same, "different": different, "incomparable": incomparable} {
+		r.vecs.shadowed.WithLabelValues(r.provider, result).Add(float64(n))
+	}
+}
+
+func (r *Rollout) count(result, reason string) {
+	r.vecs.rollouts.WithLabelValues(r.provider, result, reason).Inc()
+}
+
+// only keeps at most one series of a provider.
+type only struct {
+	vec    *metrics.GaugeVec
+	mu     sync.Mutex
+	labels []string
+}
+
+// set shows the new series before it takes the old one away: whoever scrapes
+// in between sees two, rather than none, for which people have alerts.
+func (o *only) set(labels ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.vec.WithLabelValues(labels...).Set(1)
+	if o.labels != nil && !slices.Equal(o.labels, labels) {
+		o.vec.DeleteLabelValues(o.labels...)
+	}
+	o.labels = labels
+}
+
+func (o *only) clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.labels != nil {
+		o.vec.DeleteLabelValues(o.labels...)
+	}
+	o.labels = nil
+}
