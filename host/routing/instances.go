@@ -1,0 +1,180 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+)
+
+// instances are a provider's, for the Nodes that are its own.
+type instances struct {
+	inner cloudprovider.InstancesV2
+	*guarded
+}
+
+// InstanceExists says of a Node that is not surely the provider's that it
+// exists: upstream deletes it otherwise.
+func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	if !i.owns(node) {
+		return true, nil
+	}
+	return i.inner.InstanceExists(ctx, node)
+}
+
+// InstanceShutdown says of a Node that is not surely the provider's that it is
+// not shut down: upstream would taint it.
+func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	if !i.owns(node) {
+		return false, nil
+	}
+	return i.inner.InstanceShutdown(ctx, node)
+}
+
+// InstanceMetadata returns what the provider says of its own Node, or of one
+// that nothing marks and no other provider knows. Upstream writes it to the
+// Node, which then is the provider's for good.
+func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	owned := i.owns(node)
+	if !owned && !unmarked(node) {
+		return nil, fmt.Errorf("%s is not a node of provider %q: %s", about(node), i.provider, i.router.mark(node))
+	}
+	if !owned && !i.router.mayAsk(i.provider) {
+		return nil, fmt.Errorf("%s has no ProviderID and no label %s, and provider %q may not be asked whether it knows it", about(node), NodeLabel, i.provider)
+	}
+	metadata, err := i.inner.InstanceMetadata(ctx, node)
+	if err != nil || metadata == nil {
+		return nil, err // as it is: upstream compares
+	}
+	if err := i.checkScheme(node, metadata.ProviderID); err != nil {
+		return nil, err
+	}
+	if owned {
+		return metadata, nil
+	}
+	if err := i.alone(ctx, node); err != nil {
+		return nil, err
+	}
+	return metadata, nil
+}
+
+// checkScheme refuses a ProviderID that would hand the Node to another
+// provider or to nobody. Without any upstream decides.
+func (i *instances) checkScheme(node *corev1.Node, id string) error {
+	scheme := schemeOf(id)
+	if id == "" || i.router.schemes[scheme] == i.provider {
+		return nil
+	}
+	return fmt.Errorf("provider %q gives %s a ProviderID with the scheme %q, which is not one of its own; add it to the provider's schemes, or mend the provider",
+		i.provider, about(node), brief(scheme))
+}
+
+// alone returns an error unless all other providers that may be asked say that
+// they do not know the Node.
+func (i *instances) alone(ctx context.Context, node *corev1.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, i.options.AskTimeout)
+	defer cancel()
+	var others []string
+	for _, name := range i.router.ask {
+		if name != i.provider {
+			others = append(others, name)
+		}
+	}
+	known, errs := make([]bool, len(others)), make([]error, len(others))
+	var group sync.WaitGroup
+	for n, name := range others {
+		group.Go(func() { known[n], errs[n] = i.router.peer(name).knows(ctx, node) })
+	}
+	group.Wait()
+	claims := []string{i.provider}
+	for n, name := range others {
+		if known[n] {
+			claims = append(claims, name)
+		}
+		if errs[n] != nil {
+			errs[n] = fmt.Errorf("provider %q: %w", name, errs[n])
+		}
+	}
+	if len(claims) > 1 {
+		return fmt.Errorf("%s is known to the providers %s; set its label %s to the one whose it is", about(node), strings.Join(claims, ", "), NodeLabel)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot tell yet whose %s is, it waits (or set its label %s to %q): %w", about(node), NodeLabel, i.provider, err)
+	}
+	return nil
+}
+
+func (r *Router) peer(name string) *peer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.peers[name]
+}
+
+// peer is a provider's cloud as the others ask it.
+type peer struct {
+	cloud cloudprovider.Interface
+	slots chan struct{}
+}
+
+// knows returns whether the provider knows the Node. It returns when the
+// context is done, also when the provider does not.
+func (p *peer) knows(ctx context.Context, node *corev1.Node) (bool, error) {
+	if p == nil {
+		return false, errors.New("it does not run yet")
+	}
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	type answer struct {
+		known bool
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer func() { <-p.slots }()
+		known, err := knows(ctx, p.cloud, node.DeepCopy())
+		answers <- answer{known, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.known, a.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// knows asks for metadata and not whether the instance exists: "does not
+// exist" is what brakes on deletions count.
+func knows(ctx context.Context, cloud cloudprovider.Interface, node *corev1.Node) (bool, error) {
+	inner, ok := cloud.InstancesV2()
+	if !ok || inner == nil {
+		return false, errors.New("it has no instances now, although it may be asked for nodes")
+	}
+	metadata, err := inner.InstanceMetadata(ctx, node)
+	switch {
+	case errors.Is(err, cloudprovider.InstanceNotFound), errors.Is(err, cloudprovider.NotImplemented):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return metadata != nil, nil
+}
+
+// mark says what on a Node names its provider.
+func (r *Router) mark(node *corev1.Node) string {
+	switch {
+	case unmarked(node):
+		return fmt.Sprintf("it has no ProviderID and no label %s", NodeLabel)
+	case node.Spec.ProviderID != "":
+		return fmt.Sprintf("its ProviderID has the scheme %q", brief(schemeOf(node.Spec.ProviderID)))
+	}
+	return fmt.Sprintf("its label %s says %q", NodeLabel, brief(node.Labels[NodeLabel]))
+}
+
+func about(node *corev1.Node) string { return "node " + node.Name }

@@ -1,0 +1,76 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+)
+
+// notMoved is the Event's reason.
+const notMoved = "LoadBalancerNotMoved"
+
+// loadBalancer is a provider's, for the Services that are its own. The owner
+// label is on a Service before the provider first hears of it, and goes with
+// the finalizer when the load balancer is gone.
+type loadBalancer struct {
+	cloudprovider.LoadBalancer
+	*guarded
+}
+
+// EnsureLoadBalancer makes the Service the provider's before it asks it.
+func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	switch owner := service.Labels[ServiceOwnerLabel]; owner {
+	case "":
+		if err := l.claim(ctx, service); err != nil {
+			return nil, err
+		}
+	case l.provider:
+		l.tellHowToMove(service)
+	default:
+		return nil, l.foreign(service, owner)
+	}
+	return l.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
+}
+
+// GetLoadBalancer gives the Service up when it wants no load balancer and has
+// none: upstream then asks no more to delete it.
+func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	status, exists, err := l.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
+	if err != nil || exists {
+		return status, exists, err
+	}
+	return status, exists, l.release(ctx, service)
+}
+
+// EnsureLoadBalancerDeleted gives the Service up when its load balancer is gone.
+func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
+	if owner := service.Labels[ServiceOwnerLabel]; owner != "" && owner != l.provider {
+		return l.foreign(service, owner)
+	}
+	err := l.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
+	if err != nil && !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+		return err
+	}
+	if failed := l.release(ctx, service); failed != nil {
+		return failed
+	}
+	return err // upstream takes "implemented elsewhere" for gone, too
+}
+
+func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {
+	return fmt.Errorf("Service %s is not provider %q's: its label %s says %q", key(service), l.provider, ServiceOwnerLabel, brief(owner))
+}
+
+func (l *loadBalancer) tellHowToMove(service *corev1.Service) {
+	choice := service.Annotations[ServiceAnnotation]
+	if l.options.Recorder == nil || choice == "" || choice == l.provider || !l.said.first(service.UID, brief(choice)) {
+		return
+	}
+	l.options.Recorder.Eventf(service, corev1.EventTypeWarning, notMoved,
+		"The load balancer stays with provider %q, although the annotation %s says %q. To move it, which interrupts its traffic and may change its address: "+
+			"delete the Service and make it again; or set its type to ClusterIP, wait until its label %s is gone, and set the type back",
+		l.provider, ServiceAnnotation, brief(choice), ServiceOwnerLabel)
+}
