@@ -18,14 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
-
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
 const (
 	namespace = "kube-system"
 	manager   = "cloud-controller-manager"
 )
+
+// variants are those beside the one that is applied for real.
+func variants() []string {
+	return []string{"daemonset", "volume", "imagevolume", "config", "providers"}
+}
 
 // cluster is a control plane with RBAC and one identity: its administrator.
 type cluster struct {
@@ -77,7 +80,7 @@ func (c cluster) kubectl(t *testing.T, args ...string) []byte {
 func TestDeploy(t *testing.T) {
 	c := start(t)
 	// The others first, by dry run, so that nothing of them is left.
-	for _, variant := range []string{"daemonset", "volume", "config"} {
+	for _, variant := range variants() {
 		t.Run(variant, func(t *testing.T) { c.kubectl(t, "apply", "--dry-run=server", "-k", variant) })
 	}
 	c.kubectl(t, "apply", "-k", ".")
@@ -89,9 +92,12 @@ func TestDeploy(t *testing.T) {
 		}
 	})
 	t.Run("example", func(t *testing.T) { testExample(t, c) })
-	t.Run("configuration", testConfiguration)
+	for _, variant := range []string{"config", "providers"} {
+		t.Run("configuration of "+variant, func(t *testing.T) { testConfiguration(t, c, variant) })
+	}
 	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
+	t.Run("the label of a Service's owner", func(t *testing.T) { testOwner(t, c) })
 	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
 	t.Run("token of another account", func(t *testing.T) { testTokens(t, c) })
 	t.Run("manager", func(t *testing.T) { testManager(t, c) })
@@ -117,32 +123,10 @@ func testExample(t *testing.T, c cluster) {
 	}
 }
 
-// testConfiguration checks that the example of a HostConfiguration is one, and
-// that the role beside it names the Secrets that it does.
-func testConfiguration(t *testing.T) {
-	data, err := os.ReadFile("config/config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := v1alpha1.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	role, err := os.ReadFile("config/secrets.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, credential := range c.Providers[0].Credentials {
-		if !bytes.Contains(role, []byte("resourceNames: ["+credential.Secret.Name+"]")) {
-			t.Errorf("the role does not name the Secret %s", credential.Secret.Name)
-		}
-	}
-}
-
 // testPods lets the API server check a Pod of each variant's template, since
 // it checks less of a template, and what the container is confined by.
 func testPods(t *testing.T, c cluster) {
-	for _, variant := range []string{".", "daemonset", "volume", "config"} {
+	for _, variant := range append(variants(), ".") {
 		t.Run(variant, func(t *testing.T) {
 			template := podTemplate(t, c.kubectl(t, "kustomize", variant))
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "ccm-", Namespace: namespace}, Spec: template.Spec}
