@@ -1,6 +1,6 @@
 // Command faulty is a provider that misbehaves on demand, for the tests of the
 // host. A Service says by its annotations what its ops do, the configuration
-// what is answered about instances.
+// what the rest does.
 //
 // Annotations faulty.example.com/ensure, /update and /delete of a Service:
 //
@@ -13,16 +13,22 @@
 //
 // Configuration, one word=value per line:
 //
-//	cloud=URL    what the annotations cloud and leak ask
-//	exists=yes   every instance exists (the default)
-//	exists=no    no instance exists
-//	exists=flaky as no, but the first answer of each instance of the guest is yes
+//	cloud=URL         what the annotations cloud and leak ask
+//	exists=yes        every instance exists (the default)
+//	exists=no         no instance exists
+//	exists=flaky      as no, but the first answer of each instance of the guest is yes
+//	count=URL         a cloud that keeps load balancers, routes and servers; see cloud.go
+//	credential=cloud  goes with the requests to the cloud of count
+//	scheme=TEXT       of the provider IDs, instead of faulty
+//	zone=TEXT         of every instance
+//	trap=N            every N-th op of an instance of the guest panics
+//	probe=fail        the probe fails
+//	probe=cloud       the probe asks the cloud of count
+//	lb=off            no load balancers
+//	routes=on         routes, which the cloud of count keeps
 package main
 
 import (
-	"hash/fnv"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -32,25 +38,23 @@ import (
 // version is set by build.sh from the manifest.
 var version = "0.1.0"
 
-func init() { sdk.Serve(&provider{exists: "yes"}) } //nolint:gochecknoinits // main of a reactor is never run
+func init() { sdk.Serve(&provider{}) } //nolint:gochecknoinits // main of a reactor is never run
 
 func main() {}
 
-const (
-	scheme     = "faulty://"
-	annotation = "faulty.example.com/"
-)
+const annotation = "faulty.example.com/"
 
 type provider struct {
-	cloud  string
-	exists string
-	asked  int // about existence, in this instance
-	sum    uint32
+	settings
+	ops   int // of this instance, without those of loading it
+	asked int // about existence, in this instance
+	sum   uint32
 }
 
 var (
 	_ sdk.Instances     = (*provider)(nil)
 	_ sdk.LoadBalancers = (*provider)(nil)
+	_ sdk.Routes        = (*provider)(nil)
 )
 
 func (p *provider) Info() sdk.Info {
@@ -58,74 +62,44 @@ func (p *provider) Info() sdk.Info {
 }
 
 func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, error) {
-	for i, line := range strings.Split(strings.TrimSpace(string(config.Bytes)), "\n") {
-		word, value, _ := strings.Cut(line, "=")
-		switch word {
-		case "":
-		case "cloud":
-			p.cloud = value
-		case "exists":
-			p.exists = value
-		default:
-			return sdk.Configured{}, sdk.Invalidf("line %d: %q is not known", i+1, word)
+	settings, err := parse(string(config.Bytes))
+	if err != nil {
+		return sdk.Configured{}, err
+	}
+	p.settings = settings
+	configured := sdk.Configured{HasClusterID: true}
+	if p.noBalancers {
+		configured.DisabledOps = append(configured.DisabledOps, abi.OpLoadBalancerGet)
+	}
+	if !p.routes {
+		configured.DisabledOps = append(configured.DisabledOps, abi.OpRouteList)
+	}
+	return configured, nil
+}
+
+func (p *provider) Probe(op *sdk.Op) (string, error) {
+	switch p.probe {
+	case "fail":
+		return "", sdk.Error(abi.CodeUnavailable, "the configuration says probe=fail")
+	case "cloud":
+		if _, _, err := p.get(op, "/probe"); err != nil {
+			return "", err
 		}
 	}
-	return sdk.Configured{HasClusterID: true}, nil
+	return "as faulty as ever", nil
 }
 
-func (p *provider) Probe(*sdk.Op) (string, error) { return "as faulty as ever", nil }
-
-func (p *provider) InstanceExists(*sdk.Op, *abi.Node) (sdk.Existence, error) {
-	p.asked++
-	if p.exists == "yes" || p.exists == "flaky" && p.asked == 1 {
-		return sdk.Exists, nil
+// step begins every op but those of loading.
+func (p *provider) step() {
+	p.ops++
+	if p.trap > 0 && p.ops%p.trap == 0 {
+		panic("as trap= of the configuration asks")
 	}
-	return sdk.DoesNotExist, nil
 }
 
-func (p *provider) InstanceShutdown(*sdk.Op, *abi.Node) (sdk.PowerState, error) { return sdk.On, nil }
-
-func (p *provider) InstanceMetadata(_ *sdk.Op, node *abi.Node) (*abi.InstanceMetadata, error) {
-	return &abi.InstanceMetadata{
-		ProviderId: scheme + node.Name,
-		Addresses:  []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: address(10, node.Name)}},
-	}, nil
-}
-
-// address is one that belongs to the text, of the network first/8.
-func address(first int, text string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(text)) // never fails
-	n := h.Sum32()
-	return strconv.Itoa(first) + "." + strconv.Itoa(int(n>>16&0xff)) + "." + strconv.Itoa(int(n>>8&0xff)) + "." + strconv.Itoa(int(n&0xff))
-}
-
-func status(service *abi.Service) *abi.LoadBalancerStatus {
-	return &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: address(198, service.Uid)}}}
-}
-
-func (p *provider) GetLoadBalancer(_ *sdk.Op, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
-	return sdk.Exists, status(request.Service), nil
-}
-
-func (p *provider) LoadBalancerName(_ *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
-	return "lb-" + request.Service.Uid, nil
-}
-
-func (p *provider) EnsureLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error) {
-	return status(request.Service), p.misbehave(op, request.Service, "ensure")
-}
-
-func (p *provider) UpdateLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) error {
-	return p.misbehave(op, request.Service, "update")
-}
-
-func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) error {
-	return p.misbehave(op, request.Service, "delete")
-}
-
+// misbehave does what the Service's annotation asks.
 func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) error {
-	how, argument, _ := strings.Cut(service.Annotations[annotation+what], ":")
+	how, argument := cut(service.Annotations[annotation+what], ":")
 	switch how {
 	case "hang":
 		time.Sleep(10 * time.Hour)

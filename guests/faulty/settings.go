@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// settings are what the configuration says.
+type settings struct {
+	cloud       string
+	exists      string
+	count       string // without a slash at its end
+	credential  string
+	scheme      string
+	zone        string
+	trap        int
+	probe       string
+	noBalancers bool
+	routes      bool
+}
+
+func parse(text string) (settings, error) {
+	s := settings{exists: "yes", scheme: "faulty", probe: "ok"}
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		word, value := cut(line, "=")
+		if !s.set(word, value) {
+			return s, sdk.Invalidf("line %d: %q is not known", i+1, line)
+		}
+	}
+	if s.count == "" && (s.routes || s.probe == "cloud") {
+		return s, sdk.Invalidf("routes=on and probe=cloud need count=URL")
+	}
+	return s, nil
+}
+
+// set reports whether there is such a word with such a value.
+func (s *settings) set(word, value string) (ok bool) {
+	switch word {
+	case "":
+		return value == ""
+	case "cloud":
+		s.cloud = value
+	case "count":
+		s.count = strings.TrimSuffix(value, "/")
+	case "scheme":
+		s.scheme = value
+		return value != ""
+	case "zone":
+		s.zone = value
+	case "exists":
+		s.exists = value
+		return value == "yes" || value == "no" || value == "flaky"
+	case "credential":
+		s.credential = value
+		return value == "cloud" // the manifest has no other
+	case "probe":
+		s.probe = value
+		return value == "ok" || value == "fail" || value == "cloud"
+	case "trap":
+		n, err := strconv.Atoi(value)
+		s.trap = n
+		return err == nil && n > 0
+	case "lb":
+		s.noBalancers = value == "off"
+		return value == "off" || value == "on"
+	case "routes":
+		s.routes = value == "on"
+		return value == "off" || value == "on"
+	default:
+		return false
+	}
+	return true
+}
+
+func cut(text, separator string) (before, after string) {
+	before, after, _ = strings.Cut(text, separator)
+	return before, after
+}
