@@ -77,7 +77,23 @@ func (c cluster) kubectl(t *testing.T, args ...string) []byte {
 	return stdout.Bytes()
 }
 
+// depend opens every manifest: kubectl reads them, which go test does not see,
+// and it would say of changed ones what it remembers of those before.
+func depend(t *testing.T) {
+	t.Helper()
+	manifests, err := filepath.Glob("*/*.yaml")
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("%d manifests, %v", len(manifests), err)
+	}
+	for _, name := range append(manifests, "kustomization.yaml") {
+		if _, err := os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDeploy(t *testing.T) {
+	depend(t)
 	c := start(t)
 	// The others first, by dry run, so that nothing of them is left.
 	for _, variant := range variants() {
