@@ -7,8 +7,8 @@ import (
 )
 
 // WithConfigFile returns a source whose configuration is that of a file
-// (--cloud-config) instead of the one that src offers; the module stays that
-// of src. The file is read again when it changes. An empty path returns src.
+// (--cloud-config) instead of the one that src offers, and private; the module
+// and its signature stay those of src. The file is read again when it changes. An empty path returns src.
 func WithConfigFile(src Source, path string, limits Limits, watching Watching) Source {
 	if path == "" {
 		return src
@@ -87,6 +87,7 @@ func (o offer) with(config []byte, err error) (Bundle, error) {
 		return Bundle{Origin: o.bundle.Origin, Ref: o.bundle.Ref}, err
 	}
 	bundle := o.bundle
-	bundle.Config, bundle.Revision = config, revision(bundle.Module, config)
+	bundle.Config, bundle.ConfigPrivate = config, true
+	bundle.Revision = revision(bundle.Module, config)
 	return bundle, nil
 }

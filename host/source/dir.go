@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -173,24 +175,21 @@ func isDir(root string, entry fs.DirEntry) bool {
 // load reads the files that the rules choose.
 func (d *Dir) load(files snapshot) (Bundle, error) {
 	paths := make(map[string]string, len(files))
-	names := make([]string, 0, len(files))
 	for path := range files {
 		paths[filepath.Base(path)] = path
-		names = append(names, filepath.Base(path))
 	}
-	k, err := chooseKeys(names)
-	if err != nil {
-		return Bundle{}, err
-	}
-	module, err := readFile(paths[k.module], d.limits.stored(k.module))
-	if err != nil {
-		return Bundle{}, failed(ReasonDirectoryUnreadable, "%w", err)
-	}
-	var config []byte
-	if k.config != "" {
-		if config, err = readFile(paths[k.config], d.limits.MaxConfig); err != nil {
-			return Bundle{}, failed(ReasonDirectoryUnreadable, "%w", err)
+	read := func(name string, most int64) ([]byte, error) {
+		data, err := readFile(paths[name], most)
+		if err != nil {
+			return nil, failed(ReasonDirectoryUnreadable, "%w", err)
 		}
+		return data, nil
 	}
-	return unpack(k, module, config, d.limits)
+	part := func(p part, most int64) ([]byte, error) {
+		if paths[p.file()] == "" {
+			return nil, errNoPart
+		}
+		return read(p.file(), most)
+	}
+	return box{names: slices.Collect(maps.Keys(paths)), read: read, part: part, beside: true}.open(d.limits)
 }

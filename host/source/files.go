@@ -35,7 +35,7 @@ func (s snapshot) equal(other snapshot) bool {
 	}
 	for path, a := range s {
 		b, ok := other[path]
-		if !ok || !os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime()) {
+		if !ok || !os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime()) || !changeTime(a).Equal(changeTime(b)) {
 			return false
 		}
 	}

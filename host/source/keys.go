@@ -7,8 +7,9 @@ import (
 
 // Limits bound what a source takes. The zero value of a field is its default.
 type Limits struct {
-	// MaxCompressed bounds a compressed module, in bytes. Default: 1 MiB in a
-	// ConfigMap, MaxModule in a directory.
+	// MaxCompressed bounds a compressed module, in bytes, and each part of one
+	// that is split; all parts together are bounded by MaxModule. Default:
+	// 1 MiB in a ConfigMap, MaxModule in a directory.
 	MaxCompressed int64
 	// MaxModule bounds a module after decompression. Default 64 MiB.
 	MaxModule int64
@@ -16,7 +17,15 @@ type Limits struct {
 	MaxConfig int64
 }
 
-const mebibyte = 1 << 20
+const (
+	mebibyte = 1 << 20
+	// maxSignature bounds a signature, which for a key is 100 bytes, and for an
+	// identity comes with certificates.
+	maxSignature = 64 << 10
+
+	signatureSuffix       = ".sig"
+	signatureBundleSuffix = ".sigstore.json"
+)
 
 func (l Limits) withDefaults(maxCompressed int64) Limits {
 	if l.MaxModule == 0 {
@@ -34,24 +43,19 @@ func (l Limits) withDefaults(maxCompressed int64) Limits {
 	return l
 }
 
-// stored bounds the module of that key as it is stored.
-func (l Limits) stored(moduleKey string) int64 {
-	if compressionOf(moduleKey) == "" {
-		return l.MaxModule
-	}
-	return l.MaxCompressed
-}
-
-// keys are the names that were chosen; config is "" when there is none.
-type keys struct{ module, config string }
+// keys are the names that were chosen; config and signature are "" when there
+// is none. The module of an index has the name without .parts.
+type keys struct{ module, config, signature string }
 
 // chooseKeys applies the rules of the package comment.
 func chooseKeys(names []string) (keys, error) {
-	var modules, configs, unknown []string
+	var modules, configs, signatures, unknown []string
 	for _, name := range names {
 		switch {
-		case isModule(name):
+		case isModule(name), isIndex(name):
 			modules = append(modules, name)
+		case signedModule(name) != "":
+			signatures = append(signatures, name)
 		case isConfig(name):
 			configs = append(configs, name)
 		default:
@@ -60,26 +64,57 @@ func chooseKeys(names []string) (keys, error) {
 	}
 	switch {
 	case len(unknown) > 0:
-		return keys{}, failed(ReasonUnknownKey, "unknown %s: name the module NAME.wasm, NAME.wasm.gz or NAME.wasm.zst and its configuration cloud.conf or config.EXTENSION, and remove the rest", list(unknown))
+		return keys{}, failed(ReasonUnknownKey, "unknown %s: name the module NAME.wasm, NAME.wasm.gz or NAME.wasm.zst (with .parts, if it is an index), its signature NAME.wasm.sig or NAME.wasm.sigstore.json and its configuration cloud.conf or config.EXTENSION, and remove the rest", list(unknown))
 	case len(modules) == 0:
-		return keys{}, failed(ReasonModuleKeyMissing, "there is no module: exactly one key must end in .wasm, .wasm.gz or .wasm.zst")
+		return keys{}, failed(ReasonModuleKeyMissing, "there is no module: exactly one key must end in .wasm, .wasm.gz or .wasm.zst, or in one of these with .parts")
 	case len(modules) > 1:
 		return keys{}, failed(ReasonModuleKeyAmbiguous, "there is more than one module (%s): leave one", list(modules))
 	case len(configs) > 1:
 		return keys{}, failed(ReasonConfigKeyAmbiguous, "there is more than one configuration (%s): leave one", list(configs))
-	case len(configs) == 1:
-		return keys{modules[0], configs[0]}, nil
+	case len(signatures) > 1:
+		return keys{}, failed(ReasonSignatureKeyAmbiguous, "there is more than one signature (%s): leave one", list(signatures))
 	}
-	return keys{module: modules[0]}, nil
+	k := keys{module: strings.TrimSuffix(modules[0], partsSuffix), config: first(configs), signature: first(signatures)}
+	if k.signature != "" && signedModule(k.signature) != decompressedName(k.module) {
+		return keys{}, failed(ReasonSignatureOfAnotherModule, "%s is not the signature of %s: name it %[3]s.sig or %[3]s.sigstore.json, or remove it", k.signature, k.module, decompressedName(k.module))
+	}
+	return k, nil
+}
+
+func first(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
 }
 
 func isModule(name string) bool {
-	name = strings.TrimSuffix(name, compressionOf(name))
-	return strings.HasSuffix(name, ".wasm")
+	return strings.HasSuffix(decompressedName(name), ".wasm")
+}
+
+// isIndex reports whether a name is one of a module with .parts appended.
+func isIndex(name string) bool {
+	module, ok := strings.CutSuffix(name, partsSuffix)
+	return ok && isModule(module)
+}
+
+// signedModule returns NAME.wasm for the name of its signature, else "".
+func signedModule(name string) string {
+	for _, suffix := range []string{signatureSuffix, signatureBundleSuffix} {
+		if module, ok := strings.CutSuffix(name, suffix); ok && strings.HasSuffix(module, ".wasm") {
+			return module
+		}
+	}
+	return ""
 }
 
 func isConfig(name string) bool {
 	return name == "cloud.conf" || strings.HasPrefix(name, "config.")
+}
+
+// decompressedName returns NAME.wasm for NAME.wasm.gz.
+func decompressedName(name string) string {
+	return strings.TrimSuffix(name, compressionOf(name))
 }
 
 // compressionOf returns ".gz", ".zst" or "".
@@ -100,16 +135,4 @@ func list(names []string) string {
 		names = append(names[:most:most], "...")
 	}
 	return strings.Join(names, ", ")
-}
-
-// unpack makes the content of a bundle of what is stored under the keys.
-func unpack(k keys, module, config []byte, limits Limits) (Bundle, error) {
-	if int64(len(config)) > limits.MaxConfig {
-		return Bundle{}, failed(ReasonConfigTooLarge, "%s is larger than %d bytes", k.config, limits.MaxConfig)
-	}
-	wasm, err := decompress(k.module, module, limits)
-	if err != nil {
-		return Bundle{}, err
-	}
-	return Bundle{Module: wasm, Config: config, Revision: revision(wasm, config)}, nil
 }

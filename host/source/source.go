@@ -9,8 +9,25 @@
 //   - exactly one ends in .wasm, .wasm.gz or .wasm.zst: the module;
 //   - at most one is named cloud.conf or begins with "config.", for example
 //     config.yaml: the provider's configuration;
+//   - at most one is named NAME.wasm.sig (base64 of a signature, as cosign
+//     sign-blob writes it) or NAME.wasm.sigstore.json (a bundle of cosign),
+//     where NAME is that of the module: its signature, decompressed;
 //   - there are no others, so that a misspelt name does not go unnoticed.
 //     Files whose names begin with a dot, and subdirectories, do not count.
+//
+// A module that is too large for one ConfigMap lies in several. Instead of the
+// module there is its index then, whose name has ".parts" appended, for example
+// provider.wasm.zst.parts:
+//
+//	{"digest": "sha256:HEX of all parts joined",
+//	 "parts": [{"configMap": "NAME", "key": "KEY", "digest": "sha256:HEX"}]}
+//
+// There are 1 to 64 parts, in their order. They lie in ConfigMaps of the same
+// namespace, under the key, or under the only one when the index names none. In
+// a directory they are files beside the index, with the name of the key, or of
+// the ConfigMap when there is no key; files *.part that the index does not name
+// do not count there. A module is there when all parts fit their digests, and
+// never in part. Split makes such ConfigMaps, Join reads them.
 //
 // It imports client-go, and nothing of this project.
 package source
@@ -31,8 +48,17 @@ type Bundle struct {
 	Module []byte
 	// Config is the provider's configuration, nil when there is none.
 	Config []byte
+	// ConfigPrivate says that Config is not from where the module is but from
+	// a file, which may be a mounted Secret: it must not be copied into a
+	// ConfigMap.
+	ConfigPrivate bool
+	// Signature is the module's signature as it lies beside it, at most 64 KiB:
+	// base64, or a bundle of cosign in JSON. Nobody has looked at it. It is nil
+	// when there is none.
+	Signature []byte
 	// Revision names the content: equal for equal modules and configurations,
-	// however they are compressed. Empty when there is no content.
+	// however they are compressed, split or signed. Empty when there is no
+	// content.
 	Revision string
 	// Origin says for people where it comes from.
 	Origin string
@@ -49,7 +75,8 @@ type Handler func(bundle Bundle, err error)
 // Source is where a module comes from.
 type Source interface {
 	// Run calls handle with what the source holds, as soon as that is known
-	// and again whenever it has changed, until the context ends. States that
+	// and again whenever it has changed, until the context ends. A signature
+	// that has changed alone is a change as well. States that
 	// lasted only shortly may be left out. It must be called once.
 	Run(ctx context.Context, handle Handler)
 }
@@ -65,6 +92,11 @@ const (
 	ReasonModuleTooLarge           = "ModuleTooLarge"
 	ReasonModuleEmpty              = "ModuleEmpty"
 	ReasonModuleCompressionInvalid = "ModuleCompressionInvalid"
+	ReasonModuleIndexInvalid       = "ModuleIndexInvalid"
+	ReasonModuleIncomplete         = "ModuleIncomplete"
+	ReasonSignatureKeyAmbiguous    = "SignatureKeyAmbiguous"
+	ReasonSignatureOfAnotherModule = "SignatureOfAnotherModule"
+	ReasonSignatureTooLarge        = "SignatureTooLarge"
 	ReasonConfigKeyAmbiguous       = "ConfigKeyAmbiguous"
 	ReasonConfigTooLarge           = "ConfigTooLarge"
 	ReasonConfigFileUnreadable     = "ConfigFileUnreadable"
@@ -97,6 +129,12 @@ func revision(module, config []byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
+// digestOf returns sha256:HEX.
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
 // publisher calls a handler when what it would be told is new.
 type publisher struct {
 	handle Handler
@@ -104,7 +142,10 @@ type publisher struct {
 }
 
 func (p *publisher) publish(bundle Bundle, err error) {
-	state := bundle.Revision
+	state := fmt.Sprint(bundle.Revision, " ", bundle.ConfigPrivate)
+	if bundle.Signature != nil {
+		state += " " + digestOf(bundle.Signature)
+	}
 	if err != nil {
 		state = "error: " + err.Error()
 	}

@@ -1,0 +1,187 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Join returns the bundle that a ConfigMap holds. When it holds the index of a
+// module, part is asked for the ConfigMaps of the parts; it returns nil for one
+// that does not exist, and its errors are wrapped. An error is an *Error, and
+// the bundle has nothing but its Origin and Ref then. The bundle shares memory
+// with the ConfigMaps. The zero value of limits is that of the source.
+func Join(cm *corev1.ConfigMap, part func(name string) (*corev1.ConfigMap, error), limits Limits) (Bundle, error) {
+	name := types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}
+	origin := configMapBundle(name, cm)
+	bundle, err := configMapBox(cm, part).open(limits.withDefaults(mebibyte))
+	if err != nil {
+		return origin, inside(err, origin.Origin)
+	}
+	bundle.Origin, bundle.Ref = origin.Origin, origin.Ref
+	return bundle, nil
+}
+
+// Parts returns the names of the ConfigMaps that an index names, sorted and
+// each once; none when the ConfigMap holds the module itself.
+func Parts(cm *corev1.ConfigMap) ([]string, error) {
+	x, err := configMapBox(cm, nil).index()
+	if err != nil || x == nil {
+		return nil, err
+	}
+	return x.configMaps(), nil
+}
+
+// configMapBundle returns one without content; cm is nil when there is none.
+func configMapBundle(name types.NamespacedName, cm *corev1.ConfigMap) Bundle {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: name.Namespace, Name: name.Name}
+	if cm != nil {
+		ref.UID, ref.ResourceVersion = cm.UID, cm.ResourceVersion
+	}
+	return Bundle{Origin: "ConfigMap " + name.String(), Ref: ref}
+}
+
+// inside adds where to an error of a box.
+func inside(err error, where string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return failed(e.Reason, "%s: %w", where, e.Err)
+}
+
+func configMapBox(cm *corev1.ConfigMap, find func(name string) (*corev1.ConfigMap, error)) box {
+	values := valuesOf(cm)
+	read := func(key string, _ int64) ([]byte, error) { return values[key], nil }
+	part := func(p part, _ int64) ([]byte, error) {
+		cm, err := find(p.ConfigMap)
+		if err != nil {
+			return nil, err
+		}
+		if cm == nil {
+			return nil, errNoPart
+		}
+		return p.in(cm)
+	}
+	return box{names: slices.Collect(maps.Keys(values)), read: read, part: part}
+}
+
+// in returns the part that a ConfigMap holds.
+func (p part) in(cm *corev1.ConfigMap) ([]byte, error) {
+	values := valuesOf(cm)
+	if p.Key == "" && len(values) != 1 {
+		return nil, fmt.Errorf("it has %d keys: leave one, or say in the index which one it is", len(values))
+	}
+	for key, value := range values {
+		if p.Key == "" || p.Key == key {
+			return value, nil
+		}
+	}
+	return nil, fmt.Errorf("it has no key %s", p.Key)
+}
+
+func valuesOf(cm *corev1.ConfigMap) map[string][]byte {
+	values := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
+	for key, value := range cm.Data {
+		values[key] = []byte(value)
+	}
+	for key, value := range cm.BinaryData {
+		values[key] = value
+	}
+	return values
+}
+
+// box is what a ConfigMap or a directory holds.
+type box struct {
+	names []string
+	// read returns what is under a name, or at least most+1 bytes of it.
+	read func(name string, most int64) ([]byte, error)
+	part func(p part, most int64) ([]byte, error)
+	// beside says that the parts are under names of the box.
+	beside bool
+}
+
+// index returns the only index, or nil when there is none.
+func (b box) index() (*index, error) {
+	names := slices.DeleteFunc(slices.Clone(b.names), func(name string) bool { return !isIndex(name) })
+	if len(names) != 1 {
+		return nil, nil // of several chooseKeys complains
+	}
+	data, err := b.read(names[0], maxIndex)
+	if err != nil {
+		return nil, err
+	}
+	return decodeIndex(names[0], data)
+}
+
+// open returns the content of a bundle by the rules of the package comment.
+func (b box) open(limits Limits) (Bundle, error) {
+	x, err := b.index()
+	if err != nil {
+		return Bundle{}, err
+	}
+	names := b.names
+	if x != nil && b.beside {
+		names = x.without(names)
+	}
+	k, err := chooseKeys(names)
+	if err != nil {
+		return Bundle{}, err
+	}
+	config, err := b.small(k.config, limits.MaxConfig, ReasonConfigTooLarge)
+	if err != nil {
+		return Bundle{}, err
+	}
+	signature, err := b.small(k.signature, maxSignature, ReasonSignatureTooLarge)
+	if err != nil {
+		return Bundle{}, err
+	}
+	module, err := b.module(k.module, x, limits)
+	if err != nil {
+		return Bundle{}, err
+	}
+	return Bundle{Module: module, Config: config, Signature: signature, Revision: revision(module, config)}, nil
+}
+
+// small returns what is under a name, and nil only when there is no name.
+func (b box) small(name string, most int64, tooLarge string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := b.read(name, most)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > most {
+		return nil, failed(tooLarge, "%s is larger than %d bytes", name, most)
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
+}
+
+// module returns the module of that name, decompressed.
+func (b box) module(name string, x *index, limits Limits) ([]byte, error) {
+	if x != nil {
+		stored, err := x.join(b.part, limits)
+		if err != nil {
+			return nil, err
+		}
+		limits.MaxCompressed = limits.MaxModule // it was for each part
+		return decompress(name, stored, limits)
+	}
+	most := limits.MaxCompressed
+	if compressionOf(name) == "" {
+		most = limits.MaxModule
+	}
+	stored, err := b.read(name, most)
+	if err != nil {
+		return nil, err
+	}
+	return decompress(name, stored, limits)
+}

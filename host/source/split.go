@@ -1,0 +1,194 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// partSize is how much of a module Split puts into one ConfigMap, in bytes:
+	// in base64 and with what kubectl adds it is still less than the 1 MiB that
+	// several tools take.
+	partSize = 700 << 10
+	// maxConfigMap is what the values of a ConfigMap may have together, in
+	// bytes; the API server refuses more.
+	maxConfigMap = mebibyte
+)
+
+// SplitOptions say what else goes into the ConfigMaps that Split makes.
+type SplitOptions struct {
+	// Module is the NAME of the key NAME.wasm.zst. Default "provider".
+	Module string
+	// Config is the provider's configuration. Nil means none.
+	Config []byte
+	// ConfigKey is its key. Default cloud.conf.
+	ConfigKey string
+	// Signature is the module's signature as cosign writes it: base64, or a
+	// bundle in JSON; at most 64 KiB. Nil means none.
+	Signature []byte
+	// PartNames are the names of the ConfigMaps for the parts, the first ones
+	// of which are used; then it is the caller's business that no index in use
+	// names them. By default a name has a part of the module's digest in it.
+	PartNames []string
+}
+
+// Split returns the ConfigMaps for a module, compressed with zstd: only the one
+// of that name when the module fits into it, else those of the parts, of at
+// most 700 KiB each, and at last the one with the index, the configuration and
+// the signature. When they are applied in that order, what serves is never
+// disturbed: the parts of the last module have other names. They must be
+// applied on the server's side; for the annotation of kubectl apply they are
+// too large. The errors say what does not fit.
+func Split(module []byte, name, namespace string, o SplitOptions) ([]corev1.ConfigMap, error) {
+	o = o.withDefaults()
+	last := newConfigMap(name, namespace)
+	if err := o.fill(&last, name); err != nil {
+		return nil, err
+	}
+	if len(module) == 0 {
+		return nil, errors.New("the module is empty")
+	}
+	stored, err := compress(module)
+	if err != nil {
+		return nil, err
+	}
+	key := o.Module + ".wasm.zst"
+	if len(stored) <= partSize && size(last)+len(stored) <= maxConfigMap {
+		last.BinaryData[key] = stored
+		return []corev1.ConfigMap{last}, nil
+	}
+	pieces := slices.Collect(slices.Chunk(stored, partSize))
+	if len(pieces) > maxParts {
+		return nil, fmt.Errorf("the module has %d bytes after compression, which are more than %d parts of %d: make it smaller", len(stored), maxParts, partSize)
+	}
+	maps, x, err := makeParts(pieces, digestOf(stored), name, namespace, o.PartNames)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(x)
+	if err != nil {
+		return nil, fmt.Errorf("encode the index: %w", err)
+	}
+	last.Data[key+partsSuffix] = string(text)
+	if n := size(last); n > maxConfigMap {
+		return nil, fmt.Errorf("the configuration, the signature and the index have %d bytes, which are more than the %d of a ConfigMap: make the configuration smaller", n, maxConfigMap)
+	}
+	return append(maps, last), nil
+}
+
+func (o SplitOptions) withDefaults() SplitOptions {
+	if o.Module == "" {
+		o.Module = "provider"
+	}
+	if o.ConfigKey == "" {
+		o.ConfigKey = "cloud.conf"
+	}
+	return o
+}
+
+// fill puts the configuration and the signature into a ConfigMap.
+func (o SplitOptions) fill(cm *corev1.ConfigMap, name string) error {
+	switch {
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return fmt.Errorf("%q is not the name of a ConfigMap", clip(name))
+	case len(validation.IsConfigMapKey(o.Module+".wasm.sigstore.json")) > 0:
+		return fmt.Errorf("%q is not the name of a module: use letters, digits, dots, hyphens and underscores", clip(o.Module))
+	case !isConfig(o.ConfigKey) || len(validation.IsConfigMapKey(o.ConfigKey)) > 0:
+		return fmt.Errorf("%q is not the key of a configuration: use cloud.conf or config.EXTENSION", clip(o.ConfigKey))
+	case len(o.Signature) > maxSignature:
+		return fmt.Errorf("the signature has more than %d bytes", maxSignature)
+	case len(o.Config) > maxConfigMap:
+		return fmt.Errorf("the configuration has more than %d bytes", maxConfigMap)
+	}
+	if o.Config != nil {
+		put(cm, o.ConfigKey, o.Config)
+	}
+	if o.Signature != nil {
+		put(cm, o.Module+".wasm"+signatureSuffixOf(o.Signature), o.Signature)
+	}
+	return nil
+}
+
+// signatureSuffixOf tells a bundle, which is an object of JSON, from base64.
+func signatureSuffixOf(signature []byte) string {
+	if bytes.HasPrefix(bytes.TrimSpace(signature), []byte("{")) {
+		return signatureBundleSuffix
+	}
+	return signatureSuffix
+}
+
+// put keeps text readable.
+func put(cm *corev1.ConfigMap, key string, value []byte) {
+	if utf8.Valid(value) {
+		cm.Data[key] = string(value)
+	} else {
+		cm.BinaryData[key] = value
+	}
+}
+
+func newConfigMap(name, namespace string) corev1.ConfigMap {
+	return corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Data:       map[string]string{},
+		BinaryData: map[string][]byte{},
+	}
+}
+
+// size is what the API server counts.
+func size(cm corev1.ConfigMap) int {
+	n := 0
+	for _, value := range valuesOf(&cm) {
+		n += len(value)
+	}
+	return n
+}
+
+// compress leaves a window that every decoder takes.
+func compress(module []byte) ([]byte, error) {
+	z, err := zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.SpeedBestCompression),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(8*mebibyte))
+	if err != nil {
+		return nil, fmt.Errorf("compress the module: %w", err)
+	}
+	stored := z.EncodeAll(module, nil)
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("compress the module: %w", err)
+	}
+	return stored, nil
+}
+
+// makeParts returns the ConfigMaps of the parts, and the index to them.
+func makeParts(pieces [][]byte, digest, name, namespace string, names []string) ([]corev1.ConfigMap, index, error) {
+	x := index{Digest: digest}
+	if names == nil {
+		for i := range pieces {
+			names = append(names, fmt.Sprintf("%s-%s-%d", name, digest[len("sha256:"):][:10], i))
+		}
+	}
+	if len(names) < len(pieces) {
+		return nil, x, fmt.Errorf("the module needs %d parts of %d bytes, and there are names for %d only: make it smaller", len(pieces), partSize, len(names))
+	}
+	maps := make([]corev1.ConfigMap, len(pieces))
+	for i, piece := range pieces {
+		maps[i] = newConfigMap(names[i], namespace)
+		key := names[i] + partSuffix
+		maps[i].BinaryData[key] = piece
+		x.Parts = append(x.Parts, part{ConfigMap: names[i], Key: key, Digest: digestOf(piece)})
+	}
+	if err := x.validate(); err != nil {
+		return nil, x, fmt.Errorf("the names of the parts do not do: %w", err)
+	}
+	return maps, x, nil
+}
