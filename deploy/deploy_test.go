@@ -27,7 +27,7 @@ const (
 
 // variants are those beside the one that is applied for real.
 func variants() []string {
-	return []string{"daemonset", "volume", "imagevolume", "config", "providers"}
+	return []string{"daemonset", "volume", "imagevolume", "modules", "config", "providers"}
 }
 
 // cluster is a control plane with RBAC and one identity: its administrator.
@@ -95,6 +95,8 @@ func depend(t *testing.T) {
 func TestDeploy(t *testing.T) {
 	depend(t)
 	c := start(t)
+	// A dry run makes no namespace for what is to be in it.
+	c.kubectl(t, "apply", "-f", "modules/namespace.yaml")
 	// The others first, by dry run, so that nothing of them is left.
 	for _, variant := range variants() {
 		t.Run(variant, func(t *testing.T) { c.kubectl(t, "apply", "--dry-run=server", "-k", variant) })
@@ -113,8 +115,8 @@ func TestDeploy(t *testing.T) {
 	}
 	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
-	t.Run("the label of a Service's owner", func(t *testing.T) { testOwner(t, c) })
 	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
+	t.Run("the label of a Service's owner", func(t *testing.T) { testOwner(t, c) })
 	t.Run("token of another account", func(t *testing.T) { testTokens(t, c) })
 	t.Run("manager", func(t *testing.T) { testManager(t, c) })
 }
