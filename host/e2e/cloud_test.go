@@ -22,7 +22,8 @@ import (
 // cloud is an HTTP server that the provider may reach: /echo reflects what
 // authenticates a request, in several encodings, as a careless API might;
 // /hang never answers; standins_test.go has clouds that check what they are
-// sent, and reflect it likewise. It keeps what it was sent.
+// sent, and reflect it likewise. It keeps what it was sent. /standin/ACCOUNT/
+// is a cloud with objects (account_test.go).
 type cloud struct {
 	server     *http.Server
 	port       string
@@ -31,6 +32,8 @@ type cloud struct {
 
 	mu   sync.Mutex
 	seen []string // what authenticated each request
+	// accounts are those of /standin/.
+	accounts map[string]*account
 }
 
 // cloud starts one and sets CLOUD_PORT:
@@ -91,6 +94,7 @@ func newCloud() (*cloud, net.Listener, error) {
 	mux.HandleFunc("POST /v3/auth/tokens", c.keystone.login)
 	mux.HandleFunc("/openstack", c.openStack)
 	mux.HandleFunc("/cloudstack", c.cloudStack)
+	mux.HandleFunc("/standin/{account}/{path...}", c.standIn)
 	c.server = &http.Server{Handler: mux}
 	return c, l, nil
 }

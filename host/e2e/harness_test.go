@@ -38,20 +38,22 @@ type harness struct {
 
 func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"ccm":     h.ccm,
-		"cloud":   h.cloudCommand,
-		"expand":  h.expand,
-		"fleet":   h.fleet,
-		"secret":  h.secret,
-		"event":   h.event,
-		"kubectl": h.kubectl,
-		"log":     h.log,
-		"metric":  h.metric,
-		"module":  h.module,
-		"mutate":  h.mutate,
-		"node":    h.node,
-		"waitfor": h.waitfor,
-		"writes":  h.writes,
+		"account":   h.accountCommand,
+		"ccm":       h.ccm,
+		"cloud":     h.cloudCommand,
+		"configmap": h.configmap,
+		"expand":    h.expand,
+		"fleet":     h.fleet,
+		"secret":    h.secret,
+		"event":     h.event,
+		"kubectl":   h.kubectl,
+		"log":       h.log,
+		"metric":    h.metric,
+		"module":    h.module,
+		"mutate":    h.mutate,
+		"node":      h.node,
+		"waitfor":   h.waitfor,
+		"writes":    h.writes,
 	}
 }
 
@@ -60,6 +62,10 @@ func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []str
 func queries() map[string]string {
 	const zone, region = `(index .metadata.labels "topology.kubernetes.io/zone")`, `(index .metadata.labels "topology.kubernetes.io/region")`
 	return map[string]string{
+		// The phase of the rollout of a provider, of its status ConfigMap.
+		"PHASE": `{.metadata.labels.wasm-ccm\.dev/phase}`,
+		// The zone of a Node.
+		"ZONE": `{.metadata.labels.topology\.kubernetes\.io/zone}`,
 		// The load balancer's addresses of a Service.
 		"INGRESS": `{.status.loadBalancer.ingress[*].ip}`,
 		// Zone, region and type of a Node, zone and region of a volume.

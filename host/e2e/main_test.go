@@ -16,7 +16,11 @@ const scripts = "../../testdata/script"
 
 // TestScripts runs every script, one after the other: Nodes and
 // PersistentVolumes belong to the whole cluster.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "*.txtar") }
+
+// runScripts runs those that match below the directory of the scripts.
+func runScripts(t *testing.T, pattern string) {
+	t.Helper()
 	build := buildDir(t)
 	for _, name := range []string{
 		"cloud-controller-manager", "cloud-controller-manager-wasmtime",
@@ -26,15 +30,15 @@ func TestScripts(t *testing.T) {
 			t.Fatalf("%v: run make build build-wasmtime guests guests-test", err)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(scripts, "*.txtar"))
+	files, err := filepath.Glob(filepath.Join(scripts, pattern))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts in %s: %v", scripts, err)
+		t.Fatalf("no scripts %s in %s: %v", pattern, scripts, err)
 	}
 	cluster := startCluster(t)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			h := &harness{cluster: cluster, build: build, namespace: "e2e-" + name}
+			h := &harness{cluster: cluster, build: build, namespace: "e2e-" + strings.ReplaceAll(name, "_", "-")}
 			testscript.Run(t, testscript.Params{
 				Files:               []string{file},
 				Setup:               h.setup,

@@ -11,11 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -30,43 +27,28 @@ const configMap = "provider"
 //	module put KEY=FILE...
 //	module delete
 //	module digest VAR FILE   sets VAR to the sha256 of the file, in hex
+//	module key FILE VAR      makes a key; VAR is the public one, as text of YAML
+//	module sign KEY FILE OUT signs a module
+//	module split COUNT FILE NAME  writes NAME-0, NAME-1, ... and NAME.parts
 func (h *harness) module(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 1, "module put KEY=FILE... | module delete | module digest VAR FILE")
+	usage(ts, !neg && len(args) >= 1, "module put KEY=FILE... | module delete | module digest|key|sign|split ARG...")
 	switch {
 	case args[0] == "put":
-		h.put(ts, args[1:])
+		h.configmap(ts, false, append([]string{configMap}, args[1:]...))
 	case args[0] == "delete":
 		ts.Check(h.client.CoreV1().ConfigMaps(h.namespace).Delete(context.Background(), configMap, metav1.DeleteOptions{}))
 	case args[0] == "digest" && len(args) == 3:
 		sum := sha256.Sum256(read(ts, args[2]))
 		ts.Setenv(args[1], hex.EncodeToString(sum[:]))
+	case args[0] == "key" && len(args) == 3:
+		makeKey(ts, args[1], args[2])
+	case args[0] == "sign" && len(args) == 4:
+		sign(ts, args[1], args[2], args[3])
+	case args[0] == "split" && len(args) == 4:
+		split(ts, args[1], args[2], args[3])
 	default:
 		ts.Fatalf("module %s: unknown", args[0])
 	}
-}
-
-func (h *harness) put(ts *testscript.TestScript, keys []string) {
-	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: configMap},
-		Data:       map[string]string{}, BinaryData: map[string][]byte{},
-	}
-	for _, arg := range keys {
-		key, file, ok := strings.Cut(arg, "=")
-		usage(ts, ok, "module put KEY=FILE...")
-		data := read(ts, file)
-		// As kubectl create configmap --from-file does.
-		if utf8.Valid(data) {
-			cm.Data[key] = string(data)
-		} else {
-			cm.BinaryData[key] = data
-		}
-	}
-	configMaps := h.client.CoreV1().ConfigMaps(h.namespace)
-	_, err := configMaps.Update(context.Background(), cm, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = configMaps.Create(context.Background(), cm, metav1.CreateOptions{})
-	}
-	ts.Check(err)
 }
 
 // mutate derives a module, mostly a broken one, from another:
