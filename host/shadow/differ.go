@@ -1,0 +1,193 @@
+package shadow
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// maxPerAnswer bounds the differences of one answer: a list of routes must not
+// hide what else differs.
+const maxPerAnswer = 5
+
+// differ collects the fields in which two messages differ.
+type differ struct {
+	found []Difference
+}
+
+// compare returns the first differences of two messages of one type.
+func compare(older, newer abi.Message) []Difference {
+	d := &differ{}
+	d.message("", reflect.ValueOf(older).Elem(), reflect.ValueOf(newer).Elem())
+	return d.found
+}
+
+func (d *differ) add(path, older, newer string) {
+	d.found = append(d.found, Difference{Field: printable(path, maxFieldText), Old: older, New: newer})
+}
+
+func (d *differ) full() bool { return len(d.found) >= maxPerAnswer }
+
+func (d *differ) message(path string, older, newer reflect.Value) {
+	for i := range older.NumField() {
+		f := older.Type().Field(i)
+		name := fieldName(f.Tag)
+		if !f.IsExported() || name == "" {
+			continue
+		}
+		if path != "" {
+			name = path + "." + name
+		}
+		d.value(name, older.Field(i), newer.Field(i))
+	}
+}
+
+// value compares the Go types that the generator uses: scalars, bytes,
+// pointers to messages, slices and maps of those.
+func (d *differ) value(path string, older, newer reflect.Value) {
+	switch {
+	case d.full():
+	case older.Kind() == reflect.Pointer:
+		d.pointer(path, older, newer)
+	case older.Kind() == reflect.Map:
+		d.maps(path, older, newer)
+	case older.Kind() == reflect.Slice && older.Type().Elem().Kind() != reflect.Uint8:
+		d.list(path, older, newer)
+	case isPageToken(path):
+		// How a page is named is the guest's business; whether there is one is not.
+		if older.IsZero() != newer.IsZero() {
+			d.add(path, presence(!older.IsZero()), presence(!newer.IsZero()))
+		}
+	case !reflect.DeepEqual(older.Interface(), newer.Interface()):
+		d.add(path, text(older), text(newer))
+	}
+}
+
+func isPageToken(path string) bool { return path == "next_page_token" }
+
+// pointer compares messages; an absent one and an empty one are different.
+func (d *differ) pointer(path string, older, newer reflect.Value) {
+	if older.IsNil() || newer.IsNil() {
+		if older.IsNil() != newer.IsNil() {
+			d.add(path, presence(!older.IsNil()), presence(!newer.IsNil()))
+		}
+		return
+	}
+	d.message(path, older.Elem(), newer.Elem())
+}
+
+func (d *differ) maps(path string, older, newer reflect.Value) {
+	keys := map[string]reflect.Value{}
+	for _, m := range []reflect.Value{older, newer} {
+		for _, key := range m.MapKeys() {
+			keys[fmt.Sprint(key)] = key
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		d.entry(fmt.Sprintf("%s[%s]", path, quoted(name, maxKeyText)), older.MapIndex(keys[name]), newer.MapIndex(keys[name]))
+	}
+}
+
+// entry compares what may be on one side only.
+func (d *differ) entry(path string, older, newer reflect.Value) {
+	switch {
+	case d.full():
+	case older.IsValid() && newer.IsValid() && older.Kind() == reflect.Interface:
+		d.value(path, older.Elem(), newer.Elem())
+	case older.IsValid() && newer.IsValid():
+		d.value(path, older, newer)
+	default:
+		d.add(path, text(older), text(newer))
+	}
+}
+
+// list compares by identity where the order says nothing, else by index.
+func (d *differ) list(path string, older, newer reflect.Value) {
+	olds, ok := identities(older)
+	news, ok2 := identities(newer)
+	if ok && ok2 {
+		d.maps(path, reflect.ValueOf(olds), reflect.ValueOf(news))
+		return
+	}
+	if older.Len() != newer.Len() {
+		d.add(path, count(older.Len()), count(newer.Len()))
+	}
+	for i := range min(older.Len(), newer.Len()) {
+		d.value(fmt.Sprintf("%s[%d]", path, i), older.Index(i), newer.Index(i))
+	}
+}
+
+// identities returns the entries of a list of routes or instances by what they
+// are about. It fails for other lists, and when two have the same.
+func identities(list reflect.Value) (map[string]any, bool) {
+	byIdentity := map[string]any{}
+	for i := range list.Len() {
+		entry := list.Index(i).Interface()
+		byIdentity[identity(entry)] = entry
+	}
+	return byIdentity, hasIdentity(list) && len(byIdentity) == list.Len()
+}
+
+func hasIdentity(list reflect.Value) bool {
+	switch list.Interface().(type) {
+	case []*abi.Route, []*abi.Instance:
+		return true
+	}
+	return false
+}
+
+func identity(entry any) string {
+	switch e := entry.(type) {
+	case *abi.Route:
+		return cmp.Or(e.GetName(), e.GetDestinationCidr()+" "+e.GetTargetNode())
+	case *abi.Instance:
+		return cmp.Or(e.GetMetadata().GetProviderId(), e.GetNodeName())
+	}
+	return ""
+}
+
+// text shows a value, in at most about 2*maxValueText bytes.
+func text(v reflect.Value) string {
+	if !v.IsValid() {
+		return presence(false)
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Struct:
+		return presence(true)
+	case reflect.String:
+		return quoted(v.String(), maxValueText)
+	case reflect.Slice:
+		return fmt.Sprintf("%d bytes", v.Len())
+	}
+	return printable(fmt.Sprint(v.Interface()), maxValueText) // numbers, and enums by their name
+}
+
+func presence(there bool) string {
+	if there {
+		return "present"
+	}
+	return "absent"
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// fieldName reads the field's name in the .proto file from the struct tag that
+// the generator writes.
+func fieldName(tag reflect.StructTag) string {
+	for part := range strings.SplitSeq(tag.Get("protobuf"), ",") {
+		if name, ok := strings.CutPrefix(part, "name="); ok {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,212 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+func TestOnlyReadOnlyOpsAreRecorded(t *testing.T) {
+	want := map[string]bool{
+		"instance_exists": true, "instance_shutdown": true, "instance_metadata": true, "list_instances": true,
+		"lb_get": true, "lb_name": true, "route_list": true, "volume_labels": true,
+	}
+	for _, op := range abi.Ops() {
+		r := NewRecorder(Options{})
+		ctx, end := r.Begin(t.Context(), op, nil)
+		end(abi.CodeOK, []byte{}, nil)
+		if recorded := len(r.Samples()) == 1; recorded != want[op.String()] {
+			t.Errorf("%s: recorded is %v", op, recorded)
+		}
+		if same := ctx == t.Context(); same == want[op.String()] {
+			t.Errorf("%s: the same context is %v", op, same)
+		}
+	}
+}
+
+func TestOnlyProperAnswersAreSamples(t *testing.T) {
+	proper := map[abi.Code]bool{
+		abi.CodeOK: true, abi.CodeInvalid: true, abi.CodeNotFound: true, abi.CodeInstanceNotFound: true,
+		abi.CodeNotImplemented: true, abi.CodeImplementedElsewhere: true,
+	}
+	kept := func(code abi.Code, response []byte, err error) bool {
+		r := NewRecorder(Options{})
+		_, end := r.Begin(t.Context(), abi.OpInstanceExists, aboutNode("n"))
+		end(code, response, err)
+		return len(r.Samples()) == 1
+	}
+	for code := abi.CodeOK; code <= abi.CodeUnavailable+1; code++ {
+		if got := kept(code, []byte{8, 1}, nil); got != proper[code] {
+			t.Errorf("%s: kept is %v", code, got)
+		}
+		if got := kept(0, nil, fmt.Errorf("op: %w", &abi.Error{Code: code})); got != proper[code] {
+			t.Errorf("%s as an error: kept is %v", code, got)
+		}
+	}
+	if kept(abi.CodeOK, []byte{8, 1}, errors.New("trap")) {
+		t.Error("a trap is kept")
+	}
+	if kept(abi.CodeOK, nil, nil) {
+		t.Error("success without a response is kept")
+	}
+}
+
+func keep(r *Recorder, op abi.Op, request, response []byte) {
+	_, end := r.Begin(context.Background(), op, request)
+	end(abi.CodeOK, response, nil)
+}
+
+func TestSamplesAreTheNewestOnePerRequest(t *testing.T) {
+	r := NewRecorder(Options{})
+	keep(r, abi.OpInstanceMetadata, aboutNode("a"), metadata("1"))
+	keep(r, abi.OpInstanceMetadata, aboutNode("b"), metadata("1"))
+	keep(r, abi.OpInstanceMetadata, aboutNode("a"), metadata("2"))
+	samples := r.Samples()
+	if len(samples) != 2 || samples[0].Object() != "a" || samples[1].Object() != "b" {
+		t.Fatalf("samples are %v", samples)
+	}
+	if samples[0].response != string(metadata("2")) {
+		t.Error("the older answer was kept")
+	}
+}
+
+func TestAnOftenAskedOpDoesNotCrowdOutOthers(t *testing.T) {
+	r := NewRecorder(Options{MaxSamples: 8})
+	keep(r, abi.OpRouteList, nil, []byte{16, 1})
+	for i := range 100 {
+		keep(r, abi.OpInstanceExists, aboutNode(fmt.Sprint("n", i)), []byte{8, 1})
+	}
+	samples := r.Samples()
+	if len(samples) != 8 || samples[7].Op() != abi.OpRouteList || samples[0].Object() != "n99" || samples[6].Object() != "n93" {
+		t.Fatalf("%d samples, the last is %s", len(samples), samples[len(samples)-1].about())
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	r := NewRecorder(Options{MaxSamples: 1000, MaxBytes: 64 << 10, MaxSampleBytes: 8 << 10})
+	for i := range 100 {
+		keep(r, abi.OpInstanceExists, aboutNode(fmt.Sprint("n", i)), make([]byte, 4<<10))
+	}
+	total := 0
+	for _, s := range r.Samples() {
+		total += s.bytes
+	}
+	if total != r.total.bytes || total > 64<<10 || total < 48<<10 {
+		t.Errorf("%d bytes in samples, %d counted", total, r.total.bytes)
+	}
+}
+
+func TestALargeSampleIsNotKept(t *testing.T) {
+	big := make([]byte, 4<<10)
+	tests := map[string]func(r *Recorder){
+		"request":  func(r *Recorder) { keep(r, abi.OpInstanceExists, big, []byte{8, 1}) },
+		"response": func(r *Recorder) { keep(r, abi.OpInstanceExists, nil, big) },
+		"host call": func(r *Recorder) {
+			ctx, end := r.Begin(t.Context(), abi.OpInstanceExists, nil)
+			host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, big }))
+			host.HostCall(ctx, abi.CapabilityHTTP, nil)
+			host.HostCall(ctx, abi.CapabilityNodes, nil)
+			end(abi.CodeOK, []byte{8, 1}, nil)
+		},
+	}
+	for name, run := range tests {
+		r := NewRecorder(Options{MaxSampleBytes: 4 << 10})
+		if run(r); len(r.Samples()) != 0 {
+			t.Errorf("%s: a sample over the limit is kept", name)
+		}
+	}
+}
+
+func TestResetForgetsOpsUnderWayToo(t *testing.T) {
+	r := NewRecorder(Options{})
+	keep(r, abi.OpInstanceExists, nil, []byte{8, 1})
+	_, end := r.Begin(t.Context(), abi.OpInstanceExists, aboutNode("of the generation before"))
+	r.Reset()
+	end(abi.CodeOK, []byte{8, 1}, nil)
+	if len(r.Samples()) != 0 || r.total != (share{}) {
+		t.Error("a sample of the generation before is kept")
+	}
+	if keep(r, abi.OpInstanceExists, nil, []byte{8, 1}); len(r.Samples()) != 1 {
+		t.Error("nothing is recorded after a reset")
+	}
+}
+
+func TestASampleKeepsNothingOfTheCaller(t *testing.T) {
+	r := NewRecorder(Options{})
+	request, response, result := aboutNode("n"), metadata("a"), []byte("value")
+	ctx, end := r.Begin(t.Context(), abi.OpInstanceMetadata, request)
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
+	_, got := host.HostCall(ctx, abi.CapabilityNodes, nil)
+	if &got[0] != &result[0] {
+		t.Error("the guest did not get what the host answered")
+	}
+	end(abi.CodeOK, response, nil)
+	end(abi.CodeNotFound, nil, nil) // once more does nothing
+	host.HostCall(ctx, abi.CapabilityNodes, nil)
+	for _, b := range [][]byte{request, response, result} {
+		clear(b)
+	}
+	s := r.Samples()[0]
+	if s.Object() != "n" || !bytes.Equal([]byte(s.response), metadata("a")) || len(s.calls) != 1 || s.calls[0].result != "value" {
+		t.Errorf("the sample has changed: %+v", s)
+	}
+}
+
+func TestRecorderConcurrently(t *testing.T) {
+	r := NewRecorder(Options{MaxSamples: 16})
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }))
+	asker := guest{host, func(call hostCall, _ abi.Op, _ []byte) (abi.Code, []byte, error) {
+		call(abi.CapabilityHTTP, get("https://cloud/x"))
+		return abi.CodeOK, metadata("a"), nil
+	}}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 200 {
+				request := aboutNode(fmt.Sprint(i, j%20))
+				ctx, end := r.Begin(t.Context(), abi.OpInstanceMetadata, request)
+				end(asker.Ask(ctx, abi.OpInstanceMetadata, request))
+				if j%50 == 0 {
+					Replay(t.Context(), r.Samples(), asker, ReplayOptions{Concurrency: 4})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(r.Samples()) != 16 {
+		t.Errorf("%d samples, want 16", len(r.Samples()))
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	request, response, asked, result := aboutNode("node-1"), metadata("a"), encoded(get("https://cloud/servers/1")), bodies(string(make([]byte, 1000)))
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
+	run := func(b *testing.B, begin func(context.Context) (context.Context, func(abi.Code, []byte, error))) {
+		b.ReportAllocs()
+		for b.Loop() {
+			ctx, end := begin(context.Background())
+			host.HostCall(ctx, abi.CapabilityHTTP, asked)
+			host.HostCall(ctx, abi.CapabilityHTTP, asked)
+			end(abi.CodeOK, response, nil)
+		}
+	}
+	b.Run("off", func(b *testing.B) {
+		run(b, func(ctx context.Context) (context.Context, func(abi.Code, []byte, error)) {
+			return ctx, func(abi.Code, []byte, error) {}
+		})
+	})
+	r := NewRecorder(Options{})
+	for i := range 100 {
+		keep(r, abi.OpInstanceExists, aboutNode(fmt.Sprint(i)), []byte{8, 1})
+	}
+	b.Run("on", func(b *testing.B) {
+		run(b, func(ctx context.Context) (context.Context, func(abi.Code, []byte, error)) {
+			return r.Begin(ctx, abi.OpInstanceMetadata, request)
+		})
+	})
+}

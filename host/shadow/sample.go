@@ -1,0 +1,103 @@
+package shadow
+
+import (
+	"errors"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+)
+
+// What a sample and a host call cost in memory beside their bytes, roughly.
+const (
+	sampleOverhead = 512
+	callOverhead   = 96
+)
+
+// Sample is one op that was answered, with its host calls. It never changes
+// and is safe for concurrent use. It may hold secrets: it is for Replay only.
+type Sample struct {
+	op       abi.Op
+	request  string
+	code     abi.Code
+	response string
+	calls    []call
+	bytes    int
+}
+
+// call is one host call and its answer.
+type call struct {
+	name, request string
+	code          abi.Code
+	result        string
+}
+
+// Op is what was asked.
+func (s *Sample) Op() abi.Op { return s.op }
+
+// Object is what the op was about: the name of a node or volume, the
+// namespace/name of a Service, or "" for ops on none. It is printable and has
+// at most 128 bytes.
+func (s *Sample) Object() string {
+	name, request := "", []byte(s.request)
+	switch s.op {
+	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
+		var m abi.InstanceRequest
+		if wire.Unmarshal(request, &m) == nil {
+			name = m.GetNode().GetName()
+		}
+	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName:
+		var m abi.LoadBalancerRequest
+		if wire.Unmarshal(request, &m) == nil && m.GetService() != nil {
+			name = m.GetService().GetNamespace() + "/" + m.GetService().GetName()
+		}
+	case abi.OpVolumeLabels:
+		var m abi.VolumeLabelsRequest
+		if wire.Unmarshal(request, &m) == nil {
+			name = m.GetVolume().GetName()
+		}
+	}
+	return printable(name, maxObjectText)
+}
+
+// about names the sample in texts.
+func (s *Sample) about() string {
+	if object := s.Object(); object != "" {
+		return s.op.String() + " " + object
+	}
+	return s.op.String()
+}
+
+// outcome is how an op ended.
+type outcome struct {
+	code     abi.Code
+	response []byte
+	err      error
+}
+
+// newOutcome takes an error that is the guest's answer for what it is.
+func newOutcome(code abi.Code, response []byte, err error) outcome {
+	var answer *abi.Error
+	switch {
+	case errors.As(err, &answer):
+		return outcome{code: answer.Code}
+	case err == nil && !code.Known():
+		err = errors.New("the answer has an unknown code")
+	case err == nil && code == abi.CodeOK && response == nil:
+		err = errors.New("success without a response")
+	}
+	return outcome{code: code, response: response, err: err}
+}
+
+// proper reports whether the outcome says something of the cloud. The other
+// codes say that it could not be asked, or not now.
+func (o outcome) proper() bool {
+	if o.err != nil {
+		return false
+	}
+	switch o.code {
+	case abi.CodeOK, abi.CodeInvalid, abi.CodeNotFound, abi.CodeInstanceNotFound,
+		abi.CodeNotImplemented, abi.CodeImplementedElsewhere:
+		return true
+	}
+	return false
+}
