@@ -1,85 +1,171 @@
-// Package controllers makes the control loops that the manager runs: Kubernetes'
-// own four, wrapped where they would end the process or start too early, and
-// the PersistentVolume label loop of the package below.
+// Package controllers makes the control loops that the manager runs: for each
+// provider Kubernetes' own four and the PersistentVolume label loop of the
+// package below. Each loop sees its provider's objects only, and starts and
+// stops in process as its provider gains and loses what the loop needs.
 //
-// It sees the provider through cloudprovider.Interface and imports nothing of
+// It sees a provider through cloudprovider.Interface and imports nothing of
 // this project but its own sub-packages.
 package controllers
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
-	controllermanager "k8s.io/controller-manager/app"
-	"k8s.io/controller-manager/controller"
-	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/controllers/persistentvolume"
 )
 
-// volumeWorkers is how many volumes are asked for at once.
+// volumeWorkers is how many volumes of a provider are asked for at once.
 const volumeWorkers = 2
 
-// Constructors returns every control loop by its name in --controllers. Each
-// starts once waitServing has returned. An error of healthy, which must not
-// block, makes /healthz fail while a loop runs: it says that a call of the
-// provider holds a loop for good.
-func Constructors(waitServing func(context.Context) error, healthy func() error, labeler persistentvolume.Labeler) map[string]app.ControllerInitFuncConstructor {
+// Provider is one provider as its control loops see it. Its functions are
+// called from several goroutines at once and must not block; those that take
+// an object must be cheap and depend on the object alone.
+//
+// An object that leaves a filter is a deleted one for the loop. That is
+// harmless for Nodes and volumes. For a Service it is not: when upstream's
+// service controller comes to it the next time, it deletes the load balancer.
+// So Services must keep its answer for as long as there is a load balancer.
+type Provider struct {
+	// Name names the provider in logs, health checks and metrics.
+	Name string
+	// Cloud is what the provider can do now: LoadBalancer, InstancesV2 and
+	// Routes answer anew at each call. It is used while Changed tells nothing
+	// else, and what it returned is used until the loop stops.
+	Cloud cloudprovider.Interface
+	// Volumes labels volumes; nil: the provider has none.
+	Volumes persistentvolume.Labeler
+	// Changed returns a channel that is closed at the next change of the
+	// generation that serves, also the first; nil: it never changes.
+	Changed func() <-chan struct{}
+	// Nodes are the provider's own; nil: all. They are those of the cloud-node
+	// and route loops, and the nodes of its load balancers.
+	Nodes func(*corev1.Node) bool
+	// OwnedNodes are those of the lifecycle loop, which deletes Nodes: only
+	// those that surely are the provider's own; nil: as Nodes.
+	OwnedNodes func(*corev1.Node) bool
+	// Services are the provider's own; nil: all.
+	Services func(*corev1.Service) bool
+	// PersistentVolumes are the provider's own; nil: all.
+	PersistentVolumes func(*corev1.PersistentVolume) bool
+	// Healthy returns an error when a call of the provider holds a loop for
+	// good, which makes /healthz fail; nil: it is always healthy.
+	Healthy func() error
+}
+
+// ConstructorsFor returns every control loop by its name in --controllers.
+// Each returns at once when it is started and never fails; it then follows
+// every provider until its context is done. providers is called when a loop is
+// started, that is after leader election, and not before.
+func ConstructorsFor(providers func() []Provider) map[string]app.ControllerInitFuncConstructor {
 	all := map[string]app.ControllerInitFuncConstructor{}
-	for name, constructor := range app.DefaultInitFuncConstructors {
-		all[name] = constructor
-	}
-	all[names.ServiceLBController] = onlyIf(all[names.ServiceLBController], balancesLoad)
-	all[names.NodeRouteController] = onlyIf(all[names.NodeRouteController], canRoute)
-	all[persistentvolume.Name] = persistentvolume.InitFuncConstructor(labeler, volumeWorkers)
-	for name, constructor := range all {
-		all[name] = WhenServing(waitServing, monitor(healthy, constructor))
+	for _, l := range loops() {
+		all[l.name] = l.constructor(providers)
 	}
 	return all
 }
 
-// WhenServing delays a controller until waitServing has returned: upstream's
-// controllers look at what the provider can do when they are made, never
-// again. The wait is inside the InitFunc because the informers that it asks
-// for must be known before upstream starts them all. A manager that is stopped
-// meanwhile skips the controller; any other error of waitServing is fatal.
-func WhenServing(waitServing func(context.Context) error, constructor app.ControllerInitFuncConstructor) app.ControllerInitFuncConstructor {
-	return wrap(constructor, func(next app.InitFunc, _ *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
-		return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
-			err := waitServing(ctx)
-			if ctx.Err() != nil {
-				return nil, false, nil
+// Constructors is ConstructorsFor for one provider, whose capabilities are
+// looked at once, after waitServing has returned.
+//
+// Deprecated: it goes when its caller uses ConstructorsFor.
+func Constructors(waitServing func(context.Context) error, healthy func() error, labeler persistentvolume.Labeler) map[string]app.ControllerInitFuncConstructor {
+	serving := make(chan struct{})
+	wait := sync.OnceFunc(func() {
+		go func() {
+			if waitServing(context.Background()) == nil {
+				close(serving)
 			}
-			if err != nil {
-				return nil, false, fmt.Errorf("waiting for a provider: %w", err)
-			}
-			return next(ctx, manager)
-		}
+		}()
 	})
+	changed := func() <-chan struct{} {
+		wait()
+		select {
+		case <-serving:
+			return nil
+		default:
+			return serving
+		}
+	}
+	all := map[string]app.ControllerInitFuncConstructor{}
+	for _, l := range loops() {
+		all[l.name] = app.ControllerInitFuncConstructor{
+			InitContext: app.ControllerInitContext{ClientName: l.clientName},
+			Constructor: func(init app.ControllerInitContext, completed *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
+				one := func() []Provider {
+					return []Provider{{Cloud: cloud, Volumes: labeler, Changed: changed, Healthy: healthy}}
+				}
+				return l.constructor(one).Constructor(init, completed, cloud)
+			},
+		}
+	}
+	return all
 }
 
-// onlyIf skips a controller that the condition gives a reason against. It asks
-// when the controller is to start, not before.
-func onlyIf(constructor app.ControllerInitFuncConstructor, reasonAgainst func(*config.CompletedConfig, cloudprovider.Interface) string) app.ControllerInitFuncConstructor {
-	return wrap(constructor, func(next app.InitFunc, completed *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
-		return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
-			if reason := reasonAgainst(completed, cloud); reason != "" {
-				klog.Warningf("The %s is left out: %s", constructor.InitContext.ClientName, reason)
-				return nil, false, nil
-			}
-			return next(ctx, manager)
-		}
-	})
+// loop is one kind of control loop; each provider gets one of its own.
+type loop struct {
+	name       string
+	clientName string // its ServiceAccount with --use-service-account-credentials
+	// constructor's InitFunc starts the loop for one provider.
+	start func(Provider) app.InitFuncConstructor
+	// reasonAgainst says why the loop cannot run now, or "".
+	reasonAgainst func(*config.CompletedConfig, Provider) string
+	// nodes are the Nodes that the loop sees.
+	nodes func(Provider) func(*corev1.Node) bool
+	// ownInformers is true when the loop lists with its own identity instead
+	// of the manager's.
+	ownInformers bool
 }
 
-// balancesLoad says why there is no service controller, or "".
-func balancesLoad(_ *config.CompletedConfig, cloud cloudprovider.Interface) string {
-	if _, ok := cloud.LoadBalancer(); !ok {
+func loops() []loop {
+	return []loop{
+		upstream(names.CloudNodeController, hasInstances, ownNodes),
+		upstream(names.CloudNodeLifecycleController, hasInstances, surelyOwnNodes),
+		upstream(names.ServiceLBController, balancesLoad, ownNodes),
+		upstream(names.NodeRouteController, canRoute, ownNodes),
+		{
+			name: persistentvolume.Name, clientName: persistentvolume.ClientName,
+			start: func(p Provider) app.InitFuncConstructor {
+				return persistentvolume.InitFuncConstructor(p.Volumes, volumeWorkers).Constructor
+			},
+			reasonAgainst: labelsVolumes, nodes: ownNodes, ownInformers: true,
+		},
+	}
+}
+
+func upstream(name string, reasonAgainst func(*config.CompletedConfig, Provider) string, nodes func(Provider) func(*corev1.Node) bool) loop {
+	constructor := app.DefaultInitFuncConstructors[name]
+	return loop{
+		name: name, clientName: constructor.InitContext.ClientName,
+		start:         func(Provider) app.InitFuncConstructor { return constructor.Constructor },
+		reasonAgainst: reasonAgainst, nodes: nodes,
+	}
+}
+
+func ownNodes(p Provider) func(*corev1.Node) bool { return p.Nodes }
+
+func surelyOwnNodes(p Provider) func(*corev1.Node) bool {
+	if p.OwnedNodes != nil {
+		return p.OwnedNodes
+	}
+	return p.Nodes
+}
+
+func hasInstances(_ *config.CompletedConfig, p Provider) string {
+	if _, ok := p.Cloud.InstancesV2(); !ok {
+		return "the provider has no instances"
+	}
+	return ""
+}
+
+func balancesLoad(_ *config.CompletedConfig, p Provider) string {
+	if _, ok := p.Cloud.LoadBalancer(); !ok {
 		return "the provider has no load balancers"
 	}
 	return ""
@@ -88,12 +174,12 @@ func balancesLoad(_ *config.CompletedConfig, cloud cloudprovider.Interface) stri
 // canRoute says why there is no route controller, or "". With an empty
 // --cluster-cidr upstream's ends the process, although its flag is on by
 // default and a provider that is replaced may bring routes at any time.
-func canRoute(completed *config.CompletedConfig, cloud cloudprovider.Interface) string {
+func canRoute(completed *config.CompletedConfig, p Provider) string {
 	shared := completed.ComponentConfig.KubeCloudShared
 	if !shared.ConfigureCloudRoutes {
 		return "--configure-cloud-routes is false"
 	}
-	if _, ok := cloud.Routes(); !ok {
+	if _, ok := p.Cloud.Routes(); !ok {
 		return "the provider has no routes"
 	}
 	if strings.TrimSpace(shared.ClusterCIDR) == "" {
@@ -103,10 +189,9 @@ func canRoute(completed *config.CompletedConfig, cloud cloudprovider.Interface) 
 	return ""
 }
 
-func wrap(constructor app.ControllerInitFuncConstructor, with func(app.InitFunc, *config.CompletedConfig, cloudprovider.Interface) app.InitFunc) app.ControllerInitFuncConstructor {
-	inner := constructor.Constructor
-	constructor.Constructor = func(init app.ControllerInitContext, completed *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
-		return with(inner(init, completed, cloud), completed, cloud)
+func labelsVolumes(_ *config.CompletedConfig, p Provider) string {
+	if p.Volumes == nil || !p.Volumes.Supports() {
+		return "the provider labels no volumes"
 	}
-	return constructor
+	return ""
 }

@@ -1,40 +1,52 @@
 package controllers
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"net/http"
 
-	cloudprovider "k8s.io/cloud-provider"
-	"k8s.io/cloud-provider/app"
-	"k8s.io/cloud-provider/app/config"
-	controllermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
 	"k8s.io/controller-manager/pkg/healthz"
 )
 
-// monitor lets /healthz ask healthy for a controller that has no check of its
-// own, which upstream's have not.
-func monitor(healthy func() error, constructor app.ControllerInitFuncConstructor) app.ControllerInitFuncConstructor {
-	return wrap(constructor, func(next app.InitFunc, _ *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
-		return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
-			c, started, err := next(ctx, manager)
-			if started && err == nil && c == nil {
-				c = monitored{constructor.InitContext.ClientName, healthy}
-			}
-			return c, started, err
-		}
-	})
+// supervised is one kind of control loop of every provider.
+type supervised struct {
+	name        string
+	supervisors []*supervisor
 }
 
-// monitored stands for a controller of upstream.
-type monitored struct {
-	name    string
-	healthy func() error
-}
-
-func (m monitored) Name() string { return m.name }
+// Name implements controller.Interface.
+func (s supervised) Name() string { return s.name }
 
 // HealthChecker implements controller.HealthCheckable.
-func (m monitored) HealthChecker() healthz.UnnamedHealthChecker { return m }
+func (s supervised) HealthChecker() healthz.UnnamedHealthChecker { return s }
 
-func (m monitored) Check(*http.Request) error { return m.healthy() }
+// Check asks every provider, and every loop that runs and has a check.
+func (s supervised) Check(request *http.Request) error {
+	var failures []error
+	for _, one := range s.supervisors {
+		if err := one.check(request); err != nil {
+			failures = append(failures, fmt.Errorf("provider %q: %w", one.provider.Name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (s *supervisor) check(request *http.Request) error {
+	if s.provider.Healthy != nil {
+		if err := s.provider.Healthy(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	current := s.current
+	s.mu.Unlock()
+	if current == nil {
+		return nil
+	}
+	checkable, ok := current.controller.(controller.HealthCheckable)
+	if !ok || checkable.HealthChecker() == nil {
+		return nil
+	}
+	return checkable.HealthChecker().Check(request)
+}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -37,9 +36,6 @@ const Name = "persistentvolume-label"
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
-	// supportPeriod is how often the loop looks whether a provider that labels
-	// volumes has taken the place of one that does not.
-	supportPeriod = 30 * time.Second
 )
 
 // Labeler asks the cloud for the labels of a volume.
@@ -47,19 +43,19 @@ type Labeler interface {
 	// GetLabelsForVolume returns no labels for a volume that is not the
 	// cloud's, and cloudprovider.NotImplemented when it knows no volumes.
 	GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error)
-	// Supports reports whether asking makes sense now.
+	// Supports reports whether asking makes sense now. The loop is meant to
+	// run only while it does.
 	Supports() bool
 }
 
 // Controller labels PersistentVolumes. Run may be called once.
 type Controller struct {
-	client        kubernetes.Interface
-	labeler       Labeler
-	lister        corelisters.PersistentVolumeLister
-	synced        cache.InformerSynced
-	queue         workqueue.TypedRateLimitingInterface[string]
-	supportPeriod time.Duration
-	busy          busy
+	client  kubernetes.Interface
+	labeler Labeler
+	lister  corelisters.PersistentVolumeLister
+	synced  cache.InformerSynced
+	queue   workqueue.TypedRateLimitingInterface[string]
+	busy    busy
 }
 
 // NewController returns a loop over the informer's volumes; the caller starts
@@ -74,8 +70,7 @@ func NewController(client kubernetes.Interface, informer coreinformers.Persisten
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name},
 		),
-		supportPeriod: supportPeriod,
-		busy:          busy{since: map[string]time.Time{}},
+		busy: busy{since: map[string]time.Time{}},
 	}
 	registration, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.enqueue(obj) },
@@ -107,32 +102,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	for range workers {
 		group.Go(func() { wait.UntilWithContext(ctx, c.work, time.Second) })
 	}
-	group.Go(func() { c.followSupport(ctx) })
 	<-ctx.Done()
-}
-
-// followSupport looks at every volume again when the provider begins to
-// support labels: until then the volumes were passed by.
-func (c *Controller) followSupport(ctx context.Context) {
-	supported := c.labeler.Supports()
-	wait.UntilWithContext(ctx, func(context.Context) {
-		now := c.labeler.Supports()
-		if now && !supported {
-			c.enqueueAll()
-		}
-		supported = now
-	}, c.supportPeriod)
-}
-
-func (c *Controller) enqueueAll() {
-	volumes, err := c.lister.List(labels.Everything())
-	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("listing PersistentVolumes: %w", err))
-		return
-	}
-	for _, pv := range volumes {
-		c.enqueue(pv)
-	}
 }
 
 func (c *Controller) enqueue(obj any) {
@@ -183,8 +153,13 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading PersistentVolume %s: %w", name, err)
 	}
-	if !needsLabels(pv) || !c.labeler.Supports() {
+	if !needsLabels(pv) {
 		return nil
+	}
+	// A provider that is just replaced may support it again before anybody
+	// has stopped this loop.
+	if !c.labeler.Supports() {
+		return errors.New("the provider labels no volumes now")
 	}
 	answer, err := c.labeler.GetLabelsForVolume(ctx, pv.DeepCopy())
 	if errors.Is(err, cloudprovider.NotImplemented) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/informers"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
@@ -24,9 +23,8 @@ const ClientName = "persistentvolume-label-controller"
 // every op has a deadline far below.
 const stuckAfter = 10 * time.Minute
 
-// InitFuncConstructor lets the manager start the loop under Name. The loop has
-// an informer of its own, so that only its own identity lists volumes, and only
-// while it runs.
+// InitFuncConstructor lets the manager start the loop under Name, over the
+// volumes of its SharedInformers, which the caller starts.
 func InitFuncConstructor(labeler Labeler, workers int) app.ControllerInitFuncConstructor {
 	return app.ControllerInitFuncConstructor{
 		InitContext: app.ControllerInitContext{ClientName: ClientName},
@@ -36,12 +34,10 @@ func InitFuncConstructor(labeler Labeler, workers int) app.ControllerInitFuncCon
 				if err != nil {
 					return nil, false, fmt.Errorf("client of %s: %w", Name, err)
 				}
-				factory := informers.NewSharedInformerFactory(client, 0)
-				c, err := NewController(client, factory.Core().V1().PersistentVolumes(), labeler)
+				c, err := NewController(client, completed.SharedInformers.Core().V1().PersistentVolumes(), labeler)
 				if err != nil {
 					return nil, false, err
 				}
-				factory.Start(ctx.Done())
 				go c.Run(ctx, workers)
 				return c, true, nil
 			}

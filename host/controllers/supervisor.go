@@ -1,0 +1,245 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	"k8s.io/cloud-provider/app/config"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	controllermanager "k8s.io/controller-manager/app"
+	"k8s.io/controller-manager/controller"
+	"k8s.io/klog/v2"
+)
+
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// constructor makes the InitFunc that starts one supervisor per provider.
+func (l loop) constructor(providers func() []Provider) app.ControllerInitFuncConstructor {
+	return app.ControllerInitFuncConstructor{
+		InitContext: app.ControllerInitContext{ClientName: l.clientName},
+		Constructor: func(_ app.ControllerInitContext, completed *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
+			return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
+				all := supervised{name: l.name, supervisors: l.supervisors(providers(), completed, manager)}
+				for _, s := range all.supervisors {
+					go s.run(ctx)
+				}
+				return all, true, nil
+			}
+		},
+	}
+}
+
+func (l loop) supervisors(providers []Provider, completed *config.CompletedConfig, manager controllermanager.ControllerContext) (all []*supervisor) {
+	factory := func() (informers.SharedInformerFactory, error) { return completed.SharedInformers, nil }
+	if l.ownInformers {
+		factory = ownInformers(completed, l.clientName)
+	}
+	for _, p := range providers {
+		manager := manager
+		if len(providers) > 1 {
+			// The gauge of running controllers is set, not counted.
+			manager.ControllerManagerMetrics = controllersmetrics.NewControllerManagerMetrics("cloud-controller-manager/" + p.Name)
+		}
+		all = append(all, &supervisor{loop: l, provider: p, completed: completed, manager: manager, informers: factory})
+	}
+	return all
+}
+
+// ownInformers returns a function that makes informers that list with the
+// loop's own identity, once, when they are first needed.
+func ownInformers(completed *config.CompletedConfig, clientName string) func() (informers.SharedInformerFactory, error) {
+	var mu sync.Mutex
+	var factory informers.SharedInformerFactory
+	return func() (informers.SharedInformerFactory, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if factory != nil {
+			return factory, nil
+		}
+		client, err := completed.ClientBuilder.Client(clientName)
+		if err != nil {
+			return nil, fmt.Errorf("client of %s: %w", clientName, err)
+		}
+		factory = informers.NewSharedInformerFactory(client, 0)
+		return factory, nil
+	}
+}
+
+// supervisor runs one control loop of one provider whenever it can run.
+type supervisor struct {
+	loop      loop
+	provider  Provider
+	completed *config.CompletedConfig
+	manager   controllermanager.ControllerContext
+	informers func() (informers.SharedInformerFactory, error)
+
+	client kubernetes.Interface // made at the first start, then kept
+	said   string               // why the loop does not run, as it was logged last
+
+	mu      sync.Mutex // guards current for other goroutines; only run writes it
+	current *incarnation
+}
+
+// run follows the provider until the context is done and the loop has stopped.
+func (s *supervisor) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("provider", s.provider.Name, "controller", s.loop.name))
+	defer s.stop(ctx, "the manager stops")
+	backoff := retries()
+	for {
+		changed := s.changed() // before looking, so that no change is missed
+		var again <-chan time.Time
+		if failed := s.follow(ctx); failed {
+			again = time.After(backoff.Step())
+		} else {
+			backoff = retries()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			backoff = retries()
+		case <-again:
+		}
+	}
+}
+
+func retries() wait.Backoff {
+	return wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 100, Cap: lastRetry}
+}
+
+func (s *supervisor) changed() <-chan struct{} {
+	if s.provider.Changed == nil {
+		return nil
+	}
+	return s.provider.Changed()
+}
+
+// follow starts or stops the loop as the provider now is. It returns true when
+// the loop could not be started although it should run.
+func (s *supervisor) follow(ctx context.Context) (failed bool) {
+	reason := s.loop.reasonAgainst(s.completed, s.provider)
+	switch {
+	case ctx.Err() != nil:
+	case reason != "" && s.current != nil:
+		s.stop(ctx, reason)
+		s.said = reason
+	case reason != "":
+		s.say(reason, func() { klog.FromContext(ctx).Info("control loop waits", "reason", reason) })
+	case s.current == nil:
+		err := s.start(ctx)
+		if err == nil {
+			s.said = ""
+			klog.FromContext(ctx).Info("control loop started")
+			return false
+		}
+		s.say(err.Error(), func() {
+			klog.FromContext(ctx).Error(err, "control loop not started, it is tried again at the next change of the provider and after a while")
+		})
+		return true
+	}
+	return false
+}
+
+// say logs a reason unless it was the last one.
+func (s *supervisor) say(reason string, log func()) {
+	if s.said != reason {
+		log()
+	}
+	s.said = reason
+}
+
+func (s *supervisor) start(ctx context.Context) error {
+	factory, err := s.informers()
+	if err != nil {
+		return err
+	}
+	if s.client == nil {
+		if s.client, err = s.completed.ClientBuilder.Client(s.loop.clientName); err != nil {
+			return fmt.Errorf("client of %s: %w", s.loop.clientName, err)
+		}
+	}
+	current := s.newIncarnation(ctx, factory)
+	if err := current.start(s.loop, s.completed, s.manager, s.client); err != nil {
+		current.end()
+		return err
+	}
+	// The manager starts the informers once; one that is asked for later would
+	// never run. Those that run already are not touched.
+	factory.Start(ctx.Done())
+	s.setCurrent(current)
+	return nil
+}
+
+func (s *supervisor) stop(ctx context.Context, reason string) {
+	if s.current == nil {
+		return
+	}
+	s.current.end()
+	s.setCurrent(nil)
+	klog.FromContext(ctx).Info("control loop stopped", "reason", reason)
+}
+
+func (s *supervisor) setCurrent(i *incarnation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = i
+}
+
+// incarnation is a control loop from one start to the next stop.
+type incarnation struct {
+	provider Provider // leased
+	lease    *lease
+	view     *view
+	// controller is what the loop returned at its start, or nil.
+	controller controller.Interface
+}
+
+func (s *supervisor) newIncarnation(ctx context.Context, factory informers.SharedInformerFactory) *incarnation {
+	l := newLease(ctx, fmt.Errorf("%s of provider %q has stopped: %w", s.loop.name, s.provider.Name, context.Canceled))
+	return &incarnation{provider: l.provider(s.provider), lease: l, view: newView(factory, l, s.provider, s.loop.nodes(s.provider))}
+}
+
+// start runs the InitFunc of the loop. Upstream ends the process when a client
+// cannot be made; so it gets one that is made.
+func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager controllermanager.ControllerContext, client kubernetes.Interface) error {
+	own := *completed.Config
+	own.SharedInformers = i.view
+	own.ClientBuilder = oneClient{completed.ClientBuilder, client}
+	own.LoopbackClientConfig = nil // Complete would change how requests are authenticated
+	init := l.start(i.provider)(app.ControllerInitContext{ClientName: l.clientName}, own.Complete(), i.provider.Cloud)
+	c, started, err := init(i.lease.ctx, manager)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", l.name, err)
+	}
+	if !started {
+		return errors.New("the controller declined to start; its own log says why")
+	}
+	i.controller = c
+	return nil
+}
+
+// end returns when the loop calls its provider no more, and never will.
+func (i *incarnation) end() {
+	i.lease.end()
+	i.view.release()
+}
+
+// oneClient is a ClientBuilder that has made its client already.
+type oneClient struct {
+	cloudprovider.ControllerClientBuilder
+	client kubernetes.Interface
+}
+
+func (o oneClient) Client(string) (kubernetes.Interface, error) { return o.client, nil }
+func (o oneClient) ClientOrDie(string) kubernetes.Interface     { return o.client }

@@ -1,0 +1,225 @@
+package controllers
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	coregroup "k8s.io/client-go/informers/core"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// view is the shared informers as one incarnation of a loop sees them: its
+// provider's Nodes, Services and PersistentVolumes only, through Core().V1().
+// It remembers the event handlers, so that they can be taken off again.
+type view struct {
+	informers.SharedInformerFactory
+	lease                    *lease
+	nodes, services, volumes func(any) bool // nil: all
+
+	mu       sync.Mutex
+	handlers []handler
+}
+
+type handler struct {
+	informer     cache.SharedIndexInformer
+	registration cache.ResourceEventHandlerRegistration
+}
+
+func newView(factory informers.SharedInformerFactory, l *lease, p Provider, nodes func(*corev1.Node) bool) *view {
+	return &view{
+		SharedInformerFactory: factory, lease: l,
+		nodes: only(nodes), services: only(p.Services), volumes: only(p.PersistentVolumes),
+	}
+}
+
+// only turns a filter of one kind into one of what an informer delivers. A
+// deletion of which nothing but the name is known passes: loops look the name
+// up, and find nothing.
+func only[T any](match func(T) bool) func(any) bool {
+	if match == nil {
+		return nil
+	}
+	return func(obj any) bool {
+		if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = deleted.Obj
+		}
+		typed, ok := obj.(T)
+		return !ok || match(typed)
+	}
+}
+
+// release takes the event handlers off. The lease must have ended before: no
+// handler is added then.
+func (v *view) release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, h := range v.handlers {
+		if err := h.informer.RemoveEventHandler(h.registration); err != nil {
+			klog.FromContext(v.lease.ctx).Error(err, "An event handler of a stopped control loop stays")
+		}
+	}
+	v.handlers = nil
+}
+
+// Core implements informers.SharedInformerFactory.
+func (v *view) Core() coregroup.Interface { return viewGroup{v} }
+
+type viewGroup struct{ *view }
+
+func (g viewGroup) V1() coreinformers.Interface {
+	return viewVersion{g.SharedInformerFactory.Core().V1(), g.view}
+}
+
+type viewVersion struct {
+	coreinformers.Interface
+	view *view
+}
+
+func (v viewVersion) Nodes() coreinformers.TypedNodeInformer {
+	return nodeInformer{v.view.filtered(v.Interface.Nodes().Informer(), v.view.nodes)}
+}
+
+func (v viewVersion) Services() coreinformers.TypedServiceInformer {
+	return serviceInformer{v.view.filtered(v.Interface.Services().Informer(), v.view.services)}
+}
+
+func (v viewVersion) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
+	return volumeInformer{v.view.filtered(v.Interface.PersistentVolumes().Informer(), v.view.volumes)}
+}
+
+func (v *view) filtered(informer cache.SharedIndexInformer, match func(any) bool) filteredInformer {
+	return filteredInformer{informer, match, v}
+}
+
+type nodeInformer struct{ filteredInformer }
+
+func (n nodeInformer) Informer() cache.SharedIndexInformer { return n.filteredInformer }
+func (n nodeInformer) Lister() corelisters.NodeLister {
+	return corelisters.NewNodeLister(n.GetIndexer())
+}
+func (n nodeInformer) TypedInformer() coreinformers.NodeIndexInformer {
+	return cache.NewTypedSharedIndexInformer[*corev1.Node](n.filteredInformer)
+}
+
+type serviceInformer struct{ filteredInformer }
+
+func (s serviceInformer) Informer() cache.SharedIndexInformer { return s.filteredInformer }
+func (s serviceInformer) Lister() corelisters.ServiceLister {
+	return corelisters.NewServiceLister(s.GetIndexer())
+}
+func (s serviceInformer) TypedInformer() coreinformers.ServiceIndexInformer {
+	return cache.NewTypedSharedIndexInformer[*corev1.Service](s.filteredInformer)
+}
+
+type volumeInformer struct{ filteredInformer }
+
+func (p volumeInformer) Informer() cache.SharedIndexInformer { return p.filteredInformer }
+func (p volumeInformer) Lister() corelisters.PersistentVolumeLister {
+	return corelisters.NewPersistentVolumeLister(p.GetIndexer())
+}
+func (p volumeInformer) TypedInformer() coreinformers.PersistentVolumeIndexInformer {
+	return cache.NewTypedSharedIndexInformer[*corev1.PersistentVolume](p.filteredInformer)
+}
+
+// filteredInformer is a shared informer of matching objects.
+type filteredInformer struct {
+	cache.SharedIndexInformer
+	match func(any) bool
+	view  *view
+}
+
+func (i filteredInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
+}
+
+func (i filteredInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &resync})
+}
+
+func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	i.view.mu.Lock()
+	defer i.view.mu.Unlock()
+	if i.view.lease.ctx.Err() != nil {
+		return nil, i.view.lease.stopped
+	}
+	if i.match != nil {
+		h = cache.FilteringResourceEventHandler{FilterFunc: i.match, Handler: h}
+	}
+	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(h, options)
+	if err == nil {
+		i.view.handlers = append(i.view.handlers, handler{i.SharedIndexInformer, registration})
+	}
+	return registration, err
+}
+
+func (i filteredInformer) GetStore() cache.Store { return i.GetIndexer() }
+
+func (i filteredInformer) GetIndexer() cache.Indexer {
+	return filteredIndexer{i.SharedIndexInformer.GetIndexer(), i.match, i.view.lease}
+}
+
+// filteredIndexer holds matching objects. After the end of the lease a lookup
+// of one object is an error, so that what a stopped loop still has in its
+// queue is dropped before anything is written.
+type filteredIndexer struct {
+	cache.Indexer
+	match func(any) bool
+	lease *lease
+}
+
+func (x filteredIndexer) filter(objects []any) []any {
+	if x.match == nil {
+		return objects
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(obj any) bool { return !x.match(obj) })
+}
+
+func (x filteredIndexer) List() []any { return x.filter(x.Indexer.List()) }
+
+func (x filteredIndexer) Index(name string, obj any) ([]any, error) {
+	objects, err := x.Indexer.Index(name, obj)
+	return x.filter(objects), err
+}
+
+func (x filteredIndexer) ByIndex(name, value string) ([]any, error) {
+	objects, err := x.Indexer.ByIndex(name, value)
+	return x.filter(objects), err
+}
+
+func (x filteredIndexer) ListKeys() []string { return x.matching(x.Indexer.ListKeys()) }
+
+func (x filteredIndexer) IndexKeys(name, value string) ([]string, error) {
+	keys, err := x.Indexer.IndexKeys(name, value)
+	return x.matching(keys), err
+}
+
+func (x filteredIndexer) matching(keys []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		_, ok, err := x.GetByKey(key)
+		return !ok || err != nil
+	})
+}
+
+func (x filteredIndexer) Get(obj any) (item any, exists bool, err error) {
+	return x.one(x.Indexer.Get(obj))
+}
+
+func (x filteredIndexer) GetByKey(key string) (item any, exists bool, err error) {
+	return x.one(x.Indexer.GetByKey(key))
+}
+
+func (x filteredIndexer) one(item any, exists bool, err error) (any, bool, error) {
+	if x.lease.ctx.Err() != nil {
+		return nil, false, x.lease.stopped
+	}
+	if err != nil || !exists || x.match != nil && !x.match(item) {
+		return nil, false, err
+	}
+	return item, true, nil
+}
