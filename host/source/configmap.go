@@ -86,5 +86,5 @@ func (c *ConfigMap) unreadable(err error, names ...string) error {
 	if len(names) == 1 && names[0] == c.name.Name {
 		return failed(ReasonConfigMapUnreadable, "list ConfigMap %s: %w%s", c.name, err, rule)
 	}
-	return fmt.Errorf("list it: %w%s", err, rule)
+	return fmt.Errorf("%w%s", err, rule)
 }

@@ -37,6 +37,7 @@ func TestConfigMapContents(t *testing.T) {
 			var got source.Bundle
 			if c.reason == "" {
 				got = wantBundle(t, offers, c.module, c.config)
+				wantSignature(t, got, c.signature)
 			} else {
 				got = wantError(t, offers, c.reason, c.text)
 			}

@@ -72,7 +72,7 @@ func TestDirContents(t *testing.T) {
 				}
 				offers := run(t, source.NewDir(dir, testLimits, watched))
 				if c.reason == "" {
-					wantBundle(t, offers, c.module, c.config)
+					wantSignature(t, wantBundle(t, offers, c.module, c.config), c.signature)
 				} else {
 					wantError(t, offers, c.reason, c.text)
 				}

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -72,11 +76,19 @@ func wantBundle(t *testing.T, offers <-chan offered, module, config string) sour
 	return o.bundle
 }
 
+// wantSignature takes "" for none.
+func wantSignature(t *testing.T, bundle source.Bundle, signature string) {
+	t.Helper()
+	if string(bundle.Signature) != signature || (signature == "") != (bundle.Signature == nil) {
+		t.Errorf("signature %.40q, want %.40q", bundle.Signature, signature)
+	}
+}
+
 func wantError(t *testing.T, offers <-chan offered, reason, text string) source.Bundle {
 	t.Helper()
 	o := next(t, offers)
 	checkError(t, o.err, reason, text)
-	if o.bundle.Module != nil || o.bundle.Config != nil || o.bundle.Revision != "" {
+	if o.bundle.Module != nil || o.bundle.Config != nil || o.bundle.Signature != nil || o.bundle.Revision != "" {
 		t.Errorf("an error comes with content: %v", o.bundle)
 	}
 	return o.bundle
@@ -122,12 +134,13 @@ func zstded(t testing.TB, data []byte, options ...zstd.EOption) []byte {
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 type content struct {
-	name   string
-	files  map[string][]byte
-	module string
-	config string
-	reason string // instead of a module
-	text   string
+	name      string
+	files     map[string][]byte
+	module    string
+	config    string
+	signature string
+	reason    string // instead of a module
+	text      string
 }
 
 // contents are the same for ConfigMaps and directories, with a limit of 1000
@@ -144,8 +157,24 @@ func contents(t *testing.T) []content {
 		{name: "named like a configuration", files: map[string][]byte{"config.wasm": m, "config.json": []byte("{}")}, module: "module", config: "{}"},
 		{name: "exactly the limit", files: map[string][]byte{"p.wasm.zst": zstded(t, make([]byte, limits[0]))}, module: string(make([]byte, limits[0]))},
 		{name: "exactly the limit, gzip", files: map[string][]byte{"p.wasm.gz": gzipped(t, make([]byte, limits[0]))}, module: string(make([]byte, limits[0]))},
+		{name: "signature", files: map[string][]byte{"p.wasm": m, "p.wasm.sig": []byte("MEU=\n")}, module: "module", signature: "MEU=\n"},
+		{name: "signature of a compressed module", files: map[string][]byte{"p.wasm.zst": zstded(t, m), "p.wasm.sig": []byte("MEU=")}, module: "module", signature: "MEU="},
+		{name: "bundle of cosign", files: map[string][]byte{"p.wasm.gz": gzipped(t, m), "p.wasm.sigstore.json": []byte("{}"), "cloud.conf": []byte("a")}, module: "module", config: "a", signature: "{}"},
+		{name: "signature of what is named like a configuration", files: map[string][]byte{"config.wasm": m, "config.wasm.sig": []byte("MEU="), "config.yaml": []byte("a")}, module: "module", config: "a", signature: "MEU="},
+		{name: "largest signature", files: map[string][]byte{"p.wasm": m, "p.wasm.sig": make([]byte, 64<<10)}, module: "module", signature: string(make([]byte, 64<<10))},
+		{name: "large signature", files: map[string][]byte{"p.wasm": m, "p.wasm.sig": make([]byte, 64<<10+1)}, reason: source.ReasonSignatureTooLarge, text: "p.wasm.sig is larger than 65536 bytes"},
+		{name: "signature of another module", files: map[string][]byte{"p.wasm.gz": gzipped(t, m), "q.wasm.sig": m}, reason: source.ReasonSignatureOfAnotherModule, text: "q.wasm.sig is not the signature of p.wasm.gz: name it p.wasm.sig or p.wasm.sigstore.json"},
+		{name: "signature of the compressed module", files: map[string][]byte{"p.wasm.gz": gzipped(t, m), "p.wasm.gz.sig": m}, reason: source.ReasonUnknownKey, text: "p.wasm.gz.sig"},
+		{name: "two signatures", files: map[string][]byte{"p.wasm": m, "p.wasm.sig": m, "p.wasm.sigstore.json": m}, reason: source.ReasonSignatureKeyAmbiguous, text: "(p.wasm.sig, p.wasm.sigstore.json)"},
+		{name: "signature only", files: map[string][]byte{"p.wasm.sig": m}, reason: source.ReasonModuleKeyMissing, text: "no module"},
+		{name: "module and index", files: map[string][]byte{"p.wasm": m, "p.wasm.zst.parts": indexOf(t, m)}, reason: source.ReasonModuleKeyAmbiguous, text: "(p.wasm, p.wasm.zst.parts)"},
+		{name: "two indexes", files: map[string][]byte{"p.wasm.parts": indexOf(t, m), "p.wasm.gz.parts": indexOf(t, m)}, reason: source.ReasonModuleKeyAmbiguous, text: "(p.wasm.gz.parts, p.wasm.parts)"},
+		{name: "no index", files: map[string][]byte{"p.wasm.parts": m}, reason: source.ReasonModuleIndexInvalid, text: "p.wasm.parts is not an index of a module"},
+		{name: "large index", files: map[string][]byte{"p.wasm.parts": make([]byte, 64<<10+1)}, reason: source.ReasonModuleIndexInvalid, text: "larger than 65536 bytes"},
+		{name: "index without its parts", files: map[string][]byte{"p.wasm.parts": indexOf(t, m)}, reason: source.ReasonModuleIncomplete, text: "part 1 of 1 (ConfigMap part-0): it does not exist"},
 		{name: "nothing", files: nil, reason: source.ReasonModuleKeyMissing, text: "exactly one key must end in .wasm"},
 		{name: "configuration only", files: map[string][]byte{"config.yaml": m}, reason: source.ReasonModuleKeyMissing, text: "no module"},
+		{name: "index of another compression", files: map[string][]byte{"p.wasm.xz.parts": m}, reason: source.ReasonUnknownKey, text: "p.wasm.xz.parts"},
 		{name: "two modules", files: map[string][]byte{"b.wasm": m, "a.wasm.gz": gzipped(t, m)}, reason: source.ReasonModuleKeyAmbiguous, text: "(a.wasm.gz, b.wasm)"},
 		{name: "two configurations", files: map[string][]byte{"a.wasm": m, "config.yaml": m, "cloud.conf": m}, reason: source.ReasonConfigKeyAmbiguous, text: "(cloud.conf, config.yaml)"},
 		{name: "misspelt configuration", files: map[string][]byte{"a.wasm": m, "confg.yaml": m}, reason: source.ReasonUnknownKey, text: "confg.yaml"},
@@ -174,3 +203,27 @@ func contents(t *testing.T) []content {
 var zstdHeader = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x01, 0x00, 0x00}
 
 var testLimits = source.Limits{MaxModule: 1000, MaxCompressed: 200, MaxConfig: 100}
+
+// indexOf returns an index of parts in ConfigMaps part-0, part-1 and so on.
+func indexOf(t testing.TB, parts ...[]byte) []byte {
+	t.Helper()
+	type part struct {
+		ConfigMap string `json:"configMap"`
+		Digest    string `json:"digest"`
+	}
+	var list []part
+	for i, data := range parts {
+		list = append(list, part{fmt.Sprint("part-", i), digestOf(data)})
+	}
+	text, err := json.Marshal(map[string]any{"digest": digestOf(parts...), "parts": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// digestOf returns the digest of parts that are joined.
+func digestOf(parts ...[]byte) string {
+	sum := sha256.Sum256(join(parts...))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
