@@ -113,6 +113,8 @@ func TestDeploy(t *testing.T) {
 	for _, variant := range []string{"config", "providers"} {
 		t.Run("configuration of "+variant, func(t *testing.T) { testConfiguration(t, c, variant) })
 	}
+	t.Run("configuration of the README", testReadmeConfiguration)
+	t.Run("commands of the README", func(t *testing.T) { testReadmeCommands(t, c) })
 	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
 	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
