@@ -1,14 +1,17 @@
-// Package rollout takes what a source offers (a module and its configuration),
-// has it verified, compiled, described, configured and probed, and swaps it in
-// when all of that went well. Anything else changes nothing but what is
-// reported: the generation before goes on serving.
+// Package rollout brings what a source offers (a module and its configuration)
+// into the slot, and back out of it when it turns out to be worse than what was
+// there before. The way is verify, compile, describe, configure, probe, shadow,
+// serve, observe, keep; State decides, Rollout does.
+//
+// A failure on the way changes nothing but what is reported: the generation
+// before goes on serving. What was kept last stays loaded while its successor
+// is observed, so the way back takes no time.
 //
 // It imports plugin and source.
 package rollout
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
@@ -25,50 +28,80 @@ const (
 	retryMax = 2 * time.Minute
 )
 
-// Loader makes a generation of a bundle; *plugin.Loader is one.
+// Loader makes generations. It is safe for concurrent use.
 type Loader interface {
-	Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error)
+	// Prepare brings a bundle as far as Configured. The generation belongs to
+	// the caller. An error that is a *plugin.LoadError names its reason.
+	Prepare(ctx context.Context, bundle source.Bundle, reached func(Phase)) (*plugin.Generation, error)
+	// Revision names what beside the bundle makes a generation, as what the
+	// administrator grants it.
+	Revision() string
 }
 
-// Reporter hears of every outcome. Its methods do not block.
-type Reporter interface {
-	// Serving is called after a generation has been swapped in.
-	Serving(bundle source.Bundle, generation *plugin.Generation)
-	// Rejected is called when the bundle, or what the source holds instead of
-	// one, is not fit to serve. Reason is CamelCase, as in Events.
-	Rejected(bundle source.Bundle, reason string, err error)
+// Comparer asks a generation what the serving one was asked lately.
+type Comparer interface {
+	// Compare returns a summary, and as problem, where answers differ, the
+	// differences.
+	Compare(ctx context.Context, candidate *plugin.Generation) (summary, problem string)
 }
 
-// Rollout brings what the source offers into the slot. Run must be called once.
+// Policy is what the administrator wants of rollouts.
+type Policy struct {
+	Modes
+	// ObservePeriod is how long a generation serves before it is kept.
+	ObservePeriod time.Duration
+	Budget        Budget
+}
+
+// Options of a Rollout.
+type Options struct {
+	Slot     *plugin.Slot
+	Loader   Loader
+	Reporter Reporter
+	// Policy is asked whenever it matters, and must not block.
+	Policy func() Policy
+	// Journal may be nil: then a restart forgets everything.
+	Journal Journal
+	// Comparer may be nil, if Shadow is Off.
+	Comparer Comparer
+	Clock    clock.WithTicker
+}
+
+// Rollout brings what one source offers into one slot. Run must be called once.
 type Rollout struct {
-	loader   Loader
-	slot     *plugin.Slot
-	reporter Reporter
+	options  Options
 	offers   chan offer
 	reloads  chan struct{}
-	clock    clock.Clock
+	commands chan Command
+	lead     chan struct{}
+
+	// All below belongs to Run.
+	state   State
+	current offer // what the source holds
+	roles
+	generation int64
+	worker     worker
+	watch      watch
+	backoff    *flowcontrol.Backoff
+	retry      <-chan time.Time
+	journal    *journalist
 }
 
 type offer struct {
 	bundle source.Bundle
 	err    error
+	at     time.Time
 }
 
-// New returns a rollout into slot.
-func New(loader Loader, slot *plugin.Slot, reporter Reporter, clock clock.Clock) *Rollout {
+// New returns a rollout. It starts nothing.
+func New(options Options) *Rollout {
 	return &Rollout{
-		loader: loader, slot: slot, reporter: reporter, clock: clock,
-		offers: make(chan offer, 1), reloads: make(chan struct{}, 1),
-	}
-}
-
-// Reload has the last offer loaded again although it is the same, since what
-// the administrator allows it has changed. It never blocks, and may be called
-// from anywhere.
-func (r *Rollout) Reload() {
-	select {
-	case r.reloads <- struct{}{}:
-	default: // one that is yet to come does it
+		options: options,
+		offers:  make(chan offer, 1), reloads: make(chan struct{}, 1),
+		commands: make(chan Command, maxCommands), lead: make(chan struct{}, 1),
+		state:   State{Phase: Waiting},
+		worker:  newWorker(),
+		backoff: flowcontrol.NewBackOff(retryMin, retryMax),
 	}
 }
 
@@ -79,78 +112,124 @@ func (r *Rollout) Offer(bundle source.Bundle, err error) {
 	case <-r.offers:
 	default:
 	}
-	r.offers <- offer{bundle, err}
+	r.offers <- offer{bundle, err, r.options.Clock.Now()}
 }
 
-// Run works on offers until the context ends.
+// Reload has the last offer looked at again, since the Loader's Revision may
+// have changed. It never blocks, and may be called from anywhere.
+func (r *Rollout) Reload() { signal(r.reloads) }
+
+// Lead tells that this manager's control loops begin: from now on its
+// generations are observed, and it keeps the journal. It never blocks.
+func (r *Rollout) Lead() { signal(r.lead) }
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one that is yet to come does it
+	}
+}
+
+// Run works until the context ends.
 func (r *Rollout) Run(ctx context.Context) {
-	const only = "bundle"
-	backoff := flowcontrol.NewBackOff(retryMin, retryMax)
-	var current offer
-	var retry <-chan time.Time
-	offered, reload := false, false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case current = <-r.offers:
-			offered = true
-			backoff.DeleteEntry(only)
-		case <-r.reloads:
-			if !offered {
-				continue // the first offer is loaded with what holds then
-			}
-			reload = true
-		case <-retry:
-		}
-		retry = nil
-		again := r.try(ctx, current, reload)
-		if reload = reload && again; again {
-			backoff.Next(only, r.clock.Now())
-			retry = r.clock.After(backoff.Get(only))
+	defer r.end(context.WithoutCancel(ctx))
+	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
+	go r.journal.run(ctx)
+	r.restore(ctx)
+	for ctx.Err() == nil {
+		action, ok := r.next(ctx)
+		for ok && action != Nothing {
+			action = r.do(ctx, action)
 		}
 	}
 }
 
-// try brings one offer as far as it goes and reports whether to try it again.
-// A reload loads also what serves already.
-func (r *Rollout) try(ctx context.Context, o offer, reload bool) (again bool) {
-	if o.err != nil {
-		r.reporter.Rejected(o.bundle, sourceReason(o.err), o.err)
-		return false
+// next waits for something to happen and asks the state what to do about it.
+func (r *Rollout) next(ctx context.Context) (Action, bool) {
+	select {
+	case <-ctx.Done():
+		return Nothing, false
+	case r.current = <-r.offers:
+		r.backoff.DeleteEntry(only)
+		return r.offered(), true
+	case <-r.reloads:
+		if r.current.at.IsZero() {
+			return Nothing, false // the first offer is loaded with what holds then
+		}
+		return r.offered(), true
+	case <-r.retry:
+		r.retry = nil
+		return r.state.RetryDue(), true
+	case phase := <-r.worker.progress:
+		return r.progressed(phase), true
+	case result := <-r.worker.results:
+		return r.worker.apply(result), true
+	case <-r.watch.failed:
+		return r.watched(), true
+	case <-r.watch.over:
+		r.watch = watch{}
+		return r.state.PeriodOver(), true
+	case command := <-r.commands:
+		return r.command(command), true
+	case <-r.lead:
+		return r.led(ctx), true
 	}
-	bundle := plugin.Bundle{Module: o.bundle.Module, Config: o.bundle.Config}
-	if serving := r.slot.Serving(); !reload && serving != nil && serving.Digests() == bundle.Digests() {
-		// The source went from good to bad and back: nothing to swap, but what
-		// was reported of the bad one is over.
-		r.reporter.Serving(o.bundle, serving)
-		return false
-	}
-	generation, err := r.loader.Load(ctx, bundle)
-	if err != nil {
-		reason, temporary := loadReason(err)
-		r.reporter.Rejected(o.bundle, reason, err)
-		return temporary && ctx.Err() == nil
-	}
-	r.slot.Swap(ctx, generation)
-	r.reporter.Serving(o.bundle, generation)
-	return false
 }
 
-func sourceReason(err error) string {
-	var e *source.Error
-	if errors.As(err, &e) {
-		return e.Reason
+// offered tells the state of the source's offer.
+func (r *Rollout) offered() Action {
+	r.retry = nil
+	if err := r.current.err; err != nil {
+		action := r.state.SourceFailed(sourceReason(err), err.Error())
+		r.reportError(r.current.bundle, err)
+		return action
 	}
-	return "SourceFailed"
+	action := r.state.Offer(r.revision(r.current.bundle))
+	if action == Drop {
+		r.reportOffer() // it serves already, or is refused
+	}
+	return action
 }
 
-// loadReason tells why a bundle was not fit, and whether that may pass without
-// a change of the bundle: only what asks the cloud can.
-func loadReason(err error) (reason string, temporary bool) {
-	var e *plugin.LoadError
-	if !errors.As(err, &e) {
-		return "LoadFailed", true
+// revision names the generation that a bundle becomes.
+func (r *Rollout) revision(bundle source.Bundle) string {
+	return bundle.Revision + "+" + r.options.Loader.Revision()
+}
+
+func (r *Rollout) do(ctx context.Context, a Action) Action {
+	switch a {
+	case Load:
+		r.load(ctx)
+	case Probe:
+		r.probe(ctx)
+	case Shadow:
+		r.shadow(ctx)
+	case Serve:
+		return r.serve(ctx)
+	case Observe:
+		r.observe()
+	case Keep:
+		r.keep(ctx)
+	case RollBack:
+		r.rollBack(ctx)
+	case Drop:
+		r.drop(ctx)
+	case Retry:
+		r.drop(ctx)
+		r.backoff.Next(only, r.options.Clock.Now())
+		r.retry = r.options.Clock.After(r.backoff.Get(only))
 	}
-	return e.Reason, e.Phase == plugin.PhaseProbe
+	return Nothing
+}
+
+// only is the one entry of the back-off.
+const only = "bundle"
+
+// end gives up what is not in the slot, which somebody else closes.
+func (r *Rollout) end(ctx context.Context) {
+	r.worker.end(ctx)
+	serving := r.serving
+	r.roles = roles{all: r.all}
+	r.serving = serving
+	r.collect(ctx)
 }

@@ -1,0 +1,148 @@
+package rollout
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+// Record is what a rollout remembers across restarts.
+type Record struct {
+	// Good was kept last; nil when nothing ever was.
+	Good       *Version
+	Generation int64
+	Paused     bool
+	Refused    []Refusal
+}
+
+// Journal keeps the record, and the bundle that was kept last. It is used by
+// one goroutine at a time.
+type Journal interface {
+	// Load returns the record and its bundle, nil when there is none.
+	Load(ctx context.Context) (Record, *source.Bundle, error)
+	Save(ctx context.Context, record Record) error
+	// Keep saves a bundle and then the record, of which it is the good one.
+	Keep(ctx context.Context, bundle source.Bundle, record Record) error
+}
+
+// journalTimeout bounds one read or write of the journal.
+const journalTimeout = 10 * time.Second
+
+// journalist writes the journal beside Run: what was swapped in must not wait
+// for the API server. Only the newest state is written.
+type journalist struct {
+	journal  Journal
+	clock    clock.WithTicker
+	reporter Reporter
+	wake     chan struct{}
+
+	mu      sync.Mutex
+	dirty   bool
+	record  Record
+	bundle  *source.Bundle // to be kept; nil: only the record is to be saved
+	writing sync.Mutex     // held while the journal is used
+}
+
+func newJournalist(j Journal, c clock.WithTicker, r Reporter) *journalist {
+	return &journalist{journal: j, clock: c, reporter: r, wake: make(chan struct{}, 1)}
+}
+
+func (j *journalist) save(record Record) { j.put(nil, record) }
+
+func (j *journalist) keep(bundle source.Bundle, record Record) { j.put(&bundle, record) }
+
+func (j *journalist) put(bundle *source.Bundle, record Record) {
+	if j.journal == nil {
+		return
+	}
+	j.mu.Lock()
+	j.dirty, j.record = true, record
+	if bundle != nil {
+		j.bundle = bundle
+	}
+	j.mu.Unlock()
+	signal(j.wake)
+}
+
+// run writes until the context ends.
+func (j *journalist) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.wake:
+		}
+		delays := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: time.Minute}
+		for j.write(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-j.wake: // something newer
+			case <-j.clock.After(delays.Step()):
+			}
+		}
+	}
+}
+
+// write writes what is to be written, and puts it back when that failed.
+func (j *journalist) write(ctx context.Context) error {
+	j.mu.Lock()
+	dirty, record, bundle := j.dirty, j.record, j.bundle
+	j.dirty, j.bundle = false, nil
+	j.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	defer cancel()
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	err := j.commit(ctx, bundle, record)
+	if err == nil {
+		return nil
+	}
+	j.reporter.JournalFailed(err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.dirty {
+		j.dirty, j.record = true, record
+	}
+	if j.bundle == nil {
+		j.bundle = bundle
+	}
+	return err
+}
+
+func (j *journalist) commit(ctx context.Context, bundle *source.Bundle, record Record) error {
+	if bundle != nil {
+		return j.journal.Keep(ctx, *bundle, record)
+	}
+	return j.journal.Save(ctx, record)
+}
+
+func (j *journalist) load(ctx context.Context) (Record, *source.Bundle, error) {
+	if j.journal == nil {
+		return Record{}, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	defer cancel()
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	return j.journal.Load(ctx)
+}
+
+// save has the record written, by the manager that leads.
+func (r *Rollout) save() {
+	if r.state.Leading {
+		r.journal.save(r.record())
+	}
+}
+
+func (r *Rollout) record() Record {
+	return Record{Good: r.good.version(), Generation: r.generation, Paused: r.state.Paused, Refused: append([]Refusal(nil), r.state.Refused...)}
+}

@@ -1,0 +1,75 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+// Version describes a generation.
+type Version struct {
+	// Name and Version are the guest's own.
+	Name, Version string
+	// Digest and ConfigDigest are lowercase hex SHA-256.
+	Digest, ConfigDigest string
+	Revision             string
+}
+
+// Report is where a rollout stands after something has changed.
+type Report struct {
+	Phase           Phase
+	Reason, Message string
+	// Err is why a phase failed, or nil. Where Phase is not Rejected, the
+	// failure was allowed.
+	Err error
+	// Bundle is what the phase is about, Subject its generation, nil before it
+	// is loaded. Both are the receiver's only during the call.
+	Bundle  source.Bundle
+	Subject *plugin.Generation
+	// Serving, Candidate and Good may be nil.
+	Serving, Candidate, Good *Version
+	// Generation counts the swaps.
+	Generation int64
+	Paused     bool
+	// Took is the time since the source offered the bundle.
+	Took time.Duration
+}
+
+// Reporter hears of everything. Its methods do not block.
+type Reporter interface {
+	Report(Report)
+	// Commanded is told of each command, with an error when it was not obeyed.
+	Commanded(c Command, err error)
+	// JournalFailed is told that the journal cannot be written or read; it is
+	// tried again.
+	JournalFailed(err error)
+}
+
+func (r *Rollout) report(bundle source.Bundle, l *loaded) { r.tell(bundle, l, nil) }
+
+func (r *Rollout) reportError(bundle source.Bundle, err error) { r.tell(bundle, nil, err) }
+
+// reportOffer tells what becomes of an offer for which there is nothing to do.
+func (r *Rollout) reportOffer() {
+	var subject *loaded
+	if r.serving != nil && r.serving.revision == r.state.Offered {
+		subject = r.serving
+	}
+	r.report(r.current.bundle, subject)
+}
+
+func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
+	out := Report{
+		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,
+		Serving: r.serving.version(), Candidate: r.candidate.version(), Good: r.good.version(),
+		Generation: r.generation, Paused: r.state.Paused,
+	}
+	if l != nil {
+		out.Subject = l.Generation
+	}
+	if !r.current.at.IsZero() {
+		out.Took = r.options.Clock.Since(r.current.at)
+	}
+	r.options.Reporter.Report(out)
+}

@@ -1,0 +1,401 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Phase is how far the rollout of a provider has come.
+type Phase string
+
+// The phases, in their order, and those that lie off the way.
+const (
+	Waiting    Phase = "Waiting" // for something to roll out
+	Loading    Phase = "Loading"
+	Verified   Phase = "Verified"
+	Compiled   Phase = "Compiled"
+	Described  Phase = "Described"
+	Configured Phase = "Configured"
+	Probed     Phase = "Probed"
+	Shadowed   Phase = "Shadowed"
+	Serving    Phase = "Serving" // and being observed
+	Kept       Phase = "Kept"
+
+	Rejected   Phase = "Rejected"   // not fit to serve
+	Held       Phase = "Held"       // fit, but not let through
+	RolledBack Phase = "RolledBack" // it served, and does no more
+)
+
+// Mode says what becomes of a rollout when a phase fails.
+type Mode string
+
+// The modes of a phase.
+const (
+	Required Mode = "Required" // a failure ends the rollout
+	Allowed  Mode = "Allowed"  // a failure is reported
+	Off      Mode = "Off"      // the phase is left out
+)
+
+// Reasons that this package gives, in the CamelCase of Events.
+const (
+	ReasonStandby       = "Standby"
+	ReasonPaused        = "Paused"
+	ReasonShadowDiffers = "ShadowDiffers"
+	ReasonErrorBudget   = "ErrorBudgetExceeded"
+	ReasonByOperator    = "ByOperator"
+)
+
+// Modes are those of the phases that can be left out.
+type Modes struct{ Probe, Shadow, Observe Mode }
+
+// Refusal is a revision that must not serve, and why.
+type Refusal struct {
+	Revision        string
+	Phase           Phase
+	Reason, Message string
+}
+
+// maxRefused bounds the list of refusals; the oldest are forgotten.
+const maxRefused = 32
+
+// Action is what the state machine wants done.
+type Action int
+
+// The actions. Each ends in a call of the method that stands behind it.
+const (
+	Nothing  Action = iota
+	Load            // Reached, and Loaded or Failed
+	Probe           // ProbeDone
+	Shadow          // ShadowDone
+	Serve           // Served
+	Observe         // OverBudget or PeriodOver
+	Keep            // KeepDone
+	RollBack        // nothing follows: let Good serve
+	Drop            // nothing follows: give up the candidate, if there is one
+	Retry           // Load, after a while
+)
+
+// State is where the rollout of one provider stands. It does nothing itself:
+// each method takes what happened and returns what to do. The zero State with
+// Phase Waiting is that of a manager that has just begun.
+type State struct {
+	Phase           Phase
+	Reason, Message string
+	// Offered is the revision that the source holds; Candidate is the one that
+	// is on its way to serve, "" when there is none.
+	Offered, Candidate string
+	// Ready: the candidate is loaded and probed.
+	Ready bool
+	// Promoted: a person has let the candidate through.
+	Promoted bool
+	// Serving serves; Good was kept last; Previous was kept before it.
+	Serving, Good, Previous string
+	// Paused: a person wants nothing new to serve.
+	Paused bool
+	// Leading: this manager's control loops run.
+	Leading bool
+	// Refused are revisions that must not serve, the newest last.
+	Refused []Refusal
+}
+
+func (s *State) enter(p Phase, reason, message string) {
+	s.Phase, s.Reason, s.Message = p, reason, message
+}
+
+// settle describes what serves, since there is no candidate any more.
+func (s *State) settle() {
+	s.Candidate, s.Ready, s.Promoted = "", false, false
+	switch s.Serving {
+	case "":
+		s.enter(Waiting, "", "")
+	case s.Good:
+		s.enter(Kept, "", "")
+	default:
+		s.enter(Serving, "", "")
+	}
+}
+
+// Offer tells what the source holds now.
+func (s *State) Offer(revision string) Action {
+	s.Offered = revision
+	if revision == s.Serving {
+		s.settle()
+		return Drop
+	}
+	if revision == s.Candidate && s.Ready {
+		return Nothing
+	}
+	s.settle()
+	if i := s.refusal(revision); i >= 0 {
+		r := s.Refused[i]
+		s.enter(r.Phase, r.Reason, r.Message)
+		return Drop
+	}
+	return s.load()
+}
+
+func (s *State) load() Action {
+	s.Candidate, s.Ready = s.Offered, false
+	s.enter(Loading, "", "")
+	return Load
+}
+
+// SourceFailed tells that the source holds nothing that could be loaded.
+func (s *State) SourceFailed(reason, message string) Action {
+	s.settle()
+	s.Offered = ""
+	s.enter(Rejected, reason, message)
+	return Drop
+}
+
+// Reached tells how far the candidate has come.
+func (s *State) Reached(p Phase) { s.enter(p, "", "") }
+
+// Failed tells that the candidate cannot be loaded, or not now.
+func (s *State) Failed(reason, message string, temporary bool) Action {
+	s.Ready = false
+	s.enter(Rejected, reason, message)
+	if temporary {
+		return Retry
+	}
+	s.Candidate, s.Promoted = "", false
+	return Drop
+}
+
+// RetryDue tells that the time for another try has come.
+func (s *State) RetryDue() Action {
+	if s.Phase != Rejected || s.Candidate == "" {
+		return Nothing
+	}
+	return s.load()
+}
+
+// Loaded tells that the candidate is configured.
+func (s *State) Loaded(m Modes) Action {
+	if m.Probe == Off {
+		return s.ProbeDone("", m)
+	}
+	return Probe
+}
+
+// ProbeDone tells what became of the probe; problem is "" when it went well.
+func (s *State) ProbeDone(problem string, m Modes) Action {
+	if problem != "" && m.Probe == Required {
+		return s.Failed("ProbeFailed", problem, true)
+	}
+	s.Ready = true
+	s.enter(Probed, "", problem)
+	switch {
+	case s.Serving == "": // whatever it is, it is better than nothing
+		return Serve
+	case !s.Leading:
+		s.Reason = ReasonStandby
+		return Nothing
+	case m.Shadow == Off || s.Promoted:
+		return s.pass()
+	}
+	return Shadow
+}
+
+// ShadowDone tells what became of the comparison; problem is "" when the
+// answers are the same.
+func (s *State) ShadowDone(problem string, m Modes) Action {
+	if problem != "" && m.Shadow == Required {
+		s.enter(Held, ReasonShadowDiffers, problem)
+		s.refuse(Refusal{s.Candidate, Held, ReasonShadowDiffers, problem})
+		return Nothing
+	}
+	s.enter(Shadowed, "", problem)
+	return s.pass()
+}
+
+// pass lets the candidate serve unless somebody wants nothing to.
+func (s *State) pass() Action {
+	if s.Paused && !s.Promoted {
+		s.enter(Held, ReasonPaused, "")
+		return Nothing
+	}
+	return Serve
+}
+
+// Served tells that the candidate has been swapped in.
+func (s *State) Served(m Modes) Action {
+	promoted := s.Promoted
+	s.Serving = s.Candidate
+	s.settle()
+	s.enter(Serving, "", "")
+	switch {
+	case !s.Leading:
+		s.Reason = ReasonStandby
+		return Nothing // nobody calls it, so there is nothing to observe
+	case m.Observe == Off || promoted || s.Good == "" || s.Serving == s.Good:
+		return Keep // with nothing in reserve there is no choice
+	}
+	return Observe
+}
+
+// OverBudget tells that what serves fails too often.
+func (s *State) OverBudget(message string, m Modes) Action {
+	switch {
+	case s.Serving == s.Good:
+		return Nothing
+	case m.Observe == Required:
+		return s.back(ReasonErrorBudget, message)
+	}
+	if s.Candidate == "" {
+		s.enter(Serving, ReasonErrorBudget, message)
+	}
+	return Nothing
+}
+
+// PeriodOver tells that the time of observation is over.
+func (s *State) PeriodOver() Action {
+	if s.Serving == "" || s.Serving == s.Good || s.Phase == Serving && s.Reason == ReasonErrorBudget {
+		return Nothing
+	}
+	return Keep
+}
+
+// KeepDone tells that what serves is the one to come back to from now on.
+func (s *State) KeepDone() {
+	if s.Good != s.Serving {
+		s.Previous, s.Good = s.Good, s.Serving
+	}
+	if s.Candidate == "" {
+		s.enter(Kept, "", "")
+	}
+}
+
+// back lets Good serve again, and what serves not any more.
+func (s *State) back(reason, message string) Action {
+	refused := Refusal{s.Serving, RolledBack, reason, message}
+	s.refuse(refused)
+	s.pardon(s.Good)
+	s.Serving = s.Good
+	if s.Candidate == s.Good { // no need to load it
+		s.Candidate, s.Ready, s.Promoted = "", false, false
+	}
+	if s.Candidate == "" {
+		s.enter(RolledBack, reason, message)
+	}
+	return RollBack
+}
+
+func (s *State) refuse(r Refusal) {
+	s.pardon(r.Revision)
+	s.Refused = append(s.Refused, r)
+	if over := len(s.Refused) - maxRefused; over > 0 {
+		s.Refused = slices.Delete(s.Refused, 0, over)
+	}
+}
+
+func (s *State) pardon(revision string) {
+	s.Refused = slices.DeleteFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+}
+
+func (s *State) refusal(revision string) int {
+	return slices.IndexFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+}
+
+// errStandby refuses the commands of persons.
+var errStandby = errors.New("this manager does not lead")
+
+// Pause is a person's wish that nothing new serves.
+func (s *State) Pause() { s.Paused = true }
+
+// Resume ends it.
+func (s *State) Resume() Action {
+	s.Paused = false
+	if s.Phase == Held && s.Reason == ReasonPaused && s.Ready {
+		return Serve
+	}
+	return Nothing
+}
+
+// Promote is a person's wish that what the source offers serves, or that what
+// is being observed is kept. The error says why it cannot be.
+func (s *State) Promote() (Action, error) {
+	switch {
+	case !s.Leading:
+		return Nothing, errStandby
+	case s.Phase == Rejected:
+		return Nothing, fmt.Errorf("what the source holds is rejected (%s) and cannot be promoted: mend it", s.Reason)
+	case s.Candidate != "" && s.Ready:
+		s.pardon(s.Candidate)
+		s.Promoted = true
+		return Serve, nil
+	case s.Candidate != "":
+		s.Promoted = true // as soon as it is ready
+		return Nothing, nil
+	case s.Offered != "" && s.refusal(s.Offered) >= 0:
+		s.pardon(s.Offered)
+		s.Promoted = true
+		return s.load(), nil
+	case s.Serving != "" && s.Serving != s.Good:
+		return Keep, nil
+	}
+	return Nothing, fmt.Errorf("there is nothing to promote: nothing is held, rolled back or being observed")
+}
+
+// Rollback is a person's wish that the generation before serves again.
+func (s *State) Rollback() (Action, error) {
+	switch {
+	case !s.Leading:
+		return Nothing, errStandby
+	case s.Serving == "":
+		return Nothing, fmt.Errorf("nothing serves, so there is nothing to roll back")
+	case s.Good == "" || s.Serving == s.Good && s.Previous == "":
+		return Nothing, fmt.Errorf("there is no generation in reserve: this manager has kept none before the one that serves")
+	case s.Serving == s.Good:
+		s.Good, s.Previous = s.Previous, ""
+	}
+	return s.back(ReasonByOperator, "a person asked for it"), nil
+}
+
+// Lead tells that this manager's control loops begin. Good is the revision that
+// the manager before it has kept, "" when it is not known; refused are those
+// that it has refused.
+func (s *State) Lead(good string, refused []Refusal, m Modes) Action {
+	s.Leading = true
+	for _, r := range refused {
+		s.refuse(r)
+	}
+	if i := s.refusal(s.Candidate); i >= 0 && s.Candidate != "" {
+		r := s.Refused[i]
+		s.settle()
+		s.enter(r.Phase, r.Reason, r.Message)
+		return Drop
+	}
+	switch {
+	case s.Candidate != "" && s.Ready && s.Candidate == good:
+		s.Promoted = true // it was observed already, elsewhere
+		return Serve
+	case s.Candidate != "" && s.Ready:
+		return s.ProbeDone("", m)
+	case s.Serving == "" || s.Serving == s.Good:
+		return Nothing
+	case s.Serving == good || s.Good == "" || m.Observe == Off:
+		return Keep
+	}
+	return Observe
+}
+
+// Restored tells that the generation that was kept last, before a restart of
+// the manager, serves.
+func (s *State) Restored(revision string) {
+	s.Serving, s.Good = revision, revision
+	s.settle()
+}
+
+// String is for messages and tests.
+func (s *State) String() string {
+	parts := []string{string(s.Phase)}
+	for _, p := range [][2]string{{"reason", s.Reason}, {"offered", s.Offered}, {"candidate", s.Candidate}, {"serving", s.Serving}, {"good", s.Good}, {"previous", s.Previous}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+"="+p[1])
+		}
+	}
+	return strings.Join(parts, " ")
+}

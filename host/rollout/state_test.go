@@ -1,0 +1,377 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var all = Modes{Required, Required, Required}
+
+// leading is a state in which good was kept and serves.
+func leading(good string) State {
+	s := State{Phase: Waiting}
+	s.Lead("", nil, all)
+	s.Restored(good)
+	s.Offer(good)
+	return s
+}
+
+// to offers a revision and lets everything go well up to the action.
+func (s *State) to(revision string, stop Action, m Modes) Action {
+	a := s.Offer(revision)
+	for a != stop {
+		switch a {
+		case Load:
+			for _, p := range []Phase{Verified, Compiled, Described, Configured} {
+				s.Reached(p)
+			}
+			a = s.Loaded(m)
+		case Probe:
+			a = s.ProbeDone("", m)
+		case Shadow:
+			a = s.ShadowDone("", m)
+		case Serve:
+			a = s.Served(m)
+		case Observe:
+			a = s.PeriodOver()
+		case Keep:
+			s.KeepDone()
+			return Nothing
+		default:
+			return a
+		}
+	}
+	return a
+}
+
+func check(t *testing.T, s *State, want string) {
+	t.Helper()
+	if got := s.String(); got != want {
+		t.Errorf("state %q, want %q", got, want)
+	}
+}
+
+func want(t *testing.T, got, action Action) {
+	t.Helper()
+	if got != action {
+		t.Fatalf("action %v, want %v", got, action)
+	}
+}
+
+func TestTheWayToKept(t *testing.T) {
+	s := leading("a")
+	want(t, s.to("b", Observe, all), Observe)
+	check(t, &s, "Serving offered=b serving=b good=a")
+	want(t, s.PeriodOver(), Keep)
+	s.KeepDone()
+	check(t, &s, "Kept offered=b serving=b good=b previous=a")
+}
+
+func TestTheFirstOneIsKeptAtOnce(t *testing.T) {
+	s := State{Phase: Waiting}
+	s.Lead("", nil, all)
+	want(t, s.to("a", Keep, all), Keep)
+	s.KeepDone()
+	check(t, &s, "Kept offered=a serving=a good=a")
+}
+
+func TestAFailureEndsTheRollout(t *testing.T) {
+	for name, test := range map[string]struct {
+		stop Action
+		fail func(s *State, m Modes) Action
+		then Action
+		want string
+	}{
+		"load":   {Load, func(s *State, _ Modes) Action { return s.Failed("ModuleInvalid", "bad", false) }, Drop, "Rejected reason=ModuleInvalid offered=b serving=a good=a"},
+		"probe":  {Probe, func(s *State, m Modes) Action { return s.ProbeDone("away", m) }, Retry, "Rejected reason=ProbeFailed offered=b candidate=b serving=a good=a"},
+		"shadow": {Shadow, func(s *State, m Modes) Action { return s.ShadowDone("zone", m) }, Nothing, "Held reason=ShadowDiffers offered=b candidate=b serving=a good=a"},
+		"budget": {Observe, func(s *State, m Modes) Action { return s.OverBudget("traps", m) }, RollBack, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a"},
+		"source": {Shadow, func(s *State, _ Modes) Action { return s.SourceFailed("ModuleKeyMissing", "none") }, Drop, "Rejected reason=ModuleKeyMissing serving=a good=a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := leading("a")
+			want(t, s.to("b", test.stop, all), test.stop)
+			want(t, test.fail(&s, all), test.then)
+			check(t, &s, test.want)
+		})
+	}
+}
+
+func TestAllowedFailuresArePassedBy(t *testing.T) {
+	m := Modes{Allowed, Allowed, Allowed}
+	s := leading("a")
+	want(t, s.to("b", Probe, m), Probe)
+	want(t, s.ProbeDone("away", m), Shadow)
+	want(t, s.ShadowDone("zone", m), Serve)
+	want(t, s.Served(m), Observe)
+	want(t, s.OverBudget("traps", m), Nothing)
+	want(t, s.PeriodOver(), Nothing)
+	check(t, &s, "Serving reason=ErrorBudgetExceeded offered=b serving=b good=a")
+}
+
+func TestPhasesThatAreOff(t *testing.T) {
+	m := Modes{Off, Off, Off}
+	s := leading("a")
+	want(t, s.Offer("b"), Load)
+	want(t, s.Loaded(m), Serve)
+	want(t, s.Served(m), Keep)
+}
+
+func TestWhatWasRefusedStaysRefused(t *testing.T) {
+	s := leading("a")
+	s.to("b", Observe, all)
+	s.OverBudget("traps", all)
+	want(t, s.Offer("b"), Drop)
+	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
+	want(t, s.Offer("a"), Drop)
+	check(t, &s, "Kept offered=a serving=a good=a")
+	want(t, s.Offer("c"), Load)
+	for n := range 2 * maxRefused {
+		s.refuse(Refusal{Revision: fmt.Sprint(n)})
+	}
+	if len(s.Refused) != maxRefused {
+		t.Errorf("%d refusals", len(s.Refused))
+	}
+}
+
+func TestPromote(t *testing.T) {
+	promoted := func(t *testing.T, s *State, action Action) {
+		t.Helper()
+		got, err := s.Promote()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, got, action)
+	}
+	t.Run("held", func(t *testing.T) {
+		s := leading("a")
+		s.to("b", Shadow, all)
+		s.ShadowDone("zone", all)
+		promoted(t, &s, Serve)
+		want(t, s.Served(all), Keep)
+		if len(s.Refused) != 0 {
+			t.Errorf("refused %v", s.Refused)
+		}
+	})
+	t.Run("rolled back", func(t *testing.T) {
+		s := leading("a")
+		s.to("b", Observe, all)
+		s.OverBudget("traps", all)
+		promoted(t, &s, Load)
+		s.Loaded(all)
+		want(t, s.ProbeDone("", all), Serve)
+		want(t, s.Served(all), Keep)
+	})
+	t.Run("observed", func(t *testing.T) {
+		s := leading("a")
+		s.to("b", Observe, all)
+		promoted(t, &s, Keep)
+	})
+	t.Run("on its way", func(t *testing.T) {
+		s := leading("a")
+		s.to("b", Probe, all)
+		promoted(t, &s, Nothing)
+		want(t, s.ProbeDone("", all), Serve)
+	})
+	t.Run("not what fails its probe", func(t *testing.T) {
+		s := leading("a")
+		s.to("b", Probe, all)
+		s.ProbeDone("away", all)
+		if a, err := s.Promote(); err == nil || a != Nothing || !strings.Contains(err.Error(), "ProbeFailed") {
+			t.Errorf("%v, %v", a, err)
+		}
+	})
+	t.Run("nothing", func(t *testing.T) {
+		s := leading("a")
+		if _, err := s.Promote(); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestPause(t *testing.T) {
+	s := leading("a")
+	s.Pause()
+	s.to("b", Shadow, all)
+	want(t, s.ShadowDone("", all), Nothing)
+	check(t, &s, "Held reason=Paused offered=b candidate=b serving=a good=a")
+	want(t, s.Resume(), Serve)
+	want(t, s.Served(all), Observe)
+	s.Pause()
+	want(t, s.OverBudget("traps", all), RollBack) // also while paused
+}
+
+func TestRollback(t *testing.T) {
+	s := leading("a")
+	if _, err := s.Rollback(); err == nil {
+		t.Error("there is nothing in reserve")
+	}
+	s.to("b", Keep, all)
+	s.KeepDone()
+	a, err := s.Rollback()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, RollBack)
+	check(t, &s, "RolledBack reason=ByOperator offered=b serving=a good=a")
+	want(t, s.Offer("b"), Drop)
+	s.to("c", Observe, all)
+	if a, err = s.Rollback(); err != nil || a != RollBack {
+		t.Fatal(a, err)
+	}
+	check(t, &s, "RolledBack reason=ByOperator offered=c serving=a good=a")
+}
+
+func TestStandby(t *testing.T) {
+	standby := func(serving, candidate string) State {
+		s := State{Phase: Waiting}
+		s.Restored(serving)
+		want(t, s.to(candidate, Nothing, all), Nothing)
+		check(t, &s, fmt.Sprintf("Probed reason=Standby offered=%s candidate=%[1]s serving=%s good=%[2]s", candidate, serving))
+		return s
+	}
+	t.Run("the leader kept the candidate", func(t *testing.T) {
+		s := standby("a", "b")
+		want(t, s.Lead("b", nil, all), Serve)
+		want(t, s.Served(all), Keep)
+	})
+	t.Run("the leader did not get so far", func(t *testing.T) {
+		s := standby("a", "b")
+		want(t, s.Lead("a", nil, all), Shadow)
+	})
+	t.Run("the leader refused it", func(t *testing.T) {
+		s := standby("a", "b")
+		want(t, s.Lead("a", []Refusal{{"b", RolledBack, ReasonErrorBudget, "traps"}}, all), Drop)
+		check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
+	})
+	t.Run("the first of all serves at once", func(t *testing.T) {
+		s := State{Phase: Waiting}
+		want(t, s.to("a", Nothing, all), Nothing)
+		check(t, &s, "Serving reason=Standby offered=a serving=a")
+		want(t, s.Lead("", nil, all), Keep)
+	})
+}
+
+// TestRandomWalks lets anything happen in any order and looks at what must
+// never be.
+func TestRandomWalks(t *testing.T) {
+	for seed := range uint64(3000) {
+		walk(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func walk(t *testing.T, random *rand.Rand) {
+	modes := []Mode{Required, Allowed, Off}
+	m := Modes{modes[random.IntN(3)], modes[random.IntN(3)], modes[random.IntN(3)]}
+	s := State{Phase: Waiting}
+	pending, trace := Nothing, []string{fmt.Sprint(m)}
+	problem := func() string { return []string{"", "no"}[random.IntN(2)] }
+	for range 60 {
+		before := s
+		before.Refused = slices.Clone(s.Refused)
+		what := "follows"
+		switch {
+		case pending == Keep:
+			s.KeepDone()
+			pending = Nothing
+		case pending == Serve:
+			pending = s.Served(m)
+		case random.IntN(3) > 0 && pending != Nothing:
+			pending = follow(&s, pending, problem(), m)
+		default:
+			what, pending = happen(&s, random, pending, m)
+		}
+		trace = append(trace, fmt.Sprintf("%s: %v %v", what, &s, pending))
+		if wrong := never(&before, &s, pending, m); wrong != "" {
+			t.Fatalf("%s:\n%s", wrong, strings.Join(trace, "\n"))
+		}
+	}
+}
+
+// follow does what an action asks for.
+func follow(s *State, a Action, problem string, m Modes) Action {
+	switch a {
+	case Load:
+		if problem != "" {
+			return s.Failed("ModuleInvalid", problem, false)
+		}
+		return s.Loaded(m)
+	case Probe:
+		return s.ProbeDone(problem, m)
+	case Shadow:
+		return s.ShadowDone(problem, m)
+	case Retry:
+		return s.RetryDue()
+	case Observe:
+		if problem != "" {
+			return s.OverBudget(problem, m)
+		}
+		return s.PeriodOver()
+	}
+	return Nothing
+}
+
+// happen is something from outside. Work that was under way goes on when the
+// state asks for nothing else.
+func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, a Action) {
+	var err error
+	switch random.IntN(8) {
+	case 0, 1:
+		what, a = "offer", s.Offer(string(rune('a'+random.IntN(4))))
+		if a != Nothing {
+			return what, a
+		}
+	case 2:
+		return "source failed", s.SourceFailed("Gone", "")
+	case 3:
+		s.Pause()
+		return "pause", pending
+	case 4:
+		what, a = "resume", s.Resume()
+	case 5:
+		what = "promote"
+		a, err = s.Promote()
+	case 6:
+		what = "roll back"
+		a, err = s.Rollback()
+	case 7:
+		if s.Leading {
+			return "", pending
+		}
+		what, a = "lead", s.Lead("", nil, m)
+	}
+	if a == Nothing || err != nil {
+		a = pending
+	}
+	return what, a
+}
+
+// never says what is wrong, or "".
+func never(before, s *State, a Action, m Modes) string {
+	switch {
+	case a == Serve && (s.Candidate == "" || !s.Ready):
+		return "serves what is not ready"
+	case a == Serve && s.Paused && !s.Promoted && before.Paused && s.Serving != "" && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready:
+		return "serves although it is paused"
+	case a == Serve && s.refusal(s.Candidate) >= 0:
+		return "serves what is refused"
+	case a == Load && s.refusal(s.Candidate) >= 0:
+		return "loads what is refused"
+	case (a == Keep || a == Observe) && !s.Leading:
+		return "a standby keeps or observes"
+	case a == RollBack && s.Serving != s.Good:
+		return "rolls back to something else than the good one"
+	case before.Serving != "" && s.Serving == "":
+		return "nothing serves any more"
+	case s.Serving != before.Serving && s.Serving != before.Candidate && s.Serving != before.Good && s.Serving != before.Previous:
+		return "serves what was neither a candidate nor kept"
+	case s.Phase == Kept && s.Serving != s.Good:
+		return "kept, but not good"
+	case s.Candidate != "" && s.Candidate == s.Serving:
+		return "what serves is a candidate"
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+func nothing(context.Context) {}
+
+// load prepares the candidate beside Run.
+func (r *Rollout) load(ctx context.Context) {
+	bundle, offered := r.current.bundle, r.current.at
+	revision := r.state.Candidate
+	r.drop(ctx)
+	r.report(bundle, nil)
+	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
+		g, err := r.options.Loader.Prepare(ctx, bundle, reached)
+		if err != nil {
+			return func() Action { return r.failed(bundle, err) }, nothing
+		}
+		l := &loaded{Generation: g, revision: revision, bundle: bundle, offered: offered}
+		return func() Action {
+			r.add(l)
+			r.candidate = l
+			return r.state.Loaded(r.options.Policy().Modes)
+		}, g.Release
+	})
+}
+
+// progressed takes note of a phase that the work has reached.
+func (r *Rollout) progressed(p progress) Action {
+	if p.id == r.worker.id {
+		r.state.Reached(p.phase)
+		r.report(r.current.bundle, nil)
+	}
+	return Nothing
+}
+
+// failed tells the state why the candidate cannot be loaded. What asks the
+// cloud may go well later.
+func (r *Rollout) failed(bundle source.Bundle, err error) Action {
+	reason, temporary := loadReason(err)
+	action := r.state.Failed(reason, err.Error(), temporary)
+	r.reportError(bundle, err)
+	return action
+}
+
+func (r *Rollout) probe(ctx context.Context) {
+	l := r.candidate
+	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
+		err := l.Probe(ctx)
+		return func() Action {
+			problem := ""
+			if err != nil {
+				problem = err.Error()
+			}
+			action := r.state.ProbeDone(problem, r.options.Policy().Modes)
+			if err != nil {
+				r.reportError(l.bundle, err)
+			} else {
+				r.report(l.bundle, l)
+			}
+			return action
+		}, nothing
+	})
+}
+
+func (r *Rollout) shadow(ctx context.Context) {
+	l := r.candidate
+	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
+		summary, problem := r.options.Comparer.Compare(ctx, l.Generation)
+		return func() Action {
+			action := r.state.ShadowDone(problem, r.options.Policy().Modes)
+			if r.state.Phase == Shadowed && problem == "" {
+				r.state.Message = summary
+			}
+			if r.state.Phase == Held {
+				r.save()
+			}
+			r.report(l.bundle, l)
+			return action
+		}, nothing
+	})
+}
+
+// serve swaps the candidate in.
+func (r *Rollout) serve(ctx context.Context) Action {
+	r.watch = watch{}
+	r.options.Slot.Serve(r.candidate.Generation)
+	r.serving, r.candidate = r.candidate, nil
+	r.generation++
+	action := r.state.Served(r.options.Policy().Modes)
+	r.collect(ctx)
+	r.save()
+	r.report(r.serving.bundle, r.serving)
+	return action
+}
+
+// keep makes what serves the one to come back to.
+func (r *Rollout) keep(ctx context.Context) {
+	r.watch = watch{}
+	r.state.KeepDone()
+	if r.good != r.serving {
+		r.previous, r.good = r.good, r.serving
+	}
+	if r.previous != nil {
+		r.previous.Trim(ctx)
+	}
+	r.collect(ctx)
+	r.journal.keep(r.good.bundle, r.record())
+	r.report(r.serving.bundle, r.serving)
+}
+
+// rollBack lets the one that was kept serve again.
+func (r *Rollout) rollBack(ctx context.Context) {
+	failed := r.serving
+	r.watch = watch{}
+	if r.state.Candidate == "" {
+		r.drop(ctx)
+		r.retry = nil
+	}
+	if r.state.Good != r.good.revision { // a person wants the one before it
+		r.good, r.previous = r.previous, nil
+		r.journal.keep(r.good.bundle, r.record())
+	}
+	r.options.Slot.Serve(r.good.Generation)
+	r.serving = r.good
+	r.generation++
+	r.save()
+	r.report(failed.bundle, failed)
+	r.collect(ctx)
+}
+
+func (r *Rollout) drop(ctx context.Context) {
+	r.worker.cancel()
+	r.candidate = nil
+	r.collect(ctx)
+}
+
+func sourceReason(err error) string {
+	var e *source.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return "SourceFailed"
+}
+
+// loadReason tells why a bundle was not fit, and whether that may pass without
+// a change of the bundle: only what asks the cloud can.
+func loadReason(err error) (reason string, temporary bool) {
+	var e *plugin.LoadError
+	if !errors.As(err, &e) {
+		return "LoadFailed", true
+	}
+	return e.Reason, e.Phase == plugin.PhaseProbe
+}
+
+// PhaseOf returns the phase that is reached when one of package plugin is.
+func PhaseOf(loaded string) Phase {
+	switch loaded {
+	case plugin.PhaseVerify:
+		return Verified
+	case plugin.PhaseCompile:
+		return Compiled
+	case plugin.PhaseDescribe:
+		return Described
+	case plugin.PhaseConfigure:
+		return Configured
+	case plugin.PhaseProbe:
+		return Probed
+	}
+	return Loading
+}
