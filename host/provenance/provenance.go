@@ -1,0 +1,133 @@
+// Package provenance decides whether a module may be run: by its digest, which
+// the administrator pins, and by a signature made with a key that the
+// administrator trusts. It asks nobody: neither a network nor a clock.
+//
+// It imports sigstore's library for keys and signatures, and nothing of this
+// project.
+package provenance
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// MaxEntries bounds the digests, and the keys, of a policy.
+const MaxEntries = 64
+
+// MaxSignature bounds a signature as it lies beside the module, in bytes.
+const MaxSignature = 64 << 10
+
+// Reasons of errors, in the CamelCase of Events.
+const (
+	ReasonDigestNotPinned  = "DigestNotPinned"
+	ReasonSignatureMissing = "SignatureMissing"
+	ReasonSignatureInvalid = "SignatureInvalid"
+)
+
+// Error is why a module may not be run.
+type Error struct {
+	// Reason is one of the Reason constants.
+	Reason string
+	Err    error
+}
+
+// Error says what is wrong and how to mend it. It names the digest of the
+// module that was offered, and none that is pinned.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func refused(reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
+}
+
+// Policy says which modules may be run. It does not change, and may be used
+// concurrently.
+type Policy struct {
+	digests map[string]bool
+	keys    []key
+}
+
+// New returns the policy that pins the digests, each sha256: and 64
+// hexadecimal digits in lower case, and demands a signature by one of the keys,
+// each one block "PUBLIC KEY" of PEM: ECDSA on P-256, P-384 or P-521, RSA of
+// 2048 to 8192 bits, or Ed25519. Of each there may be none, which demands
+// nothing, and at most MaxEntries. The error joins all mistakes, each with its
+// place, for example "publicKeys[1]: ...".
+func New(digests []string, publicKeysPEM []string) (*Policy, error) {
+	if err := errors.Join(checkCount("digests", digests), checkCount("publicKeys", publicKeysPEM)); err != nil {
+		return nil, err
+	}
+	form := regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	p := &Policy{digests: map[string]bool{}}
+	var mistakes []error
+	for i, digest := range digests {
+		if !form.MatchString(digest) {
+			mistakes = append(mistakes, fmt.Errorf("digests[%d]: it must be sha256: and 64 hexadecimal digits in lower case, as ccmctl digest prints it", i))
+		}
+		p.digests[digest] = true
+	}
+	for i, text := range publicKeysPEM {
+		k, err := parseKey(text)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("publicKeys[%d]: %w", i, err))
+		}
+		p.keys = append(p.keys, k)
+	}
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	return p, nil
+}
+
+func checkCount(name string, entries []string) error {
+	if len(entries) > MaxEntries {
+		return fmt.Errorf("%s: there are %d entries, leave at most %d", name, len(entries), MaxEntries)
+	}
+	return nil
+}
+
+// Check returns nil when the module, uncompressed, may be run, else an *Error.
+// The signature is the content of the file beside it: base64 as cosign
+// sign-blob --output-signature writes it, or a bundle of sigstore in JSON; nil
+// means that there is none. It is looked at only when the policy has keys.
+// Check keeps neither.
+func (p *Policy) Check(module, signature []byte) error {
+	if len(p.digests) > 0 && !p.digests[Digest(module)] {
+		return refused(ReasonDigestNotPinned, "the module's digest %s is not pinned: offer a module that is, or add the digest to the configuration", Digest(module))
+	}
+	if len(p.keys) == 0 {
+		return nil
+	}
+	if len(signature) == 0 {
+		return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module", Digest(module))
+	}
+	if err := p.verify(newMessage(module), signature); err != nil {
+		return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module", Digest(module), err)
+	}
+	return nil
+}
+
+func (p *Policy) verify(m *message, stored []byte) error {
+	raw, err := parseSignature(m, stored)
+	if err != nil {
+		return err
+	}
+	for _, k := range p.keys {
+		if k.signed(m, raw) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it was not made over this module with a trusted key (%d are configured)", len(p.keys))
+}
+
+// Digest returns sha256: and the SHA-256 of the uncompressed module in
+// hexadecimal, by which it is pinned.
+func Digest(module []byte) string {
+	sum := sha256.Sum256(module)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
