@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -41,13 +42,13 @@ func (o *once) was(uid types.UID, what string) bool {
 	return ok
 }
 
-// briefBytes is what a text is cut to that a user wrote.
-const briefBytes = 63
-
 // brief cuts a text that a user wrote; %q makes the rest safe.
-func brief(text string) string {
-	if len(text) <= briefBytes {
+func brief(text string) string { return cut(text, 63) }
+
+// cut returns the text's first bytes.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
 		return text
 	}
-	return text[:briefBytes] + "..."
+	return strings.ToValidUTF8(text[:bytes], "") + "..."
 }

@@ -21,6 +21,9 @@ const (
 	eventBurst  = 10
 )
 
+// eventBytes is a little less than what an Event's message may have.
+const eventBytes = 1000
+
 // noProvider is the Event's reason.
 const noProvider = "NoProvider"
 
@@ -126,6 +129,7 @@ func (p *Reporter) unsaid(object any) string {
 			advice = p.router.adviseNode(o)
 		}
 	}
+	advice = cut(advice, eventBytes) // there may be many providers
 	if advice == "" || p.said.was(object.(metav1.Object).GetUID(), advice) {
 		return ""
 	}
