@@ -158,11 +158,16 @@ func TestConfigFile(t *testing.T) {
 	dir, etc := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "p.wasm"), []byte("one"))
 	write(t, filepath.Join(dir, "config.yaml"), []byte("of the directory"))
+	write(t, filepath.Join(dir, "p.wasm.sig"), []byte("MEU="))
 	path := filepath.Join(etc, "cloud.conf")
 	offers := run(t, source.WithConfigFile(source.NewDir(dir, source.Limits{}, watched), path, source.Limits{MaxConfig: 100}, watched))
 	wantError(t, offers, source.ReasonConfigFileUnreadable, path)
 	mount(t, etc, 0, map[string][]byte{"cloud.conf": []byte("of the file")})
-	wantBundle(t, offers, "one", "of the file")
+	got := wantBundle(t, offers, "one", "of the file")
+	wantSignature(t, got, "MEU=")
+	if !got.ConfigPrivate {
+		t.Error("the configuration of the file is not private")
+	}
 	mount(t, etc, 1, map[string][]byte{"cloud.conf": {}})
 	wantBundle(t, offers, "one", "")
 	mount(t, etc, 2, map[string][]byte{"cloud.conf": make([]byte, 101)})
@@ -174,6 +179,15 @@ func TestConfigFile(t *testing.T) {
 	wantBundle(t, offers, "two", "again")
 	must(t, os.Remove(filepath.Join(dir, "p.wasm")))
 	wantError(t, offers, source.ReasonModuleKeyMissing, "no module")
+}
+
+func TestConfigOfADirectoryIsNotPrivate(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "p.wasm"), []byte("one"))
+	write(t, filepath.Join(dir, "config.yaml"), []byte("a"))
+	if wantBundle(t, run(t, source.NewDir(dir, source.Limits{}, watched)), "one", "a").ConfigPrivate {
+		t.Error("it is private")
+	}
 }
 
 func TestNoConfigFile(t *testing.T) {

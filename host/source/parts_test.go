@@ -104,10 +104,10 @@ func testOrder(t *testing.T, client kubernetes.Interface) {
 
 	// As it is meant to be: nothing is told between the two.
 	apply(t, client, b...)
-	remove(t, client, a[:2]...)
 	if got := wantBundle(t, offers, string(two), "2"); got.Revision == first.Revision {
 		t.Error("another module has the same revision")
 	}
+	remove(t, client, a[:2]...)
 
 	apply(t, client, *last(c))
 	fails(t, offers, source.ReasonModuleIncomplete, "ConfigMap kube-system/cloud-provider: part 1 of 2 (ConfigMap "+c[0].Name)

@@ -67,10 +67,10 @@ func wantBundle(t *testing.T, offers <-chan offered, module, config string) sour
 	t.Helper()
 	o := next(t, offers)
 	if o.err != nil {
-		t.Fatalf("error %v, want module %q", o.err, module)
+		t.Fatalf("error %v, want module %.40q", o.err, module)
 	}
 	if string(o.bundle.Module) != module || string(o.bundle.Config) != config || o.bundle.Revision == "" || o.bundle.Origin == "" {
-		t.Fatalf("module %q, configuration %q, revision %q, origin %q; want module %q, configuration %q",
+		t.Fatalf("module %.40q, configuration %.40q, revision %q, origin %q; want module %.40q, configuration %.40q",
 			o.bundle.Module, o.bundle.Config, o.bundle.Revision, o.bundle.Origin, module, config)
 	}
 	return o.bundle
@@ -89,7 +89,7 @@ func wantError(t *testing.T, offers <-chan offered, reason, text string) source.
 	o := next(t, offers)
 	checkError(t, o.err, reason, text)
 	if o.bundle.Module != nil || o.bundle.Config != nil || o.bundle.Signature != nil || o.bundle.Revision != "" {
-		t.Errorf("an error comes with content: %v", o.bundle)
+		t.Errorf("an error comes with content: %.40q", o.bundle.Module)
 	}
 	return o.bundle
 }
