@@ -2,6 +2,8 @@ package v1alpha1_test
 
 import (
 	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -161,6 +163,10 @@ func TestPublicKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	old, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	exchange, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +175,9 @@ func TestPublicKeys(t *testing.T) {
 	private := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(strong)}))
 	for name, test := range map[string]struct{ key, want string }{
 		"RSA 2048":        {good, ""},
-		"RSA 1024":        {publicKey(t, &weak.PublicKey), "the RSA key has 1024 bits, at least 2048"},
+		"RSA 1024":        {publicKey(t, &weak.PublicKey), "is an RSA key of 1024 bits: give one of 2048 to 8192"},
+		"P-224":           {publicKey(t, &old.PublicKey), "is an ECDSA key on P-224"},
+		"too long":        {good + strings.Repeat("\n", 16<<10), "is longer than 16384 bytes"},
 		"X25519":          {publicKey(t, exchange.PublicKey()), "give one of ECDSA, Ed25519 or RSA"},
 		"two in one":      {good + good, "more than one key"},
 		"text":            {"nonsense", "must be a public key in PEM"},

@@ -61,7 +61,8 @@ type Rollout struct {
 type ErrorBudget struct {
 	// Failures is a number of ops, 0 to 1000000. Default 3.
 	Failures *int `json:"failures,omitempty"`
-	// Percent is a share of the ops so far, 0 to 100. Default 5.
+	// Percent is a share of the ops so far, on top of the share that failed with
+	// the generation before, 0 to 100. Default 5.
 	Percent *int `json:"percent,omitempty"`
 }
 
@@ -71,8 +72,9 @@ type Provenance struct {
 	// Digests are those of accepted modules, uncompressed: sha256:HEX. At most
 	// 64.
 	Digests []string `json:"digests,omitempty"`
-	// PublicKeys are keys in PEM (PKIX; ECDSA, Ed25519, RSA of 2048 bits or
-	// more), one of which has to have signed the module. At most 64.
+	// PublicKeys are keys in PEM (PKIX; ECDSA on P-256, P-384 or P-521, Ed25519,
+	// RSA of 2048 to 8192 bits), one of which has to have signed the module. At
+	// most 64.
 	PublicKeys []string `json:"publicKeys,omitempty"`
 }
 

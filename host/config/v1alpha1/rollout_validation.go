@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -73,6 +74,8 @@ func isDigest(s string) bool {
 func checkPublicKey(text string) error {
 	block, rest := pem.Decode([]byte(text))
 	switch {
+	case len(text) > maxKeyPEM:
+		return fmt.Errorf("is longer than %d bytes: give one public key in PEM", maxKeyPEM)
 	case block == nil:
 		return errors.New("must be a public key in PEM, beginning with -----BEGIN PUBLIC KEY-----")
 	case block.Type != "PUBLIC KEY":
@@ -84,12 +87,22 @@ func checkPublicKey(text string) error {
 	if err != nil {
 		return errors.New("the public key cannot be parsed: it must be PKIX, as `openssl pkey -pubout` writes it")
 	}
+	return checkKind(key)
+}
+
+// checkKind takes the kinds that signatures are verified with.
+func checkKind(key any) error {
 	switch key := key.(type) {
-	case *ecdsa.PublicKey, ed25519.PublicKey:
+	case ed25519.PublicKey:
+		return nil
+	case *ecdsa.PublicKey:
+		if key.Curve == elliptic.P224() {
+			return errors.New("is an ECDSA key on P-224: give one on P-256, P-384 or P-521")
+		}
 		return nil
 	case *rsa.PublicKey:
-		if bits := key.N.BitLen(); bits < minRSABits {
-			return fmt.Errorf("the RSA key has %d bits, at least %d are needed", bits, minRSABits)
+		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return fmt.Errorf("is an RSA key of %d bits: give one of %d to %d", bits, minRSABits, maxRSABits)
 		}
 		return nil
 	}

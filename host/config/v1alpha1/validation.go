@@ -28,6 +28,8 @@ const (
 	maxInstances   = 256
 	maxModuleBytes = 256 << 20
 	minRSABits     = 2048
+	maxRSABits     = 8192
+	maxKeyPEM      = 16 << 10
 	maxScheme      = 63
 	// maxProviderName leaves room in the names of ConfigMaps and in labels.
 	maxProviderName = 40
