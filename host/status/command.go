@@ -1,0 +1,155 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CommandKind is what a person wants.
+type CommandKind string
+
+// The commands.
+const (
+	Pause    CommandKind = "Pause"
+	Resume   CommandKind = "Resume"
+	Promote  CommandKind = "Promote"
+	Rollback CommandKind = "Rollback"
+)
+
+// Command is what a person wants of a rollout.
+type Command struct {
+	Kind CommandKind
+	// Argument is the annotation's value, at most 256 bytes.
+	Argument string
+	// By is the program that set the annotation, as it called itself, and when,
+	// e.g. "kubectl-annotate at 2026-11-21T15:04:05Z". It is "" for Resume, and
+	// when the API server does not say.
+	By string
+}
+
+// oneShot are the annotations that are removed, in the order in which they are
+// handled when there are several: a rollback is never undone by a promotion.
+var oneShot = [...]struct {
+	annotation string
+	kind       CommandKind
+}{{AnnotationPromote, Promote}, {AnnotationRollback, Rollback}}
+
+// seen is what worker knows of the annotations.
+type seen struct {
+	started bool
+	paused  bool
+	// taken is the resourceVersion at which commands were removed last.
+	taken string
+}
+
+// commands hands over what the annotations say.
+func (w *worker) commands(ctx context.Context) {
+	object, exists, err := w.informer.GetStore().GetByKey(w.key(w.Name()))
+	cm, ok := object.(*corev1.ConfigMap)
+	if err != nil || !exists || !ok {
+		cm = &corev1.ConfigMap{}
+	}
+	w.pause(cm)
+	commands := pick(cm)
+	if len(commands) == 0 || cm.ResourceVersion == w.seen.taken && cm.ResourceVersion != "" {
+		return
+	}
+	switch err := w.take(ctx, cm); {
+	case err == nil:
+		w.seen.taken = cm.ResourceVersion
+		for _, command := range commands {
+			w.handle(command)
+		}
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// It has changed: the watch is about to say how.
+	default:
+		// It may have been removed all the same, and must not run twice.
+		w.logger.Error(err, "a command for the provider is not taken; set the annotation again, if it is gone", "command", commands[0].Kind, "by", commands[0].By)
+		w.again(ctx)
+	}
+}
+
+// again looks at the annotations once more after a while.
+func (w *worker) again(ctx context.Context) {
+	timer := w.clock.NewTimer(firstDelay)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+			w.signal()
+		}
+	}()
+}
+
+// pause compares with what was handed over, at first with the record.
+func (w *worker) pause(cm *corev1.ConfigMap) {
+	value, paused := cm.Annotations[AnnotationPause]
+	was := w.seen.paused
+	if !w.seen.started {
+		w.mu.Lock()
+		was = w.paused && !paused // a pause that goes on is told of again
+		w.mu.Unlock()
+	}
+	w.seen.started, w.seen.paused = true, paused
+	switch {
+	case paused && !was:
+		w.handle(Command{Kind: Pause, Argument: cut(value, maxText), By: author(cm, AnnotationPause)})
+	case !paused && was:
+		w.handle(Command{Kind: Resume})
+	}
+}
+
+// pick returns the commands that are to be removed.
+func pick(cm *corev1.ConfigMap) []Command {
+	var commands []Command
+	for _, c := range oneShot {
+		if value, ok := cm.Annotations[c.annotation]; ok {
+			commands = append(commands, Command{Kind: c.kind, Argument: cut(value, maxText), By: author(cm, c.annotation)})
+		}
+	}
+	return commands
+}
+
+// take removes the commands, if the object is still the one that was seen: one
+// that was set meanwhile is not removed unseen.
+func (w *worker) take(ctx context.Context, cm *corev1.ConfigMap) error {
+	annotations := map[string]any{}
+	for _, c := range oneShot {
+		annotations[c.annotation] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": cm.UID, "resourceVersion": cm.ResourceVersion, "annotations": annotations,
+	}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err = w.configMaps.Patch(ctx, w.Name(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: managerCommand})
+	return w.explain("patch", w.Name(), err)
+}
+
+// author returns who set an annotation last, and when.
+func author(cm *corev1.ConfigMap, annotation string) string {
+	field := []byte(strconv.Quote("f:" + annotation))
+	var last metav1.ManagedFieldsEntry
+	for _, entry := range cm.ManagedFields {
+		if entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, field) && !entry.Time.Before(last.Time) {
+			last = entry
+		}
+	}
+	name := cut(last.Manager, maxText)
+	if last.Time == nil {
+		return name
+	}
+	return name + " at " + last.Time.UTC().Format(time.RFC3339)
+}

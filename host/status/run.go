@@ -1,0 +1,209 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// writeInterval is the least time between two writes of the status.
+	writeInterval = 200 * time.Millisecond
+	// After a failure a write is tried again after these.
+	firstDelay   = 500 * time.Millisecond
+	longestDelay = time.Minute
+)
+
+// Run writes what Publish is told, makes the object again when somebody deletes
+// it, and calls handle for the commands of people, until the context ends. Only
+// the manager that leads may run it, and once; Load should have been called
+// before. handle is called by one goroutine, which waits for it. Failures are
+// logged, and tried again for ever.
+func (o *Object) Run(ctx context.Context, handle func(Command)) {
+	w := &worker{Object: o, handle: handle, informer: o.informer(), logger: klog.FromContext(ctx).WithValues("provider", o.provider, "configMap", o.key(o.Name()))}
+	w.delays = newDelays()
+	registration, err := w.watch()
+	if err != nil { // only of an informer that runs already or has ended
+		w.logger.Error(err, "the status of the provider is not watched")
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { w.informer.RunWithContext(ctx) })
+	wg.Go(func() {
+		cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
+		o.signal()
+	})
+	for w.sleep(ctx) {
+		if registration.HasSynced() {
+			w.commands(ctx)
+		}
+		w.write(ctx)
+	}
+}
+
+// worker is what Run knows; it is used by its goroutine only.
+type worker struct {
+	*Object
+	handle   func(Command)
+	informer cache.SharedIndexInformer
+	logger   klog.Logger
+	seen     seen
+
+	// written is what was written last.
+	written string
+	// next is when the next write may be; pending that there is one.
+	next    time.Time
+	pending bool
+	delays  wait.Backoff
+	failure string
+}
+
+func newDelays() wait.Backoff {
+	return wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 20, Cap: longestDelay}
+}
+
+func (o *Object) informer() cache.SharedIndexInformer {
+	return coreinformers.NewFilteredConfigMapInformer(o.client, o.namespace, 0, cache.Indexers{}, func(list *metav1.ListOptions) {
+		list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name()).String()
+	})
+}
+
+func (w *worker) watch() (cache.ResourceEventHandlerRegistration, error) {
+	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		w.logger.Error(w.explain("list", w.Name(), err), "the annotations of the provider are not seen")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.signal() },
+		UpdateFunc: func(_, _ any) { w.signal() },
+		DeleteFunc: func(any) {
+			w.mu.Lock()
+			w.deleted = true
+			w.mu.Unlock()
+			w.signal()
+		},
+	})
+}
+
+// sleep returns false when the context has ended, and true when there may be
+// something to do.
+func (w *worker) sleep(ctx context.Context) bool {
+	var due <-chan time.Time
+	if w.pending {
+		timer := w.clock.NewTimer(w.next.Sub(w.clock.Now()))
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-due:
+	}
+	return ctx.Err() == nil
+}
+
+// write writes the newest status, when it is new and time for it.
+func (w *worker) write(ctx context.Context) {
+	w.mu.Lock()
+	s, deleted, record := w.newest, w.deleted, w.record
+	w.mu.Unlock()
+	w.pending = false
+	if s == nil {
+		return
+	}
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		w.logger.Error(err, "the status of the provider cannot be encoded")
+		return
+	}
+	if string(text) == w.written && !deleted {
+		return
+	}
+	w.pending = true
+	if w.clock.Now().Before(w.next) {
+		return
+	}
+	w.mu.Lock()
+	w.deleted = false
+	w.mu.Unlock()
+	if deleted && record != "" {
+		err = w.restore(ctx, record)
+	}
+	if err == nil {
+		err = w.apply(ctx, w.config().WithLabels(s.labels()).WithData(map[string]string{keyStatus: string(text)}), managerStatus)
+	}
+	w.wrote(string(text), deleted, err)
+}
+
+// wrote sets when the next write may be.
+func (w *worker) wrote(text string, deleted bool, err error) {
+	if err == nil {
+		w.written, w.pending, w.failure, w.delays = text, false, "", newDelays()
+		w.next = w.clock.Now().Add(writeInterval)
+		return
+	}
+	if deleted {
+		w.mu.Lock()
+		w.deleted = true
+		w.mu.Unlock()
+	}
+	delay := w.delays.Step()
+	w.next = w.clock.Now().Add(delay)
+	if text := err.Error(); text != w.failure { // the same one is not logged again
+		w.failure = text
+		w.logger.Error(err, "the status of the provider is not written", "retryAfter", delay.Round(time.Millisecond))
+	}
+}
+
+// restore writes the record again that was lost with the object, unless there
+// is one by now.
+func (w *worker) restore(ctx context.Context, record string) error {
+	w.recording.Lock()
+	defer w.recording.Unlock()
+	cm, err := w.get(ctx, w.Name())
+	if err != nil || cm != nil && cm.Data[keyRecord] != "" {
+		return err
+	}
+	if err := w.applyRecord(ctx, cm, record); err != nil {
+		return fmt.Errorf("restore the record: %w", err)
+	}
+	return nil
+}
+
+// labels returns those of a status that are not empty.
+func (s *Status) labels() map[string]string {
+	labels := map[string]string{LabelPhase: label(s.Phase), LabelReason: label(s.Reason), LabelGeneration: strconv.FormatInt(s.Generation, 10)}
+	if s.Serving != nil {
+		labels[LabelVersion], labels[LabelDigest] = label(s.Serving.Version), short(s.Serving.Digest)
+	}
+	if s.Candidate != nil {
+		labels[LabelCandidate] = short(s.Candidate.Digest)
+	}
+	if !s.Since.IsZero() {
+		labels[LabelSince] = s.Since.UTC().Format("20060102T150405Z")
+	}
+	for key, value := range labels {
+		if value == "" {
+			delete(labels, key)
+		}
+	}
+	return labels
+}
+
+func short(digest string) string {
+	digest = label(digest)
+	return digest[:min(len(digest), 12)]
+}
