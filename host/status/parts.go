@@ -120,8 +120,7 @@ func (x *index) validate() error {
 	return nil
 }
 
-// writePart replaces a part as a whole. It is no server-side apply, which looks
-// into every value and takes seconds for one of 900 KiB.
+// writePart replaces a part as a whole, whatever somebody made of it.
 func (o *Object) writePart(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
