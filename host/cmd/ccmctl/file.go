@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+)
+
+const (
+	// maxModule bounds a module, in bytes, before and after decompression.
+	maxModule = 256 << 20
+	// maxSmall bounds keys, signatures and configurations, in bytes.
+	maxSmall = 1 << 20
+)
+
+// readModule returns the module of a file NAME.wasm, NAME.wasm.gz or
+// NAME.wasm.zst, decompressed. The rules are those of the source, so that the
+// manager reads what ccmctl has read.
+func readModule(path string) ([]byte, error) {
+	stored, err := readFile(path, maxModule)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Base(path)
+	if !strings.HasSuffix(uncompressedName(name), ".wasm") {
+		return nil, fmt.Errorf("%s: the name does not end in .wasm, .wasm.gz or .wasm.zst: rename the file", path)
+	}
+	limits := source.Limits{MaxModule: maxModule, MaxCompressed: maxModule}
+	bundle, err := source.Join(&corev1.ConfigMap{BinaryData: map[string][]byte{name: stored}}, nil, limits)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Dir(path), withoutOrigin(err))
+	}
+	return bundle.Module, nil
+}
+
+// withoutOrigin removes the name of the ConfigMap, which there is none of.
+func withoutOrigin(err error) error {
+	var failed *source.Error
+	if errors.As(err, &failed) {
+		if inner := errors.Unwrap(failed.Err); inner != nil {
+			return inner
+		}
+	}
+	return err
+}
+
+// uncompressedName is what a signature is named after.
+func uncompressedName(path string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst")
+}
+
+// signatureOf is where the manager looks for a module's signature.
+func signatureOf(path string) string { return uncompressedName(path) + ".sig" }
+
+func readFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name a file that can be read", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: name another file", path, most)
+	}
+	return data, nil
+}
+
+// createFile writes a file that must not exist yet.
+func createFile(path string, data []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists: remove it, or choose another name", path)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: choose a directory that can be written", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// oneLine makes several errors one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

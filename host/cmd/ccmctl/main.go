@@ -1,0 +1,31 @@
+// Command ccmctl prepares modules for the manager: it shows what a module is,
+// signs it, verifies signatures, and makes the ConfigMaps for kubectl. It talks
+// to no cluster and to no network.
+//
+// It may import host/provenance, host/source and abi.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if err := newCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", oneLine(err))
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ccmctl",
+		Short:         "Show, sign, verify and split modules of the cloud-controller-manager",
+		SilenceUsage:  true,
+		SilenceErrors: true, // main prints them
+	}
+	root.AddCommand(newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newVersion())
+	return root
+}
