@@ -89,6 +89,9 @@ func (d *differ) maps(path string, older, newer reflect.Value) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		if d.full() {
+			return
+		}
 		d.entry(fmt.Sprintf("%s[%s]", path, quoted(name, maxKeyText)), older.MapIndex(keys[name]), newer.MapIndex(keys[name]))
 	}
 }
@@ -96,7 +99,6 @@ func (d *differ) maps(path string, older, newer reflect.Value) {
 // entry compares what may be on one side only.
 func (d *differ) entry(path string, older, newer reflect.Value) {
 	switch {
-	case d.full():
 	case older.IsValid() && newer.IsValid() && older.Kind() == reflect.Interface:
 		d.value(path, older.Elem(), newer.Elem())
 	case older.IsValid() && newer.IsValid():
@@ -108,9 +110,9 @@ func (d *differ) entry(path string, older, newer reflect.Value) {
 
 // list compares by identity where the order says nothing, else by index.
 func (d *differ) list(path string, older, newer reflect.Value) {
-	olds, ok := identities(older)
-	news, ok2 := identities(newer)
-	if ok && ok2 {
+	olds, oldsOK := identities(older)
+	news, newsOK := identities(newer)
+	if oldsOK && newsOK {
 		d.maps(path, reflect.ValueOf(olds), reflect.ValueOf(news))
 		return
 	}
@@ -118,6 +120,9 @@ func (d *differ) list(path string, older, newer reflect.Value) {
 		d.add(path, count(older.Len()), count(newer.Len()))
 	}
 	for i := range min(older.Len(), newer.Len()) {
+		if d.full() {
+			return
+		}
 		d.value(fmt.Sprintf("%s[%d]", path, i), older.Index(i), newer.Index(i))
 	}
 }
@@ -125,12 +130,15 @@ func (d *differ) list(path string, older, newer reflect.Value) {
 // identities returns the entries of a list of routes or instances by what they
 // are about. It fails for other lists, and when two have the same.
 func identities(list reflect.Value) (map[string]any, bool) {
+	if !hasIdentity(list) {
+		return nil, false
+	}
 	byIdentity := map[string]any{}
 	for i := range list.Len() {
 		entry := list.Index(i).Interface()
 		byIdentity[identity(entry)] = entry
 	}
-	return byIdentity, hasIdentity(list) && len(byIdentity) == list.Len()
+	return byIdentity, len(byIdentity) == list.Len()
 }
 
 func hasIdentity(list reflect.Value) bool {

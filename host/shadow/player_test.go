@@ -169,6 +169,18 @@ func TestWhichExchangeFits(t *testing.T) {
 	}
 }
 
+func TestTheSameCredentialFitsBetter(t *testing.T) {
+	request := func(credential string, timeout int64) *abi.HttpRequest {
+		return &abi.HttpRequest{Method: "GET", Url: "https://cloud/x", Credential: credential, TimeoutMs: timeout}
+	}
+	p := script(httpCall("a", request("a", 0)), httpCall("b", request("b", 0)))
+	for i, want := range []string{"b", "b", "a"} {
+		if got := sent(t, p, request(want, 1)); got != want {
+			t.Errorf("step %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
 func TestABatchIsAnsweredInPart(t *testing.T) {
 	known, unknown := &abi.HttpRequest{Method: "GET", Url: "https://cloud/x"}, &abi.HttpRequest{Method: "GET", Url: "https://cloud/y"}
 	p := script(httpCall("known", known))

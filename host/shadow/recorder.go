@@ -193,6 +193,9 @@ func (r *recording) add(name string, request []byte, code abi.Code, result []byt
 		r.calls = nil
 		return
 	}
+	if r.calls == nil {
+		r.calls = make([]call, 0, 4) // few ops make more
+	}
 	r.calls = append(r.calls, call{name, string(request), code, string(result)})
 }
 

@@ -76,13 +76,14 @@ type outcome struct {
 
 // newOutcome takes an error that is the guest's answer for what it is.
 func newOutcome(code abi.Code, response []byte, err error) outcome {
-	var answer *abi.Error
 	switch {
-	case errors.As(err, &answer):
-		return outcome{code: answer.Code}
-	case err == nil && !code.Known():
+	case err != nil:
+		if answer, ok := errors.AsType[*abi.Error](err); ok {
+			code, response, err = answer.Code, nil, nil
+		}
+	case !code.Known():
 		err = errors.New("the answer has an unknown code")
-	case err == nil && code == abi.CodeOK && response == nil:
+	case code == abi.CodeOK && response == nil:
 		err = errors.New("success without a response")
 	}
 	return outcome{code: code, response: response, err: err}
