@@ -21,7 +21,7 @@ const (
 
 // CloudOptions are what the guards of a provider need.
 type CloudOptions struct {
-	// Client needs the verbs get and patch on services.
+	// Client needs the verbs get on services and patch on services/status.
 	Client kubernetes.Interface
 	// Recorder tells users by Events. Nil tells nobody.
 	Recorder record.EventRecorder

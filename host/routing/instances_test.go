@@ -66,7 +66,7 @@ func TestOwnNodesAreAsked(t *testing.T) {
 		if exists, err := a.InstanceExists(t.Context(), n); exists || err != nil {
 			t.Errorf("exists: %v, %v", exists, err)
 		}
-		if shutdown, err := a.InstanceShutdown(t.Context(), n); !shutdown || err != failure {
+		if shutdown, err := a.InstanceShutdown(t.Context(), n); !shutdown || !errors.Is(err, failure) {
 			t.Errorf("shutdown: %v, %v", shutdown, err)
 		}
 		if m, err := a.InstanceMetadata(t.Context(), n); err != nil || m.ProviderID != "a://1" {
@@ -112,7 +112,7 @@ func TestErrorsPassUnchanged(t *testing.T) {
 	for _, want := range []error{cloudprovider.InstanceNotFound, cloudprovider.NotImplemented, retry} {
 		a := instancesOf(t, two(t).Cloud("a", &fakeCloud{metadata: failing(want)}, CloudOptions{}))
 		for _, n := range []*corev1.Node{node("a://1", ""), node("", "")} {
-			if _, err := a.InstanceMetadata(t.Context(), n); err != want {
+			if _, err := a.InstanceMetadata(t.Context(), n); err != want { //nolint:errorlint // upstream compares with ==
 				t.Errorf("%v, want %v itself", err, want)
 			}
 		}

@@ -61,7 +61,7 @@ func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster st
 }
 
 func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {
-	return fmt.Errorf("Service %s is not provider %q's: its label %s says %q", key(service), l.provider, ServiceOwnerLabel, brief(owner))
+	return fmt.Errorf("provider %q does not own the load balancer of Service %s: its label %s says %q", l.provider, key(service), ServiceOwnerLabel, brief(owner))
 }
 
 func (l *loadBalancer) tellHowToMove(service *corev1.Service) {

@@ -69,7 +69,7 @@ func TestLabelBeforeTheFirstEnsure(t *testing.T) {
 		"went to b":        {service("", ""), service("b", ""), `it went to "b" meanwhile`},
 		"the user chose b": {service("", ""), service("", "b"), `it went to "b" meanwhile`},
 		"never was a's":    {service("", "b"), service("", "b"), `it went to "b" meanwhile`},
-		"is b's":           {service("b", "a"), service("b", "a"), `is not provider "a"'s: its label wasm-ccm.dev/load-balancer-provider says "b"`},
+		"is b's":           {service("b", "a"), service("b", "a"), `provider "a" does not own the load balancer of Service default/web: its label wasm-ccm.dev/load-balancer-provider says "b"`},
 		"is gone":          {service("", ""), nil, "not found"},
 		"was deleted":      {service("", ""), with(service("", ""), finalizer, deleted), "it was deleted meanwhile"},
 		"was made again":   {service("", ""), with(service("", ""), remade), "it was deleted and made again meanwhile"},
@@ -133,7 +133,7 @@ func TestForbiddenPatchNamesTheRule(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(services, "web", errors.New("no"))
 	})
 	_, err := b.EnsureLoadBalancer(t.Context(), "c", service("", ""), nil)
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{apiGroups: [""], resources: ["services"], verbs: ["get", "patch"]}`) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{apiGroups: [""], resources: [services], verbs: [get]} and {apiGroups: [""], resources: [services/status], verbs: [patch]}`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestNoReleaseBeforeItIsGone(t *testing.T) {
 	}
 	s := with(service("a", ""), clusterIP)
 	b, api, _ := balancer(t, cloud, s)
-	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != error(retry) {
+	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != error(retry) { //nolint:errorlint // unchanged, not wrapped, is what upstream compares
 		t.Errorf("deleted: %v, want the RetryError itself", err)
 	}
 	if _, exists, err := b.GetLoadBalancer(t.Context(), "c", s); !exists || err != nil {

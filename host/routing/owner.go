@@ -81,14 +81,16 @@ func (l *loadBalancer) read(ctx context.Context, service *corev1.Service) (*core
 	return l.options.Client.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
 }
 
-// patch changes the metadata of a Service that is still as it was read.
+// patch changes the metadata of a Service that is still as it was read. Like
+// upstream's finalizer it goes through the subresource status, so that the
+// manager needs no right to change what a Service is.
 func (l *loadBalancer) patch(ctx context.Context, read *corev1.Service, metadata map[string]any) error {
 	metadata["resourceVersion"] = read.ResourceVersion
 	data, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
-	_, err = l.options.Client.CoreV1().Services(read.Namespace).Patch(ctx, read.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	_, err = l.options.Client.CoreV1().Services(read.Namespace).Patch(ctx, read.Name, types.MergePatchType, data, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -97,7 +99,8 @@ func mend(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf(`%w; with several providers the manager's ClusterRole needs the rule {apiGroups: [""], resources: ["services"], verbs: ["get", "patch"]}`, err)
+	return fmt.Errorf(`%w; with several providers the service controller's ClusterRole needs the rules `+
+		`{apiGroups: [""], resources: [services], verbs: [get]} and {apiGroups: [""], resources: [services/status], verbs: [patch]}`, err)
 }
 
 // wantsLoadBalancer is upstream's condition: with a class the Service is
