@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudservice "k8s.io/cloud-provider/controllers/service"
@@ -332,6 +334,51 @@ func TestUpstreamOverAnAPIServer(t *testing.T) {
 	api := kubernetes.NewForConfigOrDie(config)
 	t.Run("life", func(t *testing.T) { life(t, api) })
 	t.Run("claims", func(t *testing.T) { claims(t, api) })
+	t.Run("rights", func(t *testing.T) {
+		config := rest.CopyConfig(config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "manager"}
+		rights(t, api, kubernetes.NewForConfigOrDie(config))
+	})
+}
+
+// rights shows that the rules that the error names are the ones that are needed.
+func rights(t *testing.T, admin, api kubernetes.Interface) {
+	have := (&balancers{name: "a", have: map[types.UID]bool{}}).cloud()
+	b, _ := two(t).Cloud("a", have, CloudOptions{Client: api}).LoadBalancer()
+	create(t, admin, "rights", "a")
+	s, err := admin.CoreV1().Services("default").Get(t.Context(), "rights", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.EnsureLoadBalancer(t.Context(), "c", s, nil)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs the rules") {
+		t.Fatalf("%v", err)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "manager"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "manager"}}}
+	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "allowed", func() bool {
+		_, err = b.EnsureLoadBalancer(t.Context(), "c", s, nil)
+		return err == nil
+	})
+	change(t, admin, "rights", `{"spec":{"type":"ClusterIP"}}`)
+	s.Spec.Type = corev1.ServiceTypeClusterIP
+	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != nil {
+		t.Errorf("%v", err)
+	}
+	if s, err = admin.CoreV1().Services("default").Get(t.Context(), "rights", metav1.GetOptions{}); err != nil || s.Labels[ServiceOwnerLabel] != "" {
+		t.Errorf("not given up: %v, %v", s.Labels, err)
+	}
 }
 
 // claims lets two providers claim the same Services at the same time, as their
