@@ -1,0 +1,15 @@
+//go:build pending
+
+package e2e
+
+import "maps"
+
+// counts are how often each path was read and written.
+type counts struct{ reads, writes map[string]int }
+
+// counts returns those so far.
+func (a *account) counts() counts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return counts{maps.Clone(a.reads), maps.Clone(a.writes)}
+}

@@ -1,0 +1,107 @@
+//go:build pending
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// footprint is what a manager takes while it has nothing but metadata to do.
+type footprint struct {
+	goroutines, heap, resident float64 // number, bytes, bytes
+	stacks                     map[string]int
+}
+
+func (u footprint) String() string {
+	return fmt.Sprintf("%.0f goroutines, %.2f MiB of heap, %.1f MiB resident", u.goroutines, u.heap/(1<<20), u.resident/(1<<20))
+}
+
+func (u footprint) compare(t *testing.T, first footprint) {
+	t.Helper()
+	for _, m := range []struct {
+		what       string
+		now, first float64
+	}{
+		{"goroutines", u.goroutines, first.goroutines}, {"heap", u.heap, first.heap}, {"resident memory", u.resident, first.resident},
+	} {
+		t.Logf("%s: %.3f times that after %d replacements (to reach: %.2f)", m.what, m.now/m.first, firstMeasure, leakRatio)
+		if m.now > leakRatio*m.first {
+			t.Errorf("%s: %.0f, and %.0f before", m.what, m.now, m.first)
+		}
+	}
+	if t.Failed() {
+		for _, where := range slices.Sorted(maps.Keys(u.stacks)) {
+			if u.stacks[where] != first.stacks[where] {
+				t.Logf("goroutines begun by %s: %d, and %d before", where, u.stacks[where], first.stacks[where])
+			}
+		}
+	}
+}
+
+var (
+	stackCount = regexp.MustCompile(`(?m)^(\d+) @`)
+	stackLine  = regexp.MustCompile(`(?m)^#\t\S+\t(\S+)\+0x`)
+)
+
+// stacks counts the goroutines by the function that each began with.
+func (r *rig) stacks(t *testing.T, m *manager) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, record := range strings.Split(r.profile(t, m, "goroutine?debug=1"), "\n\n") {
+		count, lines := stackCount.FindStringSubmatch(record), stackLine.FindAllStringSubmatch(record, -1)
+		if count == nil || len(lines) == 0 {
+			continue
+		}
+		n, err := strconv.Atoi(count[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[lines[len(lines)-1][1]] += n
+	}
+	return counts
+}
+
+func (r *rig) profile(t *testing.T, m *manager, name string) string {
+	t.Helper()
+	response, err := r.scrape.Get("https://" + m.secure + "/debug/pprof/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxMetrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// footprint is the least of several looks, each behind a garbage collection, which
+// the profile of the heap forces: between them ops come and go.
+func (r *rig) footprint(ctx context.Context, t *testing.T, m *manager) footprint {
+	t.Helper()
+	least := footprint{math.Inf(1), math.Inf(1), math.Inf(1), nil}
+	for range 20 {
+		r.profile(t, m, "heap?gc=1")
+		all := r.metrics(t, m)
+		least.goroutines = min(least.goroutines, all["go_goroutines"])
+		least.heap = min(least.heap, all["go_memstats_heap_alloc_bytes"])
+		least.resident = min(least.resident, all["process_resident_memory_bytes"])
+		select {
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		case <-time.After(250 * time.Millisecond): // the runtime returns memory bit by bit
+		}
+	}
+	least.stacks = r.stacks(t, m)
+	return least
+}
