@@ -81,6 +81,16 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 	}
 }
 
+func TestDeletedRecordStillHasItsBundle(t *testing.T) {
+	client := fake.NewClientset()
+	b := bundle("1", []byte("m"))
+	o := object(client)
+	must(t, o.Keep(t.Context(), b, record(b, 1)))
+	must(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), o.Name(), metav1.DeleteOptions{}))
+	must(t, o.SaveRecord(t.Context(), record(b, 2)))
+	wantLoad(t, client, record(b, 2), &b)
+}
+
 func TestRecordIsBounded(t *testing.T) {
 	client := fake.NewClientset()
 	var r status.Record

@@ -119,8 +119,8 @@ func (o *Object) Keep(ctx context.Context, bundle source.Bundle, r Record) error
 	}
 	o.recording.Lock()
 	defer o.recording.Unlock()
-	_, before, err := o.read(ctx)
-	if err != nil && !errors.Is(err, ErrDamaged) {
+	_, before, err := o.current(ctx)
+	if err != nil {
 		return err
 	}
 	x.Set = sets[0]
@@ -148,7 +148,6 @@ func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 		return nil, nil, err
 	}
 	if cm == nil || cm.Data[keyRecord] == "" {
-		o.remember("", Record{})
 		return cm, &stored{}, nil
 	}
 	s, err := decodeRecord(cm.Data[keyRecord])
@@ -157,6 +156,23 @@ func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	}
 	o.remember(cm.Data[keyRecord], s.Record)
 	return cm, s, nil
+}
+
+// current is read for those who write: what somebody has deleted is as it was,
+// so that the next record still names the bundle.
+func (o *Object) current(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
+	cm, s, err := o.read(ctx)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, nil, err
+	}
+	o.mu.Lock()
+	known := o.record
+	o.mu.Unlock()
+	if known == "" || cm != nil && cm.Data[keyRecord] != "" {
+		return cm, s, nil
+	}
+	s, err = decodeRecord(known)
+	return cm, s, err
 }
 
 // decodeRecord takes what any version of this package wrote.
@@ -183,8 +199,8 @@ func decodeRecord(text string) (*stored, error) {
 func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) error {
 	var conflict error
 	for range maxConflicts {
-		cm, current, err := o.read(ctx)
-		if err != nil && !errors.Is(err, ErrDamaged) {
+		cm, current, err := o.current(ctx)
+		if err != nil {
 			return err
 		}
 		next, err := change(*current)

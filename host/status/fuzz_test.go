@@ -1,0 +1,50 @@
+package status
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// FuzzRecord: a record that somebody has edited does no more than not to fit.
+func FuzzRecord(f *testing.F) {
+	f.Add(`{"good":{"revision":"r"},"bundle":{"set":"a","parts":["x"],"module":{"bytes":3,"digest":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},"config":{"bytes":0,"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},"revision":"r"}}`, []byte("abc"))
+	f.Add(`{"refused":[{"revision":"r","since":"2026-11-21T15:04:05Z"}],"paused":true}`, []byte{})
+	f.Fuzz(func(t *testing.T, text string, content []byte) {
+		s, err := decodeRecord(text)
+		if err != nil || s.Bundle == nil {
+			return
+		}
+		b, err := s.Bundle.split(content)
+		if err == nil && (digest(b.Module) != s.Bundle.Module.Digest || len(b.Module)+len(b.Config)+len(b.Signature) != len(content)) {
+			t.Errorf("a bundle of other content: %+v", s.Bundle)
+		}
+	})
+}
+
+func FuzzLabel(f *testing.F) {
+	f.Add("v1.2.3+dirty ☃")
+	f.Add("--")
+	f.Fuzz(func(t *testing.T, text string) {
+		if problems := validation.IsValidLabelValue(label(text)); len(problems) > 0 {
+			t.Errorf("%q: %v", label(text), problems)
+		}
+		if got := cut(text, 20); len(got) > 20 {
+			t.Errorf("cut to %d bytes", len(got))
+		}
+	})
+}
+
+func FuzzDecompress(f *testing.F) {
+	packed, err := compress([]byte("module"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed, 6)
+	f.Fuzz(func(t *testing.T, packed []byte, most int) {
+		most = min(max(most, 0), maxContent)
+		if content, err := decompress(packed, most); err == nil && len(content) > max(most, window) {
+			t.Errorf("%d bytes of at most %d", len(content), most)
+		}
+	})
+}
