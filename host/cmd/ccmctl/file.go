@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -91,5 +92,13 @@ func createFile(path string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// oneLine makes several errors one line.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// oneLine makes several errors one line, and leaves nothing in it that would
+// control a terminal: errors quote manifests, which others wrote.
+func oneLine(err error) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
