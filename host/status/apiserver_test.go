@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"commands":                        testCommands,
 		"a command that is seen late":     testLateCommand,
 		"deleted objects are made again":  testDeleted,
+		"deleted while it is written":     testDeletedMeanwhile,
 		"annotations and records survive": testCrowd,
 		"missing rights are named":        testForbidden,
 	} {
@@ -298,6 +300,30 @@ func testDeleted(t *testing.T, config *rest.Config, provider string) {
 		if got, loaded := mustLoad(t, config, provider); !cmp.Equal(got, record(b, 1)) || loaded == nil || !cmp.Equal(*loaded, b) {
 			t.Errorf("record %+v, bundle %v", got, loaded)
 		}
+	}
+}
+
+// testDeletedMeanwhile deletes the object between the read and the write of a
+// record.
+func testDeletedMeanwhile(t *testing.T, config *rest.Config, provider string) {
+	b := bundle("1", []byte("module"))
+	client := kubernetes.NewForConfigOrDie(config)
+	var armed atomic.Bool
+	racing := rest.CopyConfig(config)
+	racing.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && armed.CompareAndSwap(true, false) {
+				must(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), status.Name(provider), metav1.DeleteOptions{}))
+			}
+			return rt.RoundTrip(r)
+		})
+	})
+	o := open(racing, provider)
+	must(t, o.Keep(t.Context(), b, record(b, 1)))
+	armed.Store(true)
+	must(t, o.SaveRecord(t.Context(), record(b, 2)))
+	if got, loaded := mustLoad(t, config, provider); got.Generation != 2 || loaded == nil || armed.Load() {
+		t.Errorf("record %+v, bundle %v", got, loaded)
 	}
 }
 

@@ -1,10 +1,10 @@
 package status
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,10 +140,10 @@ func (w *worker) take(ctx context.Context, cm *corev1.ConfigMap) error {
 
 // author returns who set an annotation last, and when.
 func author(cm *corev1.ConfigMap, annotation string) string {
-	field := []byte(strconv.Quote("f:" + annotation))
+	field := strconv.Quote("f:" + annotation)
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range cm.ManagedFields {
-		if entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, field) && !entry.Time.Before(last.Time) {
+		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), field) && !entry.Time.Before(last.Time) {
 			last = entry
 		}
 	}

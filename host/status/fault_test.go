@@ -203,9 +203,9 @@ func TestStatusesAreCoalesced(t *testing.T) {
 	for i := range 1000 {
 		o.Publish(status.Status{Message: fmt.Sprint("m", i)})
 	}
+	o.Publish(status.Status{Message: "newest"})
 	waits(t, clock)
 	clock.Step(199 * time.Millisecond)
-	o.Publish(status.Status{Message: "newest"})
 	a.want(t, "first")
 	clock.Step(time.Millisecond)
 	a.wait(t)

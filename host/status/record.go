@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
@@ -54,7 +56,8 @@ type stored struct {
 const (
 	// maxRecord bounds the text of a record that is read, in bytes.
 	maxRecord = 512 << 10
-	// maxConflicts bounds how often a write is tried when others write as well.
+	// maxConflicts bounds how often a write is tried when others write as well,
+	// for about a second.
 	maxConflicts = 8
 	// maxLooks bounds how often a set is read that is replaced meanwhile.
 	maxLooks = 3
@@ -197,8 +200,8 @@ func decodeRecord(text string) (*stored, error) {
 // commit changes the record. It is tried again when somebody else has changed
 // the object meanwhile, e.g. its annotations.
 func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) error {
-	var conflict error
-	for range maxConflicts {
+	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
+	return retry.RetryOnConflict(delays, func() error {
 		cm, current, err := o.current(ctx)
 		if err != nil {
 			return err
@@ -211,16 +214,12 @@ func (o *Object) commit(ctx context.Context, change func(current stored) (stored
 		if err != nil {
 			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)
 		}
-		conflict = o.applyRecord(ctx, cm, string(text))
-		if conflict == nil {
-			o.remember(string(text), next.Record)
-			return nil
+		if err := o.applyRecord(ctx, cm, string(text)); err != nil {
+			return err
 		}
-		if !apierrors.IsConflict(conflict) {
-			return conflict
-		}
-	}
-	return conflict
+		o.remember(string(text), next.Record)
+		return nil
+	})
 }
 
 // applyRecord writes the record, if the object is still the one that was read;
