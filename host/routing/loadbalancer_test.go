@@ -235,7 +235,7 @@ func TestNoReleaseBeforeItIsGone(t *testing.T) {
 		t.Errorf("get: %v, %v", exists, err)
 	}
 	there = false
-	if _, _, err := b.GetLoadBalancer(t.Context(), "c", s); err != failure {
+	if _, _, err := b.GetLoadBalancer(t.Context(), "c", s); !errors.Is(err, failure) {
 		t.Errorf("get: %v", err)
 	}
 	if len(api.Actions()) != 0 || stored(t, api).Labels[ServiceOwnerLabel] != "a" {
@@ -253,14 +253,14 @@ func TestSentinelsOfLoadBalancersPass(t *testing.T) {
 	}
 	s := with(service("a", ""), clusterIP)
 	b, api, _ := balancer(t, cloud, s)
-	if _, err := b.EnsureLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere {
+	if _, err := b.EnsureLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 		t.Errorf("ensure: %v", err)
 	}
-	if err := b.UpdateLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere {
+	if err := b.UpdateLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 		t.Errorf("update: %v", err)
 	}
 	// Upstream takes it for "deleted" here, so the label must go.
-	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != cloudprovider.ImplementedElsewhere {
+	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 		t.Errorf("delete: %v", err)
 	}
 	if owner := stored(t, api).Labels[ServiceOwnerLabel]; owner != "" {

@@ -16,12 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudservice "k8s.io/cloud-provider/controllers/service"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
@@ -33,54 +30,6 @@ import (
 
 // These tests run upstream's own service controller, one for each provider,
 // over informers that are filtered as the manager filters them.
-
-// filteredServices is an informer of some Services.
-type filteredServices struct {
-	coreinformers.ServiceInformer
-	mine func(*corev1.Service) bool
-}
-
-func (f filteredServices) Informer() cache.SharedIndexInformer {
-	return filteredInformer{f.ServiceInformer.Informer(), func(object any) bool {
-		s, ok := object.(*corev1.Service)
-		return ok && f.mine(s)
-	}}
-}
-
-func (f filteredServices) Lister() corelisters.ServiceLister {
-	return filteredLister{f.ServiceInformer.Lister(), f.mine}
-}
-
-type filteredInformer struct {
-	cache.SharedIndexInformer
-	mine func(any) bool
-}
-
-func (f filteredInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return f.SharedIndexInformer.AddEventHandlerWithResyncPeriod(cache.FilteringResourceEventHandler{FilterFunc: f.mine, Handler: handler}, resync)
-}
-
-type filteredLister struct {
-	corelisters.ServiceLister
-	mine func(*corev1.Service) bool
-}
-
-func (f filteredLister) Services(namespace string) corelisters.ServiceNamespaceLister {
-	return filteredNamespace{f.ServiceLister.Services(namespace), f.mine}
-}
-
-type filteredNamespace struct {
-	corelisters.ServiceNamespaceLister
-	mine func(*corev1.Service) bool
-}
-
-func (f filteredNamespace) Get(name string) (*corev1.Service, error) {
-	s, err := f.ServiceNamespaceLister.Get(name)
-	if err == nil && !f.mine(s) {
-		return nil, apierrors.NewNotFound(services, name)
-	}
-	return s, err
-}
 
 // balancers are the load balancers at one cloud.
 type balancers struct {
