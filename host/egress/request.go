@@ -192,3 +192,10 @@ func clipMessage(s string) string {
 	}
 	return strings.ToValidUTF8(s, "?")
 }
+
+// Allows returns the *abi.Error with which Send would refuse the request
+// before anything is sent, or nil. Nothing of it is observed.
+func (c *Client) Allows(request *abi.HttpRequest) *abi.Error {
+	_, e := c.authorize(request)
+	return e
+}

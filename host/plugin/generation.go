@@ -84,7 +84,8 @@ func (g *Generation) Probe(ctx context.Context) error {
 }
 
 // Ask runs one op with an encoded request and returns what the guest answered,
-// which may be another code than success. It counts in no tally.
+// which may be another code than success. The instance is thrown away after it,
+// and the op counts in no tally.
 func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
 	if !g.pin() {
 		return 0, nil, errPoolClosed
@@ -92,7 +93,7 @@ func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Co
 	defer g.unpin(ctx)
 	ctx, cancel := context.WithTimeout(ctx, g.limits.timeout(op))
 	defer cancel()
-	result, err := g.pool.call(ctx, op, request)
+	result, err := g.pool.callFresh(ctx, op, request)
 	return result.Code, body(result), err
 }
 

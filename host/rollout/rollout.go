@@ -80,6 +80,7 @@ type Rollout struct {
 	current offer // what the source holds
 	roles
 	generation int64
+	differs    bool // the last comparison found differences
 	worker     worker
 	watch      watch
 	backoff    *flowcontrol.Backoff
@@ -193,8 +194,14 @@ func (r *Rollout) offered() Action {
 
 // revision names the generation that a bundle becomes.
 func (r *Rollout) revision(bundle source.Bundle) string {
-	return bundle.Revision + "+" + r.options.Loader.Revision()
+	return Revision(bundle.Revision, r.options.Loader.Revision())
 }
+
+// RevisionSeparator stands between the two parts of a Revision.
+const RevisionSeparator = "+"
+
+// Revision names a generation: by its bundle and by what the Loader adds.
+func Revision(bundle, loader string) string { return bundle + RevisionSeparator + loader }
 
 func (r *Rollout) do(ctx context.Context, a Action) Action {
 	switch a {

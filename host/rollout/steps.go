@@ -73,6 +73,7 @@ func (r *Rollout) shadow(ctx context.Context) {
 	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
 		summary, problem := r.options.Comparer.Compare(ctx, l.Generation)
 		return func() Action {
+			r.differs = problem != ""
 			action := r.state.ShadowDone(problem, r.options.Policy().Modes)
 			if r.state.Phase == Shadowed && problem == "" {
 				r.state.Message = summary

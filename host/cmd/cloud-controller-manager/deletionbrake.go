@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
-	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -37,22 +39,49 @@ const (
 
 // newBrake stands between the guest and the controllers that delete Nodes. Its
 // annotation is on the namespace of the stores, which whoever may replace the
-// module need not be able to change.
-func (m *manager) newBrake(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration, client kubernetes.Interface, events record.EventRecorder) func(provider.Instances) cloudprovider.InstancesV2 {
-	nodes := c.SharedInformers.Core().V1().Nodes().Lister()
-	namespace := m.options.StoreNamespace
-	limits := brakeLimits(host.DeletionBrake)
+// module need not be able to change. The shares are those of the provider's own
+// Nodes.
+func (s *shared) newBrake(ctx context.Context, m *managed) func(provider.Instances) cloudprovider.InstancesV2 {
+	var nodes = s.completed.SharedInformers.Core().V1().Nodes().Lister()
+	if own := s.router.OwnedNodes(m.name); own != nil {
+		nodes = ownNodes{nodes, own}
+	}
+	namespace, limits := s.storeNamespace, brakeLimits(s.brake)
 	options := brake.Options{
 		Percent: limits.Percent, Nodes: limits.Nodes, Period: limits.Period, Settle: limits.Settle,
-		Cluster:  func() corelisters.NodeLister { return nodes },
-		Lifted:   func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
-		Observer: &brakeObserver{logger: klog.FromContext(ctx), metrics: m.metrics.Brake(), events: events, namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst)},
-		Clock:    clock.RealClock{},
+		Cluster: func() corelisters.NodeLister { return nodes },
+		Lifted:  func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, s.client, namespace) },
+		Observer: &brakeObserver{
+			logger: klog.FromContext(ctx), provider: m.name, metrics: m.metrics.Brake(), events: s.events,
+			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
+		},
+		Clock: clock.RealClock{},
 	}
 	return func(instances provider.Instances) cloudprovider.InstancesV2 {
 		m.brake = brake.New(instances, options)
 		return m.brake
 	}
+}
+
+// ownNodes lists the Nodes of one provider.
+type ownNodes struct {
+	corelisters.NodeLister
+	own func(*corev1.Node) bool
+}
+
+// List is NodeLister's.
+func (o ownNodes) List(selector labels.Selector) ([]*corev1.Node, error) {
+	nodes, err := o.NodeLister.List(selector)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !o.own(n) }), err
+}
+
+// Get is NodeLister's.
+func (o ownNodes) Get(name string) (*corev1.Node, error) {
+	node, err := o.NodeLister.Get(name)
+	if err == nil && !o.own(node) {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	return node, err
 }
 
 func brakeLimits(b v1alpha1.DeletionBrake) brake.Limits {
@@ -80,6 +109,7 @@ func liftedUntil(ctx context.Context, client kubernetes.Interface, namespace str
 // namespace, where the annotation belongs, and on each Node.
 type brakeObserver struct {
 	logger    klog.Logger
+	provider  string
 	metrics   *metrics.Brake
 	events    record.EventRecorder
 	namespace string
@@ -110,9 +140,9 @@ func (o *brakeObserver) Engaged(status brake.Status) {
 		o.events.Event(reference, corev1.EventTypeNormal, eventBrakeReleased, "Nodes whose instances do not exist are deleted again")
 		return
 	}
-	message := fmt.Sprintf("the provider says of %d of %d Nodes that their instances do not exist, at most %d may go at once: "+
+	message := fmt.Sprintf("the provider %s says of %d of %d Nodes that their instances do not exist, at most %d may go at once: "+
 		"no Node is deleted any more. If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
-		status.Gone, status.Size, status.Allowed, o.namespace, brake.LiftedUntilAnnotation)
+		o.provider, status.Gone, status.Size, status.Allowed, o.namespace, brake.LiftedUntilAnnotation)
 	o.logger.Error(nil, "The deletion brake is engaged", "gone", status.Gone, "nodes", status.Size, "allowed", status.Allowed, "message", message)
 	o.events.Event(reference, corev1.EventTypeWarning, eventBrakeEngaged, cut(message))
 }

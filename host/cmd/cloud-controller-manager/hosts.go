@@ -16,37 +16,39 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/store"
 )
 
-// hosts makes what answers the host calls of each generation. The network and
-// the rates outlive generations.
+// hosts makes what answers the host calls of each generation of a provider. The
+// rates outlive generations.
 type hosts struct {
 	logger    klog.Logger
 	events    record.EventRecorder
 	client    kubernetes.Interface
-	network   *switchedNetwork
+	allowed   *allowed
 	rates     *hostfunc.Rates
 	namespace string
-	metrics   *metrics.Metrics
+	metrics   *metrics.Provider
 }
 
-// host is plugin.Loader.NewHost.
-func (h *hosts) host(m *manifest.Manifest) (host engine.Host, stdout, stderr io.Writer) {
+// host returns what answers the host calls of one generation: recorded or
+// replayed where the op is, and only what is still granted.
+func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host engine.Host, stdout, stderr io.Writer) {
 	options := hostfunc.Options{
 		Provider: m.Name,
 		Logger:   h.logger,
 		Events:   h.events,
 		Nodes:    true,
 		Cache:    hostfunc.NewCache(clock.RealClock{}),
-		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(m.Name), m.Name),
-		HTTP:     h.network,
+		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(storeName), storeName),
+		HTTP:     bound{own, h.allowed},
 		Rates:    h.rates,
-		Scrub:    h.network.scrub,
+		Scrub:    h.allowed.scrub,
 		Dropped:  h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
-	return granted{answering, h.network}, answering.Output("stdout"), answering.Output("stderr")
+	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
 }
 
 // granted asks at each call whether the capability is still granted: a module
@@ -54,12 +56,12 @@ func (h *hosts) host(m *manifest.Manifest) (host engine.Host, stdout, stderr io.
 // mind since.
 type granted struct {
 	engine.Host
-	network *switchedNetwork
+	allowed *allowed
 }
 
 // HostCall is engine.Host.
 func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
-	if name == abi.ImportLog || g.network.allows(name) {
+	if name == abi.ImportLog || g.allowed.capability(name) {
 		return g.Host.HostCall(ctx, name, request)
 	}
 	detail := &abi.ErrorDetail{Message: fmt.Sprintf("%s: the administrator's HostConfiguration does not grant it (providers[].capabilities)", name)}

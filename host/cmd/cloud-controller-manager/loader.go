@@ -2,30 +2,174 @@ package main
 
 import (
 	"context"
-	"sync/atomic"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
 
-// reloadableLoader is a loader of providers whose limits and grants are those
-// of the configuration that holds when a bundle is loaded.
-type reloadableLoader struct {
-	loader  plugin.Loader // without limits and grants
-	current atomic.Pointer[v1alpha1.Provider]
+// providerLoader makes generations of one provider, each with what the
+// configuration says when it is loaded. It is a rollout.Loader.
+type providerLoader struct {
+	loader plugin.Loader // without limits, grants and host
+	hosts  *hosts
+	stores *stores
+
+	mu      sync.Mutex
+	current terms
 }
 
-func (r *reloadableLoader) set(p *v1alpha1.Provider) { r.current.Store(p) }
+// terms are those on which a generation is loaded.
+type terms struct {
+	config     *v1alpha1.Provider
+	network    *network
+	provenance *provenance.Policy
+	revision   string
+}
 
-// Load is rollout.Loader.
-func (r *reloadableLoader) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
-	p, loader := r.current.Load(), r.loader
-	loader.Limits = pluginLimits(p)
-	loader.Policy = module.Policy{Capabilities: p.Capabilities}
-	return noSigners{&loader}.Load(ctx, bundle)
+func newTerms(p *v1alpha1.Provider, n *network) (terms, error) {
+	policy, err := provenance.New(p.Provenance.Digests, p.Provenance.PublicKeys)
+	if err != nil {
+		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
+	}
+	revision, err := revisionOf(p)
+	return terms{config: p, network: n, provenance: policy, revision: revision}, err
+}
+
+// revisionOf names all of a provider's configuration that makes a difference to
+// a generation.
+func revisionOf(p *v1alpha1.Provider) (string, error) {
+	c := *p
+	c.Rollout, c.Routing, c.Source = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("provider %s: %w", p.Name, err)
+	}
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:6]), nil
+}
+
+// set changes the terms. The network belongs to the loader until the next set.
+func (l *providerLoader) set(t terms) (before *network) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.current = l.current.network, t
+	return before
+}
+
+// take returns the terms, with one more user of their network.
+func (l *providerLoader) take() terms {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current.network.retain()
+	return l.current
+}
+
+// config is the configuration that holds now.
+func (l *providerLoader) config() *v1alpha1.Provider {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current.config
+}
+
+// Revision is rollout.Loader's.
+func (l *providerLoader) Revision() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current.revision
+}
+
+// Prepare is rollout.Loader's.
+func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	t := l.take()
+	g, err := l.prepare(ctx, t, bundle, reached)
+	if err != nil {
+		t.network.release()
+		return nil, err
+	}
+	go func() {
+		<-g.Closed()
+		t.network.release()
+	}()
+	return g, nil
+}
+
+func (l *providerLoader) prepare(ctx context.Context, t terms, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
+		return nil, provenanceError(err)
+	}
+	m := declared(bundle.Module)
+	if m != nil && isSigner(m) {
+		return nil, notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
+	}
+	if m != nil {
+		if err := l.stores.claim(storeOf(t.config, m), t.config.Name); err != nil {
+			return nil, err
+		}
+	}
+	loader := l.loader
+	loader.Limits = pluginLimits(t.config)
+	loader.Policy = module.Policy{Capabilities: t.config.Capabilities}
+	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
+		return l.hosts.host(m, t.network, storeOf(t.config, m))
+	}
+	return prepare(ctx, &loader, bundle, reached)
+}
+
+// prepare is what loaders of providers and of signers have in common.
+func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	return l.Prepare(ctx, plugin.Bundle{Module: bundle.Module, Config: bundle.Config}, func(phase string) { reached(rollout.PhaseOf(phase)) })
+}
+
+func provenanceError(err error) error {
+	reason := module.ReasonModuleInvalid
+	var e *provenance.Error
+	if errors.As(err, &e) {
+		reason = e.Reason
+	}
+	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: reason, Err: err}
+}
+
+func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
+	if p.Store != "" {
+		return p.Store
+	}
+	return m.Name
+}
+
+// stores says which provider has which store: two would overwrite each
+// other's state.
+type stores struct {
+	mu     sync.Mutex
+	owners map[string]string
+}
+
+func (s *stores) claim(store, provider string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owner, ok := s.owners[store]; ok && owner != provider {
+		return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: "StoreTaken", Err: fmt.Errorf(
+			"the store %s belongs to the provider %s already: give this one another in the HostConfiguration (providers[].store)", store, owner)}
+	}
+	if s.owners == nil {
+		s.owners = map[string]string{}
+	}
+	s.owners[store] = provider
+	return nil
 }
 
 func pluginLimits(p *v1alpha1.Provider) plugin.Limits {
@@ -53,4 +197,13 @@ func longestOp(p *v1alpha1.Provider) time.Duration {
 		longest = max(longest, timeout.Duration)
 	}
 	return longest
+}
+
+// policy is what the configuration says of rollouts.
+func policy(r v1alpha1.Rollout) rollout.Policy {
+	return rollout.Policy{
+		Modes:         rollout.Modes{Probe: rollout.Mode(r.Probe), Shadow: rollout.Mode(r.Shadow), Observe: rollout.Mode(r.Observe)},
+		ObservePeriod: r.ObservePeriod.Duration,
+		Budget:        rollout.Budget{Failures: *r.ErrorBudget.Failures, Percent: *r.ErrorBudget.Percent},
+	}
 }

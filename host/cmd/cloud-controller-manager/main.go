@@ -62,11 +62,11 @@ func newCommand() (*cobra.Command, error) {
 			klog.ErrorS(err, "The manager cannot start")
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
-		return m.provider
+		return m.cloud(ctx)
 	}
 	aliases := names.CCMControllerAliases()
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
-		controllers.Constructors(m.slot.WaitServing, m.healthy, volumes{m}), aliases, flags, ctx.Done())
+		controllers.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error { return ours.Validate() }
 	command.SilenceUsage = true
 	return command, nil

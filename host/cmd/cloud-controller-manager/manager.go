@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,22 +14,21 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/wasm-ccm/wasm-ccm/host/async"
-	"github.com/wasm-ccm/wasm-ccm/host/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/config"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
-	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
-	"github.com/wasm-ccm/wasm-ccm/host/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
 
@@ -49,83 +49,133 @@ const (
 type manager struct {
 	options *config.Options
 	metrics *metrics.Metrics
-	slot    *plugin.Slot
-	network *switchedNetwork
 
 	// These are made by start, after the flags are parsed.
-	invoker  *async.Invoker
-	brake    *brake.Brake
-	provider *provider.Provider
+	providers []*managed
+	router    *routing.Router
+	unrouted  *routing.Reporter
 }
 
 // newManager makes what is there before the flags are parsed.
 func newManager(options *config.Options) *manager {
-	return &manager{options: options, metrics: metrics.New(), slot: plugin.NewSlot(), network: &switchedNetwork{}}
+	return &manager{options: options, metrics: metrics.New()}
 }
 
-// start begins to watch the source and to serve probes. It runs before leader
-// election, so that a standby manager has its provider ready.
+// start begins to watch the sources and to serve probes. It runs before leader
+// election, so that a standby manager has its providers ready.
 func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error {
-	logger := klog.Background().WithName("provider")
-	ctx = klog.NewContext(ctx, logger)
 	m.metrics.Register(legacyregistry.MustRegister)
 	host, err := m.options.HostConfiguration()
 	if err != nil {
 		return err
 	}
-	p := &host.Providers[0]
-	client, err := newClient(c)
+	if m.router, err = routing.New(rules(host)); err != nil {
+		return fmt.Errorf("providers[].routing: %w", err)
+	}
+	common, err := m.newShared(ctx, c, host)
 	if err != nil {
 		return err
 	}
-	events, err := newRecorder(ctx, c)
-	if err != nil {
-		return err
+	for i := range host.Providers {
+		p := &host.Providers[i]
+		logger := klog.Background().WithName("provider")
+		if len(host.Providers) > 1 {
+			logger = logger.WithValues("configured", p.Name)
+		}
+		one, err := common.newManaged(klog.NewContext(ctx, logger), p)
+		if err != nil {
+			return err
+		}
+		m.providers = append(m.providers, one)
 	}
-	modules, err := m.newModules(ctx)
-	if err != nil {
-		return err
+	if len(m.providers) > 1 {
+		core := c.SharedInformers.Core().V1()
+		m.unrouted = routing.NewReporter(m.router, core.Services(), core.Nodes(), common.events)
 	}
-	networks := m.newNetworks(logger, client, events, modules)
-	network, err := networks.build(ctx, p)
-	if err != nil {
-		return err
-	}
-	m.network.current.Store(network)
-	m.newProvider(ctx, c, host, client, events)
 	if address := m.options.ProbeBindAddress; address != "0" {
-		if err := serveProbes(ctx, address, func() bool { return m.slot.Serving() != nil }); err != nil {
+		if err := serveProbes(ctx, address, m.serving); err != nil {
 			return err
 		}
 	}
-	hosts := &hosts{
-		logger: logger, events: events, client: client, network: m.network, rates: hostfunc.NewRates(rateLimits(p.Limits)),
-		namespace: m.options.StoreNamespace, metrics: m.metrics,
+	for _, one := range m.providers {
+		one.run(ctx)
 	}
-	loader := m.newLoader(c, hosts, modules)
-	loader.set(p)
-	r := rollout.New(loader, m.slot, &reporter{
-		logger: logger, events: events, metrics: m.metrics, slot: m.slot, serving: m.invoker.Reset, scrub: m.network.scrub,
-	}, clock.RealClock{})
-	go r.Run(ctx)
-	go m.newSource(c, client, p).Run(ctx, r.Offer)
 	if file := m.options.ConfigFile; file != "" {
-		reloader := &reloader{manager: m, networks: networks, loader: loader, rollout: r, hosts: hosts, current: host}
-		go reloader.run(ctx, file)
+		go (&reloader{manager: m, current: host}).run(klog.NewContext(ctx, klog.Background().WithName("config")), file)
 	}
 	return nil
 }
 
-// newProvider puts the provider of upstream's controllers together: from the
-// slot with the guest up to what holds back deletions.
-func (m *manager) newProvider(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration, client kubernetes.Interface, events record.EventRecorder) {
-	p := &host.Providers[0]
-	observer := &observer{metrics: m.metrics, events: events}
-	guest := scrubbed{m.metrics.Measure(m.slot), m.network}
-	m.invoker = async.New(guest, async.Options{
-		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances, Observer: observer,
-	})
-	m.provider = provider.New(m.invoker, provider.WithInstances(m.newBrake(ctx, c, host, client, events)))
+// serving reports whether any provider serves: one that is broken must not take
+// the others' manager away.
+func (m *manager) serving() bool {
+	for _, one := range m.providers {
+		if one.slot.Serving() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// loops are the providers as upstream's controllers see them.
+func (m *manager) loops() (all []controllers.Provider) {
+	for _, one := range m.providers {
+		all = append(all, one.loops(m.router))
+	}
+	return all
+}
+
+// lead begins what only the leader does.
+func (m *manager) lead(ctx context.Context) {
+	for _, one := range m.providers {
+		one.lead(ctx)
+	}
+	if m.unrouted != nil {
+		go func() {
+			if err := m.unrouted.Run(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
+			}
+		}()
+	}
+}
+
+// leader is the cloudprovider.Interface that upstream's command holds. It
+// initialises it when this manager begins to lead; the control loops have
+// those of their providers.
+type leader struct {
+	cloudprovider.Interface
+	lead func()
+}
+
+// Initialize is called once, after leader election.
+func (l leader) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) { l.lead() }
+
+// cloud returns what upstream's command holds.
+func (m *manager) cloud(ctx context.Context) cloudprovider.Interface {
+	return leader{m.providers[0].provider, sync.OnceFunc(func() { m.lead(ctx) })}
+}
+
+// newShared makes what the providers have in common.
+func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
+	client, err := newClient(c)
+	if err != nil {
+		return nil, err
+	}
+	events, err := newRecorder(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	modules, err := m.newModules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile != "" && len(host.Providers) > 1 {
+		return nil, errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module")
+	}
+	return &shared{
+		storeNamespace: m.options.StoreNamespace, completed: c, client: client, events: events, metrics: m.metrics,
+		modules: modules, router: m.router, stores: &stores{}, brake: host.DeletionBrake,
+	}, nil
 }
 
 // newClient returns a client with a rate of its own.
@@ -137,6 +187,13 @@ func newClient(c *ccmconfig.CompletedConfig) (kubernetes.Interface, error) {
 	return client, nil
 }
 
+// eventBurst and eventsPerSecond bound the Events on one object. A rollout has
+// some eight, and the one that says why it ended must not be left out.
+const (
+	eventBurst      = 200
+	eventsPerSecond = 0.5
+)
+
 // newRecorder has a broadcaster of its own: upstream's starts only after the
 // first offer may already have been rejected. Its client has a rate of its
 // own, too: Events must not hold up stores and Secrets.
@@ -145,43 +202,50 @@ func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig) (record.Even
 	if err != nil {
 		return nil, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx),
+		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), nil
 }
 
-func (m *manager) newNetworks(logger klog.Logger, client kubernetes.Interface, events record.EventRecorder, modules modules) *networks {
+func (s *shared) newNetworks(m *managed) *networks {
 	scrubber := credential.NewScrubber(clock.RealClock{})
 	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	return &networks{
-		client: client, observer: m.metrics.Egress(), scrubber: scrubber,
+		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber,
 		signers: &signerLoader{
-			client: client, modules: modules, version: version.Get().GitVersion,
-			reporter: func(slot *plugin.Slot) *reporter {
-				return &reporter{logger: logger.WithName("signer"), events: events, metrics: m.metrics, slot: slot, signer: true, scrub: scrub}
+			client: s.client, modules: s.modules, version: version.Get().GitVersion,
+			reporter: func(slot *plugin.Slot) rollout.Reporter {
+				return &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}, slot}
 			},
 		},
 	}
 }
 
-func (m *manager) newLoader(c *ccmconfig.CompletedConfig, hosts *hosts, modules modules) *reloadableLoader {
-	shared := c.ComponentConfig.KubeCloudShared
-	return &reloadableLoader{loader: plugin.Loader{
-		Engine:           modules.engine,
-		Compiler:         modules.compiler,
-		MaxCallDepth:     maxCallDepth,
-		ClusterName:      shared.ClusterName,
-		HostVersion:      version.Get().GitVersion,
-		RequireClusterID: !shared.AllowUntaggedCloud,
-		NewHost:          hosts.host,
-		Observer:         m.metrics,
-	}}
+func (s *shared) newLoader(m *managed) *providerLoader {
+	kube := s.completed.ComponentConfig.KubeCloudShared
+	return &providerLoader{
+		loader: plugin.Loader{
+			Engine:           s.modules.engine,
+			Compiler:         s.modules.compiler,
+			MaxCallDepth:     maxCallDepth,
+			ClusterName:      kube.ClusterName,
+			HostVersion:      version.Get().GitVersion,
+			RequireClusterID: !kube.AllowUntaggedCloud,
+			Observer:         m.metrics,
+		},
+		hosts: &hosts{
+			logger: m.logger, events: s.events, client: s.client, allowed: m.allowed, rates: m.rates,
+			namespace: s.storeNamespace, metrics: m.metrics,
+		},
+		stores: s.stores,
+	}
 }
 
-func (m *manager) newSource(c *ccmconfig.CompletedConfig, client kubernetes.Interface, p *v1alpha1.Provider) source.Source {
+func (s *shared) newSource(p *v1alpha1.Provider) source.Source {
 	limits := source.Limits{MaxModule: p.Limits.Module.Value()}
-	src := newSource(client, p.Source, limits)
-	if file := c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
+	src := newSource(s.client, p.Source, limits)
+	if file := s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
 		src = source.WithConfigFile(src, file, limits, source.Watching{})
 	}
 	return src
@@ -193,21 +257,3 @@ func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Lim
 	}
 	return source.NewDir(s.Directory, limits, source.Watching{})
 }
-
-// healthy is what /healthz asks about the control loops.
-func (m *manager) healthy() error {
-	if m.invoker == nil {
-		return errors.New("the manager has not started")
-	}
-	return m.invoker.Healthy()
-}
-
-// volumes is the provider's labeler of volumes, which is there when the
-// controller starts.
-type volumes struct{ m *manager }
-
-func (v volumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return v.m.provider.Volumes().GetLabelsForVolume(ctx, pv)
-}
-
-func (v volumes) Supports() bool { return v.m.provider.Volumes().Supports() }

@@ -23,12 +23,24 @@ import (
 
 // network is what stands between the requests of a provider and the cloud, as
 // one HostConfiguration says. It is replaced as a whole.
+// Generations hold the one they were loaded with; the last one closes it.
 type network struct {
 	client       *egress.Client
 	credentials  *credential.Set
 	capabilities []string
 	signers      []*signer
 	stop         context.CancelFunc
+	users        atomic.Int32
+}
+
+// retain lets one more use the network. The first user is who built it.
+func (n *network) retain() { n.users.Add(1) }
+
+// release ends a use of the network, and closes it with the last one.
+func (n *network) release() {
+	if n.users.Add(-1) == 0 {
+		n.close()
+	}
 }
 
 // networks makes them.
@@ -45,6 +57,7 @@ type networks struct {
 func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	net := &network{capabilities: p.Capabilities, stop: cancel}
+	net.retain()
 	if err := n.fill(ctx, net, p); err != nil {
 		cancel()
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
@@ -189,21 +202,58 @@ func (n *network) close() {
 	n.credentials.Close()
 }
 
-// switchedNetwork is the network that holds now. A change of what the
-// administrator allows is in force at once, for every generation.
-type switchedNetwork struct{ current atomic.Pointer[network] }
+// allowed is the network of the configuration that holds now. A change of what
+// the administrator allows is in force at once for every generation where it
+// takes something away; what it adds comes with a generation of its own.
+type allowed struct{ current atomic.Pointer[network] }
 
-// Send is hostfunc.HTTP.
-func (s *switchedNetwork) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
-	return s.current.Load().client.Send(ctx, requests)
-}
-
-// allows reports whether the administrator grants a capability now.
-func (s *switchedNetwork) allows(capability string) bool {
-	return slices.Contains(s.current.Load().capabilities, capability)
+// capability reports whether the administrator grants a capability now.
+func (a *allowed) capability(name string) bool {
+	return slices.Contains(a.current.Load().capabilities, name)
 }
 
 // scrub replaces secrets in a text.
-func (s *switchedNetwork) scrub(text string) string {
-	return string(s.current.Load().credentials.Scrub([]byte(text)))
+func (a *allowed) scrub(text string) string {
+	return string(a.current.Load().credentials.Scrub([]byte(text)))
+}
+
+// bound is the network of one generation: what the generation was loaded with,
+// as far as it is still allowed.
+type bound struct {
+	own     *network
+	allowed *allowed
+}
+
+// Send is hostfunc.HTTP.
+func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	now := b.allowed.current.Load()
+	if now == b.own {
+		return b.own.client.Send(ctx, requests)
+	}
+	results := make([]*abi.HttpResult, len(requests))
+	var rest []*abi.HttpRequest
+	for i, request := range requests {
+		if e := now.client.Allows(request); e != nil {
+			results[i] = &abi.HttpResult{Code: uint32(e.Code), Error: &abi.ErrorDetail{Message: e.Message}}
+			continue
+		}
+		rest = append(rest, request)
+	}
+	sent, err := b.send(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if results[i] == nil {
+			results[i], sent = sent[0], sent[1:]
+		}
+	}
+	return results, nil
+}
+
+func (b bound) send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	return b.own.client.Send(ctx, requests)
 }

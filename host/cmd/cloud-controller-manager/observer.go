@@ -21,7 +21,7 @@ const eventBackoff = "ProviderBackoff"
 // observer tells of ops in the background, by metrics and Events. It
 // implements async.Observer.
 type observer struct {
-	metrics *metrics.Metrics
+	metrics *metrics.Provider
 	events  record.EventRecorder
 }
 
@@ -51,7 +51,7 @@ func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures
 // scrubbed replaces secrets in what a guest says of its failures.
 type scrubbed struct {
 	*metrics.MeasuredInvoker
-	network *switchedNetwork
+	allowed *allowed
 }
 
 func (s scrubbed) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
@@ -68,5 +68,5 @@ func (s scrubbed) clean(err error) error {
 	if err == nil || !errors.As(err, &answer) {
 		return err
 	}
-	return &abi.Error{Code: answer.Code, Message: s.network.scrub(answer.Message), RetryAfter: answer.RetryAfter}
+	return &abi.Error{Code: answer.Code, Message: s.allowed.scrub(answer.Message), RetryAfter: answer.RetryAfter}
 }

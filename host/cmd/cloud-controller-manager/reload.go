@@ -8,19 +8,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
 
 // reloader takes up changes of the file of --config. A file that is not valid
 // changes nothing.
 type reloader struct {
-	manager  *manager
-	networks *networks
-	loader   *reloadableLoader
-	rollout  *rollout.Rollout
-	hosts    *hosts
-	current  *v1alpha1.HostConfiguration
+	manager *manager
+	current *v1alpha1.HostConfiguration
 }
 
 // run watches the file until the context ends.
@@ -62,40 +57,92 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	if err := fixed(r.current, next); err != nil {
 		return err
 	}
-	p := &next.Providers[0]
-	network, err := r.networks.build(ctx, p)
-	if err != nil {
-		return err
+	all := make([]terms, len(next.Providers))
+	for i := range next.Providers {
+		if all[i], err = r.manager.providers[i].next(ctx, &next.Providers[i], &r.current.Providers[i]); err != nil {
+			giveUp(all)
+			return err
+		}
 	}
-	if err := network.ready(ctx); err != nil {
-		network.close()
-		return err
+	for i, one := range r.manager.providers {
+		one.brake.SetLimits(brakeLimits(next.DeletionBrake))
+		if all[i].network != nil {
+			one.change(all[i])
+		}
 	}
-	before := r.manager.network.current.Swap(network)
-	r.hosts.rates.Set(rateLimits(p.Limits))
-	r.manager.brake.SetLimits(brakeLimits(next.DeletionBrake))
-	r.loader.set(p)
-	r.rollout.Reload()
-	before.close()
 	r.current = next
 	return nil
+}
+
+// giveUp closes what was made for a file that is rejected.
+func giveUp(all []terms) {
+	for _, t := range all {
+		if t.network != nil {
+			t.network.release()
+		}
+	}
+}
+
+// next makes the terms of a changed configuration; without a network when
+// nothing has changed.
+func (m *managed) next(ctx context.Context, p, before *v1alpha1.Provider) (terms, error) {
+	if equality.Semantic.DeepEqual(p, before) {
+		return terms{}, nil
+	}
+	network, err := m.networks.build(klog.NewContext(ctx, m.logger), p)
+	if err != nil {
+		return terms{}, err
+	}
+	t, err := newTerms(p, network)
+	if err == nil {
+		err = network.ready(ctx)
+	}
+	if err != nil {
+		network.release()
+		return terms{}, err
+	}
+	return t, nil
+}
+
+// change takes new terms into force: what they take away at once, what they
+// add with a new generation.
+func (m *managed) change(t terms) {
+	m.rates.Set(rateLimits(t.config.Limits))
+	m.allowed.current.Store(t.network)
+	m.loader.set(t).release()
+	m.rollout.Reload()
 }
 
 // fixed refuses changes that need a restart. Better to say so than to take up
 // one half of a file.
 func fixed(before, after *v1alpha1.HostConfiguration) error {
-	old, next := &before.Providers[0], &after.Providers[0]
-	switch {
-	case old.Name != next.Name:
-		return restart("providers[0].name")
-	case !equality.Semantic.DeepEqual(old.Source, next.Source):
-		return restart("providers[0].source")
-	case old.Limits.Module.Cmp(next.Limits.Module) != 0:
-		return restart("providers[0].limits.module")
-	case !equality.Semantic.DeepEqual(old.Ops, next.Ops):
-		return restart("providers[0].ops")
+	if len(before.Providers) != len(after.Providers) {
+		return restart("providers")
+	}
+	for i := range before.Providers {
+		if field := fixedField(&before.Providers[i], &after.Providers[i]); field != "" {
+			return restart(fmt.Sprintf("providers[%d].%s", i, field))
+		}
 	}
 	return nil
+}
+
+func fixedField(old, next *v1alpha1.Provider) string {
+	switch {
+	case old.Name != next.Name:
+		return "name"
+	case !equality.Semantic.DeepEqual(old.Source, next.Source):
+		return "source"
+	case old.Limits.Module.Cmp(next.Limits.Module) != 0:
+		return "limits.module"
+	case !equality.Semantic.DeepEqual(old.Ops, next.Ops):
+		return "ops"
+	case old.Store != next.Store:
+		return "store"
+	case !equality.Semantic.DeepEqual(old.Routing, next.Routing):
+		return "routing"
+	}
+	return ""
 }
 
 func restart(path string) error {

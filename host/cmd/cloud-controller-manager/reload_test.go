@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +17,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 )
 
 func example(t *testing.T, change func(string) string) *v1alpha1.HostConfiguration {
@@ -41,6 +47,7 @@ func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
 		{"name: example", "name: other", "providers[0].name"},
 		{"name: cloud-provider", "name: another", "providers[0].source"},
 		{"foreground: 2s", "foreground: 1s", "providers[0].ops"},
+		{"store: example", "store: another", "providers[0].store"},
 		{"module: 8Mi", "module: 9Mi", "providers[0].limits.module"},
 		{"perSecond: 20", "perSecond: 21", ""},
 		{"memory: 32Mi", "memory: 16Mi", ""},
@@ -57,8 +64,8 @@ func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
 // sends requests.
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
-		client: fake.NewClientset(), observer: metrics.New().Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{client: fake.NewClientset(), reporter: func(slot *plugin.Slot) *reporter { return &reporter{slot: slot} }},
+		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
+		signers: &signerLoader{client: fake.NewClientset(), reporter: func(slot *plugin.Slot) rollout.Reporter { return &signerReporter{slot: slot} }},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}
@@ -67,7 +74,8 @@ func TestNetworkOfTheWholeExample(t *testing.T) {
 	if err := n.fill(ctx, net, &c.Providers[0]); err != nil {
 		t.Fatal(err)
 	}
-	defer net.close()
+	net.retain()
+	defer net.release()
 	if len(net.signers) != 1 {
 		t.Errorf("%d signers, want 1", len(net.signers))
 	}
@@ -78,19 +86,66 @@ func TestNetworkOfTheWholeExample(t *testing.T) {
 }
 
 func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
-	s := &switchedNetwork{}
-	s.current.Store(&network{capabilities: []string{abi.CapabilityStore}})
+	a := &allowed{}
+	a.current.Store(&network{capabilities: []string{abi.CapabilityStore}})
 	asked := 0
-	h := granted{hostFunc(func() { asked++ }), s}
+	h := granted{hostFunc(func() { asked++ }), a}
 	if code, _ := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeOK || asked != 1 {
 		t.Errorf("granted: %s", code)
 	}
-	s.current.Store(&network{})
+	a.current.Store(&network{})
 	if code, detail := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeDenied || asked != 1 || !strings.Contains(string(detail), "providers[].capabilities") {
 		t.Errorf("withdrawn: %s %q", code, detail)
 	}
 	if code, _ := h.HostCall(t.Context(), abi.ImportLog, nil); code != abi.CodeOK || asked != 2 {
 		t.Errorf("the log needs no grant: %s", code)
+	}
+}
+
+func client(t *testing.T, hosts ...string) *network {
+	t.Helper()
+	var grants []egress.Grant
+	for _, host := range hosts {
+		grant, err := egress.ParseGrant(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grant.CIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		grants = append(grants, grant)
+	}
+	c, err := egress.New(grants, egress.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return &network{client: c}
+}
+
+// A generation that was loaded before the administrator changed his mind has
+// what it was loaded with, less what was taken away.
+func TestAGenerationReachesWhatItHadAndWhatIsStillAllowed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	defer server.Close()
+	a := &allowed{}
+	own := client(t, server.URL+"/one/", server.URL+"/two/")
+	a.current.Store(client(t, server.URL+"/two/", server.URL+"/three/"))
+	var requests []*abi.HttpRequest
+	for _, path := range []string{"/one/", "/two/", "/three/"} {
+		requests = append(requests, &abi.HttpRequest{Method: "GET", Url: server.URL + path})
+	}
+	results, err := bound{own, a}.Send(t.Context(), requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "/two/", ""} {
+		got := results[i]
+		if denied := abi.Code(got.GetCode()) == abi.CodeDenied; denied != (want == "") || string(got.GetResponse().GetBody()) != want {
+			t.Errorf("%s: %v %q", requests[i].Url, got.GetError().GetMessage(), got.GetResponse().GetBody())
+		}
+	}
+	a.current.Store(client(t))
+	if results, err = (bound{own, a}).Send(t.Context(), requests); err != nil || abi.Code(results[1].GetCode()) != abi.CodeDenied {
+		t.Errorf("nothing is allowed any more: %v, %v", results, err)
 	}
 }
 

@@ -11,78 +11,235 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status"
 )
 
-// Reasons of the Events on the module's ConfigMap.
+// Reasons of Events. Those of phases are eventPrefix and the phase.
 const (
-	eventServing  = "ProviderServing"
-	eventRejected = "ProviderRejected"
-	eventWarning  = "ProviderConfigurationWarning"
+	eventPrefix     = "Provider"
+	eventServing    = eventPrefix + "Serving"
+	eventRejected   = eventPrefix + "Rejected"
+	eventWarning    = "ProviderConfigurationWarning"
+	eventJournal    = "ProviderNotDurable"
+	eventDisobeyed  = "ProviderCommandRefused"
+	eventDifference = "ProviderPhaseFailed"
 )
 
 // maxEventBytes is the API server's limit for an Event's message.
 const maxEventBytes = 1024
 
-// reporter tells of rollouts in the log, by metrics, and by Events on the
-// ConfigMap that the module comes from. It implements rollout.Reporter.
-type reporter struct {
-	logger  klog.Logger
-	events  record.EventRecorder
-	metrics *metrics.Metrics
-	slot    *plugin.Slot
-	// signer: it is about a signer, which the metrics of providers leave out.
-	signer bool
+// teller tells of rollouts in the log and by Events.
+type teller struct {
+	logger klog.Logger
+	events record.EventRecorder
 	// scrub replaces secrets in what a guest says; nil leaves it as it is.
 	scrub func(string) string
-	// serving is called when a generation has been swapped in; it may be nil.
-	serving func()
+	// object is what Events are about where a module comes from no ConfigMap;
+	// nil: there are none then.
+	object *corev1.ObjectReference
 }
 
-func (r *reporter) Serving(bundle source.Bundle, g *plugin.Generation) {
-	digests := g.Digests()
-	if r.serving != nil {
-		r.serving()
-	}
-	if !r.signer {
-		r.metrics.Serving(g.Name(), g.Version(), digests.Module)
-	}
-	r.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
-		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", r.clean(g.Summary()))
-	r.event(bundle, corev1.EventTypeNormal, eventServing,
-		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, r.clean(g.Summary())))
-	for _, warning := range g.Warnings() {
-		warning = r.clean(warning)
-		r.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
-		r.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
-	}
-}
-
-func (r *reporter) Rejected(bundle source.Bundle, reason string, err error) {
-	if !r.signer {
-		r.metrics.Rejected(reason)
-	}
-	still := "no provider is serving yet"
-	if g := r.slot.Serving(); g != nil {
-		still = fmt.Sprintf("%s %s goes on serving", g.Name(), g.Version())
-	}
-	text := r.clean(err.Error())
-	r.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
-	r.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %s; %s", reason, text, still))
-}
-
-func (r *reporter) clean(text string) string {
-	if r.scrub == nil {
+func (t *teller) clean(text string) string {
+	if t.scrub == nil {
 		return text
 	}
-	return r.scrub(text)
+	return t.scrub(text)
 }
 
-func (r *reporter) event(bundle source.Bundle, kind, reason, message string) {
-	if bundle.Ref == nil {
+func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
+	ref := bundle.Ref
+	if ref == nil {
+		ref = t.object
+	}
+	if ref != nil {
+		t.events.Event(ref, kind, reason, cut(message))
+	}
+}
+
+// serving tells of a generation that has been swapped in.
+func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
+	digests := g.Digests()
+	t.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
+		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
+	t.event(bundle, corev1.EventTypeNormal, eventServing,
+		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, t.clean(g.Summary())))
+	for _, warning := range g.Warnings() {
+		warning = t.clean(warning)
+		t.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
+		t.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
+	}
+}
+
+func (t *teller) rejected(bundle source.Bundle, reason, text, still string) {
+	text = t.clean(text)
+	t.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
+	t.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %s; %s", reason, text, still))
+}
+
+// still says what serves.
+func still(v *rollout.Version) string {
+	if v == nil {
+		return "no provider is serving yet"
+	}
+	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
+}
+
+// signerReporter tells of a signer, which has no status and no metrics.
+type signerReporter struct {
+	teller
+	slot *plugin.Slot
+}
+
+// Report is rollout.Reporter's.
+func (r *signerReporter) Report(x rollout.Report) {
+	switch x.Phase {
+	case rollout.Serving:
+		r.serving(x.Bundle, x.Subject)
+	case rollout.Rejected:
+		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
+	}
+}
+
+// Commanded is rollout.Reporter's: nobody commands signers.
+func (r *signerReporter) Commanded(rollout.Command, error) {}
+
+// JournalFailed is rollout.Reporter's: signers have no journal.
+func (r *signerReporter) JournalFailed(error) {}
+
+// providerReporter tells of a provider by its status, metrics, Events and log.
+// It implements rollout.Reporter.
+type providerReporter struct {
+	teller
+	metrics *metrics.Rollout
+	status  *statusWriter
+	// replaced is called when another generation serves.
+	replaced func()
+	last     rollout.Report // that was told of
+}
+
+func newProviderReporter(m *managed, events record.EventRecorder, namespace string) *providerReporter {
+	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
+	return &providerReporter{
+		teller:  teller{logger: m.logger, events: events, scrub: m.allowed.scrub, object: object},
+		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
+		replaced: func() {
+			m.invoker.Reset()
+			m.recorder.Reset()
+		},
+	}
+}
+
+// Report is rollout.Reporter's.
+func (r *providerReporter) Report(x rollout.Report) {
+	x.Message = r.clean(x.Message)
+	r.status.report(x)
+	r.metrics.Phase(string(x.Phase))
+	r.metrics.Generation(x.Generation)
+	if r.last.Generation != x.Generation {
+		r.replaced()
+	}
+	same := r.last.Phase == x.Phase && r.last.Reason == x.Reason && r.last.Message == x.Message && r.last.Bundle.Revision == x.Bundle.Revision
+	r.last = x
+	r.last.Bundle = source.Bundle{Revision: x.Bundle.Revision}
+	r.last.Subject = nil
+	if same && x.Phase != rollout.Serving && x.Phase != rollout.Rejected {
 		return
 	}
-	r.events.Event(bundle.Ref, kind, reason, cut(message))
+	r.tell(x)
+}
+
+func (r *providerReporter) tell(x rollout.Report) {
+	switch x.Phase {
+	case rollout.Waiting, rollout.Loading:
+	case rollout.Rejected:
+		r.metrics.Rejected(x.Reason)
+		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
+	case rollout.Serving:
+		if x.Reason == rollout.ReasonErrorBudget {
+			r.phase(x, corev1.EventTypeWarning)
+			return
+		}
+		r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
+		r.metrics.Took(x.Took)
+		r.serving(x.Bundle, x.Subject)
+	case rollout.Held:
+		r.metrics.Held(x.Reason)
+		r.phase(x, corev1.EventTypeWarning)
+	case rollout.RolledBack:
+		r.metrics.RolledBack(x.Reason)
+		if x.Serving != nil {
+			r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
+		}
+		r.phase(x, corev1.EventTypeWarning)
+	case rollout.Kept:
+		r.metrics.Kept()
+		if x.Serving != nil { // also after the source went from good to bad and back
+			r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
+		}
+		r.phase(x, corev1.EventTypeNormal)
+	case rollout.Probed, rollout.Shadowed:
+		if x.Err != nil || x.Phase == rollout.Shadowed && x.Allowed {
+			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+", which is allowed to fail: "+x.Message)
+		}
+		r.phase(x, corev1.EventTypeNormal)
+	default:
+		r.phase(x, corev1.EventTypeNormal)
+	}
+}
+
+// phase tells of a phase in the words that are the same for all.
+func (r *providerReporter) phase(x rollout.Report, kind string) {
+	text := describe(x)
+	r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "generation", x.Generation, "source", x.Bundle.Origin, "took", x.Took.String())
+	r.event(x.Bundle, kind, eventPrefix+string(x.Phase), text)
+}
+
+// describe says what a phase means and what a person can do.
+func describe(x rollout.Report) string {
+	parts := []string{}
+	if x.Subject != nil {
+		parts = append(parts, fmt.Sprintf("%s %s, digest sha256:%s", x.Subject.Name(), x.Subject.Version(), x.Subject.Digests().Module))
+	}
+	if x.Reason != "" {
+		parts = append(parts, x.Reason)
+	}
+	if x.Message != "" {
+		parts = append(parts, x.Message)
+	}
+	text := strings.Join(parts, ": ")
+	switch x.Phase {
+	case rollout.Held, rollout.RolledBack:
+		text += "; " + still(x.Serving) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=true"
+	}
+	return text
+}
+
+// Commanded is rollout.Reporter's: it is the audit of what people do.
+func (r *providerReporter) Commanded(c rollout.Command, err error) {
+	by := c.By
+	if by == "" {
+		by = "somebody"
+	}
+	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
+	if err != nil {
+		r.logger.Error(err, "A command is refused", "command", c.Kind, "by", by)
+		r.events.Event(r.object, corev1.EventTypeWarning, eventDisobeyed, cut(fmt.Sprintf("%s by %s: %v", c.Kind, by, err)))
+		return
+	}
+	if c.Kind == rollout.CommandPromote {
+		r.metrics.Promoted()
+	}
+	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", c.Argument, "by", by)
+	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s %s, by %s", c.Kind, c.Argument, by)))
+}
+
+// JournalFailed is rollout.Reporter's.
+func (r *providerReporter) JournalFailed(err error) {
+	r.logger.Error(err, "What a restart would need cannot be kept")
+	r.status.durable(err)
+	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
 }
 
 // cut bounds the message of an Event, but not within a character: the API

@@ -13,7 +13,7 @@ import (
 
 func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
 	recorder := record.NewFakeRecorder(1)
-	r := &reporter{events: recorder}
+	r := &teller{events: recorder}
 	bundle := source.Bundle{Ref: &corev1.ObjectReference{Kind: "ConfigMap", Name: "provider"}}
 	r.event(bundle, corev1.EventTypeWarning, eventRejected, strings.Repeat("ä", maxEventBytes))
 	got := strings.TrimPrefix(<-recorder.Events, corev1.EventTypeWarning+" "+eventRejected+" ")

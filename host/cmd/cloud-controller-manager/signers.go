@@ -35,7 +35,7 @@ const (
 type signerLoader struct {
 	client   kubernetes.Interface
 	modules  modules
-	reporter func(slot *plugin.Slot) *reporter
+	reporter func(slot *plugin.Slot) rollout.Reporter
 	version  string
 }
 
@@ -61,12 +61,21 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 		},
 		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil },
 	}}
-	s.roll = rollout.New(loader, s.slot, l.reporter(s.slot), clock.RealClock{})
+	s.roll = rollout.New(rollout.Options{
+		Slot: s.slot, Loader: loader, Reporter: l.reporter(s.slot), Clock: clock.RealClock{}, Policy: signerPolicy,
+	})
 	return s
 }
 
-// start watches the source until the context ends.
+// signerPolicy: a signer answers no question that could be asked twice.
+func signerPolicy() rollout.Policy {
+	return rollout.Policy{Modes: rollout.Modes{Probe: rollout.Required, Shadow: rollout.Off, Observe: rollout.Off}}
+}
+
+// start watches the source until the context ends. Every manager needs its
+// signers, whether it leads or not.
 func (s *signer) start(ctx context.Context) {
+	s.roll.Lead()
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("signer", s.name))
 	go func() {
 		s.roll.Run(ctx)
@@ -92,22 +101,19 @@ func (c configured) Run(ctx context.Context, handle source.Handler) {
 // anything of them is run.
 type onlySigners struct{ *plugin.Loader }
 
-func (l onlySigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
+// Revision is rollout.Loader's: what is around a signer never changes.
+func (onlySigners) Revision() string { return "signer" }
+
+// Prepare is rollout.Loader's.
+func (l onlySigners) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	if m := declared(bundle.Module); m != nil && !slices.Equal(m.Ops, []string{abi.OpSign.String()}) {
 		return nil, notThis("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", m.Name, abi.OpSign)
 	}
-	return l.Loader.Load(ctx, bundle)
+	return prepare(ctx, l.Loader, bundle, reached)
 }
 
-// noSigners refuses signers where a provider is expected.
-type noSigners struct{ *plugin.Loader }
-
-func (l noSigners) Load(ctx context.Context, bundle plugin.Bundle) (*plugin.Generation, error) {
-	if m := declared(bundle.Module); m != nil && slices.Contains(m.Ops, abi.OpSign.String()) {
-		return nil, notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
-	}
-	return l.Loader.Load(ctx, bundle)
-}
+// isSigner is true of every guest that would like to sign.
+func isSigner(m *manifest.Manifest) bool { return slices.Contains(m.Ops, abi.OpSign.String()) }
 
 // declared returns the manifest, or nil where there is no valid one, which the
 // loader tells.

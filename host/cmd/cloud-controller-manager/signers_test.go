@@ -9,10 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes/fake"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
 
 // A signer holds a secret: whatever it calls, nobody hears of it.
@@ -39,10 +45,10 @@ func TestSignersAndProvidersAreToldApart(t *testing.T) {
 		{ops: both},
 		{ops: `[]`, provider: true},
 	} {
-		bundle := plugin.Bundle{Module: guest(t, test.ops)}
-		_, err := onlySigners{stubLoader()}.Load(t.Context(), bundle)
+		bundle := source.Bundle{Module: guest(t, test.ops)}
+		_, err := onlySigners{stubLoader()}.Prepare(t.Context(), bundle, func(rollout.Phase) {})
 		checkLoaded(t, test.ops+" as a signer", err, test.signer)
-		_, err = noSigners{stubLoader()}.Load(t.Context(), bundle)
+		_, err = stubProviderLoader(t).Prepare(t.Context(), bundle, func(rollout.Phase) {})
 		checkLoaded(t, test.ops+" as a provider", err, test.provider)
 	}
 }
@@ -71,6 +77,23 @@ func guest(t *testing.T, ops string) []byte {
 		t.Fatal(err)
 	}
 	return wasm
+}
+
+func stubProviderLoader(t *testing.T) *providerLoader {
+	t.Helper()
+	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "test"}}}
+	v1alpha1.SetDefaults(c)
+	n := &network{stop: func() {}, client: client(t).client}
+	n.retain()
+	terms, err := newTerms(&c.Providers[0], n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &providerLoader{loader: *stubLoader(), stores: &stores{}, hosts: &hosts{
+		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
+	}}
+	l.set(terms)
+	return l
 }
 
 func stubLoader() *plugin.Loader {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status"
+)
+
+// journal keeps the record of a rollout in the provider's ConfigMap. It is a
+// rollout.Journal.
+type journal struct {
+	object *status.Object
+	// revision is that of the configuration, by which a bundle becomes a
+	// generation. That of the time when a bundle was kept is gone after a
+	// restart, so only the bundle's own part of a revision is recorded.
+	revision func() string
+}
+
+// Load is rollout.Journal's.
+func (j journal) Load(ctx context.Context) (rollout.Record, *source.Bundle, error) {
+	r, bundle, err := j.object.Load(ctx)
+	out := rollout.Record{Generation: r.Generation, Paused: r.Paused}
+	if r.Good != nil {
+		good := rollout.Version(*r.Good)
+		good.Revision = rollout.Revision(good.Revision, j.revision())
+		out.Good = &good
+	}
+	for _, x := range r.Refused {
+		out.Refused = append([]rollout.Refusal{{Revision: x.Revision, Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message}}, out.Refused...)
+	}
+	return out, bundle, err
+}
+
+// Save is rollout.Journal's.
+func (j journal) Save(ctx context.Context, r rollout.Record) error {
+	return j.object.SaveRecord(ctx, recordOf(r))
+}
+
+// Keep is rollout.Journal's. A bundle that is too large to be kept is not tried
+// again: what it stands for is saved without it.
+func (j journal) Keep(ctx context.Context, bundle source.Bundle, r rollout.Record) error {
+	err := j.object.Keep(ctx, bundle, recordOf(r))
+	if errors.Is(err, status.ErrTooLarge) {
+		klog.FromContext(ctx).Info("After a restart the manager will begin with what its source holds, not with what was kept last", "err", err)
+		return j.object.SaveRecord(ctx, recordOf(r))
+	}
+	return err
+}
+
+// recordOf puts the newest refusals first.
+func recordOf(r rollout.Record) status.Record {
+	out := status.Record{Generation: r.Generation, Paused: r.Paused}
+	if r.Good != nil {
+		good := status.Version(*r.Good)
+		good.Revision, _, _ = strings.Cut(good.Revision, rollout.RevisionSeparator)
+		out.Good = &good
+	}
+	for _, x := range r.Refused {
+		out.Refused = append([]status.Refusal{{Revision: x.Revision, Phase: string(x.Phase), Reason: x.Reason, Message: x.Message}}, out.Refused...)
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/async"
+	"github.com/wasm-ccm/wasm-ccm/host/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/provider"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/routing"
+	"github.com/wasm-ccm/wasm-ccm/host/shadow"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status"
+)
+
+// managed is one configured provider with all that is its own: nothing of it
+// is shared with another, so none can hold up or harm another.
+type managed struct {
+	name     string
+	metrics  *metrics.Provider
+	logger   klog.Logger
+	slot     *plugin.Slot
+	recorder *shadow.Recorder
+	allowed  *allowed
+	networks *networks
+	loader   *providerLoader
+	rates    *hostfunc.Rates
+	invoker  *async.Invoker
+	brake    *brake.Brake
+	provider *provider.Provider
+	cloud    cloudprovider.Interface
+	rollout  *rollout.Rollout
+	status   *status.Object
+	source   source.Source
+}
+
+// shared is what the providers of a manager have in common.
+type shared struct {
+	storeNamespace string
+	completed      *ccmconfig.CompletedConfig
+	client         kubernetes.Interface
+	events         record.EventRecorder
+	metrics        *metrics.Metrics
+	modules        modules
+	router         *routing.Router
+	stores         *stores
+	brake          v1alpha1.DeletionBrake
+}
+
+// newManaged puts one provider together and starts nothing but what watches
+// the Secrets and signers of its network.
+func (s *shared) newManaged(ctx context.Context, p *v1alpha1.Provider) (*managed, error) {
+	m := &managed{
+		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: klog.FromContext(ctx),
+		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
+		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
+		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
+	}
+	m.slot = plugin.NewRecordedSlot(m.recorder)
+	m.networks = s.newNetworks(m)
+	network, err := m.networks.build(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	terms, err := newTerms(p, network)
+	if err != nil {
+		network.release()
+		return nil, err
+	}
+	m.allowed.current.Store(network)
+	m.loader = s.newLoader(m)
+	m.loader.set(terms)
+	s.newCloud(ctx, m, p)
+	m.rollout = s.newRollout(m)
+	m.source = s.newSource(p)
+	return m, nil
+}
+
+// maxShadowSamples bounds shadowSamples of the HostConfiguration.
+const maxShadowSamples = 1000
+
+// newCloud puts the provider of upstream's controllers together: from the slot
+// with the guest up to what holds back deletions and what is another's.
+func (s *shared) newCloud(ctx context.Context, m *managed, p *v1alpha1.Provider) {
+	guest := scrubbed{m.metrics.Measure(m.slot), m.allowed}
+	m.invoker = async.New(guest, async.Options{
+		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
+		Observer: &observer{metrics: m.metrics, events: s.events},
+	})
+	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(ctx, m)))
+	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
+		Client: s.completed.ClientBuilder.ClientOrDie(serviceController), Recorder: s.events,
+	})
+}
+
+// serviceController is the identity that may label Services.
+const serviceController = "service-controller"
+
+func (s *shared) newRollout(m *managed) *rollout.Rollout {
+	return rollout.New(rollout.Options{
+		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
+		Policy:   func() rollout.Policy { return policy(m.loader.config().Rollout) },
+		Journal:  journal{m.status, m.loader.Revision},
+		Comparer: &comparer{recorder: m.recorder, metrics: m.metrics.Rollout(), samples: func() int { return m.loader.config().Rollout.ShadowSamples }},
+		Reporter: newProviderReporter(m, s.events, s.storeNamespace),
+	})
+}
+
+// run begins to watch the source and to roll out what it offers.
+func (m *managed) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, m.logger)
+	go m.rollout.Run(ctx)
+	go m.source.Run(ctx, m.rollout.Offer)
+}
+
+// lead begins what only the leader does.
+func (m *managed) lead(ctx context.Context) {
+	ctx = klog.NewContext(ctx, m.logger)
+	m.rollout.Lead()
+	go m.status.Run(ctx, func(c status.Command) {
+		if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
+			m.logger.Error(err, "A command is dropped", "command", c.Kind)
+		}
+	})
+}
+
+// loops are what upstream's controllers see of the provider.
+func (m *managed) loops(router *routing.Router) controllers.Provider {
+	return controllers.Provider{
+		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.slot.Changed, Healthy: m.healthy,
+		Nodes: router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
+		Services: router.Services(m.name), PersistentVolumes: router.PersistentVolumes(m.name),
+	}
+}
+
+// healthy is what /healthz asks about the control loops.
+func (m *managed) healthy() error {
+	if err := m.invoker.Healthy(); err != nil {
+		return fmt.Errorf("provider %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// rules of a provider for the router. A single provider without routing gets
+// everything, so nothing is filled in for it.
+func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		r := routing.Rules{
+			Provider: p.Name, Schemes: p.Routing.Nodes.Schemes, AskNodes: p.Routing.Nodes.Ask,
+			DefaultServices: p.Routing.Services.Default, VolumeDrivers: p.Routing.Volumes.Drivers, VolumeSchemes: p.Routing.Volumes.Schemes,
+		}
+		if len(c.Providers) > 1 {
+			r.VolumeSchemes = p.VolumeSchemes()
+		}
+		all = append(all, r)
+	}
+	return all
+}
