@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ type account struct {
 	marked  map[string]int // writes at the time of the mark
 	tokens  []string       // one of which requests must have; none: they need none
 	hung    chan struct{}  // closed when it answers again; nil while it answers
+	waiting atomic.Int64   // requests that hang
 }
 
 func newAccount() *account {
@@ -48,12 +50,8 @@ func (c *cloud) account(name string) *account {
 // standIn answers /standin/ACCOUNT/PATH.
 func (c *cloud) standIn(w http.ResponseWriter, r *http.Request) {
 	a := c.account(r.PathValue("account"))
-	if hung := a.hanging(); hung != nil {
-		select {
-		case <-r.Context().Done():
-			return
-		case <-hung:
-		}
+	if !a.wait(r.Context()) {
+		return
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
@@ -118,10 +116,22 @@ func (a *account) takeTokens(tokens []string) {
 	a.tokens = tokens
 }
 
-func (a *account) hanging() <-chan struct{} {
+// wait waits while the account hangs, and reports whether whoever asked does, too.
+func (a *account) wait(ctx context.Context) bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.hung
+	hung := a.hung
+	a.mu.Unlock()
+	if hung == nil {
+		return true
+	}
+	a.waiting.Add(1)
+	defer a.waiting.Add(-1)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-hung:
+		return true
+	}
 }
 
 // hang has it answer nothing, what it was not asked yet included; resume has

@@ -13,3 +13,15 @@ func (a *account) counts() counts {
 	defer a.mu.Unlock()
 	return counts{maps.Clone(a.reads), maps.Clone(a.writes)}
 }
+
+// requests is how many there were.
+func (a *account) requests() (sum int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, all := range []map[string]int{a.reads, a.writes} {
+		for _, n := range all {
+			sum += n
+		}
+	}
+	return sum
+}

@@ -69,6 +69,7 @@ func TestReplacementsUnderLoad(t *testing.T) {
 
 	load := newLoad(r)
 	load.start(ctx)
+	load.warmUp(t)
 	var first footprint
 	for n := 1; n <= replacements; n++ {
 		r.put(ctx, t, configMap, builds[n%2], config)
@@ -81,6 +82,11 @@ func TestReplacementsUnderLoad(t *testing.T) {
 		}
 		load.end(ctx, t)
 		r.awaitRight(ctx, t, m, "a")
+		// One more: the pool of a generation has as many instances as there were
+		// ops at once.
+		r.put(ctx, t, configMap, builds[(n+1)%2], config)
+		r.awaitServing(ctx, t, m, builds[(n+1)%2])
+		r.awaitPhase(ctx, t, m, "a", "Kept")
 		now := r.footprint(ctx, t, m)
 		t.Logf("after %3d replacements: %v", n, now)
 		if n == replacements {
@@ -140,21 +146,29 @@ type load struct {
 	rig     *rig
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
+	warm    sync.WaitGroup // the first rounds of all workers
 
 	mu    sync.Mutex
 	asked map[string]int // changes by path at the cloud
 	errs  []error
 }
 
-const loadWorkers = 8
+const (
+	loadWorkers = 8
+	warmRounds  = 4
+)
 
 func newLoad(r *rig) *load { return &load{rig: r, asked: map[string]int{}} }
 
 func (l *load) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
+	l.warm.Add(loadWorkers)
 	for w := range loadWorkers {
 		l.workers.Go(func() {
-			for round := 0; ctx.Err() == nil; round++ {
+			for round := 0; ctx.Err() == nil || round < warmRounds; round++ {
+				if round == warmRounds {
+					l.warm.Done()
+				}
 				for i := w; i < loadServices && ctx.Err() == nil; i += loadWorkers {
 					l.step(ctx, i, round)
 				}
@@ -163,8 +177,15 @@ func (l *load) start(ctx context.Context) {
 	}
 }
 
-// end removes the Services, so that the manager has the same to do each time
-// that it is measured.
+// warmUp waits until each Service was created, changed and deleted once: from
+// then on the manager knows everything that it will ever know.
+func (l *load) warmUp(t *testing.T) {
+	t.Helper()
+	l.warm.Wait()
+}
+
+// end takes the load balancers away, so that the manager has the same to do each
+// time that it is measured.
 func (l *load) end(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l.cancel()
@@ -176,8 +197,7 @@ func (l *load) end(ctx context.Context, t *testing.T) {
 	}
 	for i := range list.Items {
 		if s := &list.Items[i]; strings.HasPrefix(s.Name, "busy-") && s.DeletionTimestamp == nil {
-			l.add(s)
-			if err := services.Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+			if err := l.patch(ctx, s.Name, toClusterIP); err != nil {
 				t.Error(err)
 			}
 		}
@@ -199,10 +219,8 @@ func (l *load) step(ctx context.Context, i, round int) {
 	services := l.rig.client.CoreV1().Services(l.rig.namespace)
 	var err error
 	switch {
-	case round%4 == 0 && (round == 0 || i%20 == 0):
-		err = l.create(ctx, name)
 	case round%4 == 0:
-		err = l.patch(ctx, name, `{"spec":{"type":"LoadBalancer"}}`)
+		err = l.create(ctx, name)
 	case round%4 < 3:
 		err = l.patch(ctx, name, fmt.Sprintf(`{"spec":{"ports":[{"port":%d,"protocol":"TCP"}]}}`, 1000+round%60000))
 	case i%20 == 0:
@@ -210,7 +228,7 @@ func (l *load) step(ctx context.Context, i, round int) {
 			err = services.Delete(ctx, name, metav1.DeleteOptions{})
 		}
 	default:
-		err = l.patch(ctx, name, `{"spec":{"type":"ClusterIP"}}`)
+		err = l.patch(ctx, name, toClusterIP)
 	}
 	if err != nil {
 		l.mu.Lock()
@@ -219,7 +237,12 @@ func (l *load) step(ctx context.Context, i, round int) {
 	}
 }
 
-// create waits until the one before of that name is gone.
+const (
+	toClusterIP    = `{"spec":{"type":"ClusterIP"}}`
+	toLoadBalancer = `{"spec":{"type":"LoadBalancer"}}`
+)
+
+// create waits until a Service of that name that is being deleted is gone.
 func (l *load) create(ctx context.Context, name string) error {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -228,13 +251,18 @@ func (l *load) create(ctx context.Context, name string) error {
 	services := l.rig.client.CoreV1().Services(l.rig.namespace)
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, reportPatience, true, func(ctx context.Context) (bool, error) {
 		created, err := services.Create(ctx, service, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return false, nil
-		}
 		if err == nil {
 			l.add(created)
+			return true, nil
 		}
-		return true, err
+		old, getErr := services.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case !apierrors.IsAlreadyExists(err):
+			return false, err
+		case getErr != nil || old.DeletionTimestamp != nil:
+			return false, nil // it is gone soon
+		}
+		return true, l.patch(ctx, name, toLoadBalancer)
 	})
 }
 
