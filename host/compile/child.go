@@ -27,6 +27,9 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer, newEngine NewEng
 	return 0
 }
 
+// childGCPercent trades memory, which is limited, for time.
+const childGCPercent = 400
+
 func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) error {
 	os.Clearenv()
 	buffered := bufio.NewReader(in)
@@ -45,7 +48,9 @@ func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) error {
 	if err := limitProcess(j.Limits); err != nil {
 		return fmt.Errorf("limiting the process: %w", err)
 	}
-	// The collector works harder before the limit is met.
+	// Somebody waits for the result, and the process is gone after it; the
+	// collector works harder before the limit is met.
+	debug.SetGCPercent(childGCPercent)
 	debug.SetMemoryLimit(int64(j.Limits.MemoryBytes / 4 * 3))
 	wasm := make([]byte, j.Bytes)
 	if _, err := io.ReadFull(buffered, wasm); err != nil {

@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
@@ -60,6 +62,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 		m.cache = cache
 		runtimeConfig = runtimeConfig.WithCompilationCache(cache)
 	}
+	ctx = experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0))
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, runtimeConfig)
 	if err := m.compile(ctx, wasm); err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
