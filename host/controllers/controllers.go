@@ -8,9 +8,7 @@
 package controllers
 
 import (
-	"context"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -67,43 +65,6 @@ func ConstructorsFor(providers func() []Provider) map[string]app.ControllerInitF
 	all := map[string]app.ControllerInitFuncConstructor{}
 	for _, l := range loops() {
 		all[l.name] = l.constructor(providers)
-	}
-	return all
-}
-
-// Constructors is ConstructorsFor for one provider, whose capabilities are
-// looked at once, after waitServing has returned.
-//
-// Deprecated: it goes when its caller uses ConstructorsFor.
-func Constructors(waitServing func(context.Context) error, healthy func() error, labeler persistentvolume.Labeler) map[string]app.ControllerInitFuncConstructor {
-	serving := make(chan struct{})
-	wait := sync.OnceFunc(func() {
-		go func() {
-			if waitServing(context.Background()) == nil {
-				close(serving)
-			}
-		}()
-	})
-	changed := func() <-chan struct{} {
-		wait()
-		select {
-		case <-serving:
-			return nil
-		default:
-			return serving
-		}
-	}
-	all := map[string]app.ControllerInitFuncConstructor{}
-	for _, l := range loops() {
-		all[l.name] = app.ControllerInitFuncConstructor{
-			InitContext: app.ControllerInitContext{ClientName: l.clientName},
-			Constructor: func(init app.ControllerInitContext, completed *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
-				one := func() []Provider {
-					return []Provider{{Cloud: cloud, Volumes: labeler, Changed: changed, Healthy: healthy}}
-				}
-				return l.constructor(one).Constructor(init, completed, cloud)
-			},
-		}
 	}
 	return all
 }

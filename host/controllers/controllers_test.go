@@ -1,18 +1,14 @@
 package controllers
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
 	cpconfig "k8s.io/cloud-provider/config"
 	cloudfake "k8s.io/cloud-provider/fake"
 	"k8s.io/cloud-provider/names"
-	controllermanager "k8s.io/controller-manager/app"
 
 	"github.com/wasm-ccm/wasm-ccm/host/controllers/persistentvolume"
 )
@@ -68,27 +64,4 @@ func TestEveryLoopIsThere(t *testing.T) {
 	if asked {
 		t.Error("the providers were asked for before a loop was started")
 	}
-}
-
-func TestTheOldConstructorsWaitForTheProvider(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		serving := make(chan struct{})
-		a := newCloud("a")
-		w := newWorld(t, balanced("a-web"))
-		all := Constructors(func(context.Context) error { <-serving; return nil }, nil, a)
-		c, ok, err := all[names.ServiceLBController].Constructor(all[names.ServiceLBController].InitContext, w.completed, cloudprovider.Interface(a))(
-			w.ctx, controllermanager.ControllerContext{ControllerManagerMetrics: w.metrics})
-		if err != nil || !ok || c == nil {
-			t.Fatal(c, ok, err)
-		}
-		a.has(false, false, false, false)
-		synctest.Wait()
-		a.has(true, true, true, true)
-		close(serving)
-		w.sleep()
-		if n := a.count("ensure a-web"); n != 1 {
-			t.Errorf("%d ensures", n)
-		}
-		w.stop()
-	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cloud-provider/names"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
@@ -30,9 +31,10 @@ func TestEachProviderSeesItsOwnObjectsOnly(t *testing.T) {
 			node("b-ready", "b://1", corev1.ConditionTrue), volume("b-disk"))
 		a, b := newCloud("a"), newCloud("b")
 		w.start(a.provider(), b.provider())
-		// Later, because upstream's service controller has a data race between
-		// a new Node and the first sync of a Service.
-		w.sleep()
+		w.sleep() // so a-gone is gone before there are Services; else upstream races
+		if _, err := w.api.CoreV1().Nodes().Get(t.Context(), "a-gone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("a-gone is not deleted: %v", err)
+		}
 		for _, name := range []string{"none-web", "a-web", "b-web"} {
 			if _, err := w.api.CoreV1().Services("default").Create(t.Context(), balanced(name), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -78,6 +80,7 @@ func TestEachProviderSeesItsOwnObjectsOnly(t *testing.T) {
 func TestALoopFollowsWhatItsProviderCanDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, balanced("a-web"), balanced("b-web"), node("a-n", "a://1", corev1.ConditionTrue), volume("a-disk"))
+		w.blind = true
 		a, b := newCloud("a"), newCloud("b")
 		a.has(false, false, false, false) // before it serves
 		w.start(a.provider(), b.provider())
@@ -130,6 +133,7 @@ func TestEveryLoopStopsAlone(t *testing.T) {
 		t.Run(kinds[lost], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, balanced("a-web"), node("a-n", "a://1", corev1.ConditionTrue), volume("a-disk"))
+				w.blind = true
 				a := newCloud("a")
 				w.start(a.provider())
 				w.sleep()
@@ -287,6 +291,7 @@ func TestAStartThatFailsIsTriedAgain(t *testing.T) {
 func TestARestartLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, balanced("a-web"), node("a-n", "a://1", corev1.ConditionUnknown), volume("a-disk"))
+		w.blind = true
 		a := newCloud("a")
 		p := a.provider()
 		var filtered atomic.Int32
