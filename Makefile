@@ -47,6 +47,11 @@ build: ## The manager, a static binary.
 	$(call say,building the manager)
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/cloud-controller-manager ./host/cmd/cloud-controller-manager
 
+.PHONY: ccmctl
+ccmctl: ## The command that signs, checks and splits modules, a static binary.
+	$(call say,building ccmctl)
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/ccmctl ./host/cmd/ccmctl
+
 STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 # wasmtime is C: this build is not static. It is for who wants another engine.
@@ -86,7 +91,7 @@ image: build ## One static image as an OCI archive, without a Docker daemon.
 
 .PHONY: deps
 deps: ## What the tests need of Debian.
-	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates
+	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates openssl
 
 ## ---- tests -----------------------------------------------------------------
 
@@ -104,7 +109,7 @@ test-guests:
 	cd guests && $(GO) test -race ./...
 
 .PHONY: test-host
-test-host: build build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
+test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 30m ./...
 

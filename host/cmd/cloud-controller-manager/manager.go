@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -53,7 +54,7 @@ type manager struct {
 	// These are made by start, after the flags are parsed.
 	providers []*managed
 	router    *routing.Router
-	unrouted  *routing.Reporter
+	unrouted  func(context.Context)
 }
 
 // newManager makes what is there before the flags are parsed.
@@ -89,8 +90,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		m.providers = append(m.providers, one)
 	}
 	if len(m.providers) > 1 {
-		core := c.SharedInformers.Core().V1()
-		m.unrouted = routing.NewReporter(m.router, core.Services(), core.Nodes(), common.events)
+		m.unrouted = newUnrouted(m.router, common)
 	}
 	if address := m.options.ProbeBindAddress; address != "0" {
 		if err := serveProbes(ctx, address, m.serving); err != nil {
@@ -131,8 +131,21 @@ func (m *manager) lead(ctx context.Context) {
 		one.lead(ctx)
 	}
 	if m.unrouted != nil {
+		m.unrouted(ctx)
+	}
+}
+
+// newUnrouted returns what tells of objects that are nobody's, in the
+// background. Its informers are its own: who watches first sets the period in
+// which upstream's loops look again.
+func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
+	factory := informers.NewSharedInformerFactory(s.client, 0)
+	core := factory.Core().V1()
+	reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
+	return func(ctx context.Context) {
+		factory.Start(ctx.Done())
 		go func() {
-			if err := m.unrouted.Run(ctx); err != nil {
+			if err := reporter.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
 			}
 		}()
