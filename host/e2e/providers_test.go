@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	crowd     = 40 // Services of each provider
-	turns     = 5
+	crowd     = 120 // Services of the one that is measured
+	stuck     = 40  // of the one that hangs
+	turns     = 4
 	leastRate = 0.95
 )
 
@@ -52,7 +53,7 @@ func TestTwoProvidersOneHangs(t *testing.T) {
 	}
 	r.awaitInitialized(ctx, t, m)
 	slow := &rig{report: r.report, namespace: other.Name, dir: r.dir, scrape: r.scrape}
-	for i := range crowd {
+	for i := range stuck {
 		r.service(ctx, t, slow.namespace, fmt.Sprintf("slow-%02d", i), map[string]string{"wasm-ccm.dev/provider": "slow"})
 	}
 	r.turn(ctx, t, m) // to warm up
@@ -78,19 +79,25 @@ func TestTwoProvidersOneHangs(t *testing.T) {
 func (r *rig) change(ctx context.Context, t *testing.T, port int) {
 	t.Helper()
 	l := newLoad(r)
-	for i := range crowd {
+	for i := range stuck {
 		if err := l.patch(ctx, fmt.Sprintf("slow-%02d", i), fmt.Sprintf(`{"spec":{"ports":[{"port":%d,"protocol":"TCP"}]}}`, port)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// awaitHanging waits until several requests at the cloud hang.
+// awaitHanging waits until as many requests at the cloud hang as will: for two
+// seconds it has been the same number.
 func (r *rig) awaitHanging(ctx context.Context, t *testing.T, m *manager) {
 	t.Helper()
+	const steady = 2 * time.Second
+	last, since := int64(0), time.Now()
 	r.until(ctx, t, m, "requests hang", func() (bool, string) {
 		n := r.cloud.account("slow").waiting.Load()
-		return n > 1, fmt.Sprint(n)
+		if n != last {
+			last, since = n, time.Now()
+		}
+		return n > 1 && time.Since(since) > steady, fmt.Sprint(n)
 	})
 }
 

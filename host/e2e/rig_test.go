@@ -124,7 +124,7 @@ func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager 
 func (r *rig) until(ctx context.Context, t *testing.T, m *manager, what string, look func() (done bool, seen string)) {
 	t.Helper()
 	var seen string
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, reportPatience, true, func(context.Context) (done bool, _ error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, reportPatience, true, func(context.Context) (done bool, _ error) {
 		done, seen = look()
 		return done, nil
 	})

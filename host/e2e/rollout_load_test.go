@@ -42,7 +42,7 @@ const oneProvider = `
   limits: {instances: 64}
   requests: {perSecond: 100000, burst: 100000, concurrent: 64}
   rollout: {observePeriod: 1s}
-  routing: {nodes: {schemes: [faulty]}}
+  routing: {nodes: {schemes: [faulty]}, services: {default: true}}
 `
 
 // TestReplacementsUnderLoad replaces the provider two hundred times while all
