@@ -33,33 +33,49 @@ func TestKillAtEveryPhase(t *testing.T) {
 	r.awaitRight(ctx, t, m, "a")
 	r.awaitPhase(ctx, t, m, "a", "Kept")
 
-	good := guest
-	for _, phase := range []string{"Loading", "Verified", "Compiled", "Described", "Configured", "Probed", "Shadowed", "Serving", "Kept"} {
-		t.Run(phase, func(t *testing.T) {
-			next := append(bytes.Clone(guest), customSection("killed-at", []byte(phase))...)
-			r.cloud.account("a").mark()
-			from := len(readFile(m.logPath))
-			r.put(ctx, t, configMap, next, config)
-			killAt(ctx, t, m, phase, from)
-			t.Logf("killed when the status said %s", r.phase(ctx, "a"))
-			m = r.startManager(t, "after-"+strings.ToLower(phase), flags...)
-			first := firstServing(ctx, t, r, m)
-			if first != digest(good) && (phase != "Kept" || first != digest(next)) {
-				t.Errorf("after a kill at %s it begins with %s, the last good is %s", phase, first, digest(good))
-			}
-			// It comes as far as it can now, and all has been looked at once.
-			r.awaitServing(ctx, t, m, next)
-			r.awaitPhase(ctx, t, m, "a", "Kept")
-			r.until(ctx, t, m, "every Service is looked at", func() (bool, string) {
-				n := r.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="lb_ensure"`)
-				return n >= 5, fmt.Sprint(n)
-			})
-			if lines := r.cloud.account("a").writtenSinceMark(); lines != "" {
-				t.Errorf("written at the cloud:\n%s", lines)
-			}
-			good = next
-		})
+	k := &killer{rig: r, flags: flags, config: config, good: guest, manager: m}
+	for _, phase := range []string{"Verified", "Compiled", "Described", "Configured", "Probed", "Shadowed", "Serving", "Kept"} {
+		next := append(bytes.Clone(guest), customSection("killed-at", []byte(phase))...)
+		k.kill(ctx, t, phase, next)
 	}
+}
+
+// killer is what goes on from one kill to the next.
+type killer struct {
+	*rig
+	flags   []string
+	config  string
+	good    []byte // what was kept last
+	manager *manager
+}
+
+// kill ends the manager at a phase of the rollout of the next module, and
+// starts another one.
+func (k *killer) kill(ctx context.Context, t *testing.T, phase string, next []byte) {
+	t.Helper()
+	account := k.cloud.account("a")
+	account.mark()
+	from := len(readFile(k.manager.logPath))
+	k.put(ctx, t, configMap, next, k.config)
+	killAt(ctx, t, k.manager, phase, from)
+	status := k.phase(ctx, "a")
+	m := k.startManager(t, "after-"+strings.ToLower(phase), k.flags...)
+	first := firstServing(ctx, t, k.rig, m)
+	t.Logf("%s: killed when the status said %s, begins with the last good %v", phase, status, first == digest(k.good))
+	if first != digest(k.good) && (phase != "Kept" || first != digest(next)) {
+		t.Fatalf("after a kill at %s it begins with %s, the last good is %s", phase, first, digest(k.good))
+	}
+	// It comes as far as it can now, and all has been looked at once.
+	k.awaitServing(ctx, t, m, next)
+	k.awaitPhase(ctx, t, m, "a", "Kept")
+	k.until(ctx, t, m, "every Service is looked at", func() (bool, string) {
+		n := k.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="lb_ensure"`)
+		return n >= 5, fmt.Sprint(n)
+	})
+	if lines := account.writtenSinceMark(); lines != "" {
+		t.Errorf("after a kill at %s, written at the cloud:\n%s", phase, lines)
+	}
+	k.good, k.manager = next, m
 }
 
 // killAt ends the manager when its log says the phase, behind from.
