@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -191,11 +192,26 @@ func (r *rig) phase(ctx context.Context, provider string) string {
 	return cm.Labels["wasm-ccm.dev/phase"]
 }
 
-func (r *rig) awaitPhase(ctx context.Context, t *testing.T, m *manager, provider, phase string) {
+// kept is the digest of the module that the record of a provider says was kept
+// last.
+func (r *rig) kept(ctx context.Context, provider string) string {
+	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var record struct{ Good struct{ Digest string } }
+	if err := json.Unmarshal([]byte(cm.Data["record"]), &record); err != nil {
+		return err.Error()
+	}
+	return "sha256:" + strings.TrimPrefix(record.Good.Digest, "sha256:")
+}
+
+func (r *rig) awaitKept(ctx context.Context, t *testing.T, m *manager, provider string, module []byte) {
 	t.Helper()
-	r.until(ctx, t, m, "provider "+provider+" is "+phase, func() (bool, string) {
-		seen := r.phase(ctx, provider)
-		return seen == phase, seen
+	want := digest(module)
+	r.until(ctx, t, m, "provider "+provider+" has kept "+want, func() (bool, string) {
+		seen := r.kept(ctx, provider)
+		return seen == want, seen
 	})
 }
 

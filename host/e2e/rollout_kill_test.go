@@ -31,7 +31,7 @@ func TestKillAtEveryPhase(t *testing.T) {
 		r.service(ctx, t, r.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 	r.awaitRight(ctx, t, m, "a")
-	r.awaitPhase(ctx, t, m, "a", "Kept")
+	r.awaitKept(ctx, t, m, "a", guest)
 
 	k := &killer{rig: r, flags: flags, config: config, good: guest, manager: m}
 	for _, phase := range []string{"Verified", "Compiled", "Described", "Configured", "Probed", "Shadowed", "Serving", "Kept"} {
@@ -58,16 +58,19 @@ func (k *killer) kill(ctx context.Context, t *testing.T, phase string, next []by
 	from := len(readFile(k.manager.logPath))
 	k.put(ctx, t, configMap, next, k.config)
 	killAt(ctx, t, k.manager, phase, from)
-	status := k.phase(ctx, "a")
+	status, good := k.phase(ctx, "a"), k.kept(ctx, "a")
 	m := k.startManager(t, "after-"+strings.ToLower(phase), k.flags...)
-	first := firstServing(ctx, t, k.rig, m)
-	t.Logf("%s: killed when the status said %s, begins with the last good %v", phase, status, first == digest(k.good))
-	if first != digest(k.good) && (phase != "Kept" || first != digest(next)) {
-		t.Fatalf("after a kill at %s it begins with %s, the last good is %s", phase, first, digest(k.good))
+	first := firstPhase(ctx, t, k.rig, m)
+	t.Logf("%s: killed when the status said %s; the next one begins with what was kept last: %v", phase, status, first == "Kept")
+	if good != digest(k.good) && (phase != "Kept" || good != digest(next)) {
+		t.Fatalf("a kill at %s leaves %s as the last good one, want %s", phase, good, digest(k.good))
+	}
+	if first != "Kept" {
+		t.Fatalf("after a kill at %s the next manager begins with the phase %s, and not with what was kept last", phase, first)
 	}
 	// It comes as far as it can now, and all has been looked at once.
 	k.awaitServing(ctx, t, m, next)
-	k.awaitPhase(ctx, t, m, "a", "Kept")
+	k.awaitKept(ctx, t, m, "a", next)
 	k.until(ctx, t, m, "every Service is looked at", func() (bool, string) {
 		n := k.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="lb_ensure"`)
 		return n >= 5, fmt.Sprint(n)
@@ -99,18 +102,19 @@ func killAt(ctx context.Context, t *testing.T, m *manager, phase string, from in
 	}
 }
 
-var servingLine = regexp.MustCompile(`(?m)^.*(?i:serving).*?(sha256:[0-9a-f]{64})`)
+var phaseLine = regexp.MustCompile(`"rollout" phase="(\w+)"`)
 
-// firstServing is the digest that the log says first of one that serves.
-func firstServing(ctx context.Context, t *testing.T, r *rig, m *manager) (digest string) {
+// firstPhase is the first one that the log says: Kept, when a generation was
+// restored, before what the source offers is even looked at.
+func firstPhase(ctx context.Context, t *testing.T, r *rig, m *manager) (phase string) {
 	t.Helper()
-	r.until(ctx, t, m, "something serves", func() (bool, string) {
-		found := servingLine.FindStringSubmatch(readFile(m.logPath))
+	r.until(ctx, t, m, "a rollout begins", func() (bool, string) {
+		found := phaseLine.FindStringSubmatch(readFile(m.logPath))
 		if found == nil {
 			return false, m.tail(1 << 10)
 		}
-		digest = found[1]
+		phase = found[1]
 		return true, ""
 	})
-	return digest
+	return phase
 }

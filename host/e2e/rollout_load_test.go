@@ -75,7 +75,7 @@ func TestReplacementsUnderLoad(t *testing.T) {
 		r.put(ctx, t, configMap, builds[n%2], config)
 		r.awaitServing(ctx, t, m, builds[n%2])
 		if n%keptEvery == 0 {
-			r.awaitPhase(ctx, t, m, "a", "Kept")
+			r.awaitKept(ctx, t, m, "a", builds[n%2])
 		}
 		if n != firstMeasure && n != replacements {
 			continue
@@ -86,7 +86,7 @@ func TestReplacementsUnderLoad(t *testing.T) {
 		// ops at once.
 		r.put(ctx, t, configMap, builds[(n+1)%2], config)
 		r.awaitServing(ctx, t, m, builds[(n+1)%2])
-		r.awaitPhase(ctx, t, m, "a", "Kept")
+		r.awaitKept(ctx, t, m, "a", builds[(n+1)%2])
 		now := r.footprint(ctx, t, m)
 		t.Logf("after %3d replacements: %v", n, now)
 		if n == replacements {

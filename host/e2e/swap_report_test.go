@@ -86,7 +86,7 @@ func (s *swaps) start(t *testing.T, name string) *manager {
 	m := s.startManager(t, name, flag, "--leader-elect=false", "--node-status-update-frequency=10ms",
 		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "cache"))
 	s.await(t.Context(), t, m)
-	s.awaitPhase(t.Context(), t, m, "static", "Kept")
+	s.awaitKept(t.Context(), t, m, "static", s.builds[s.n%2])
 	return m
 }
 
@@ -97,7 +97,7 @@ func (s *swaps) swap(t *testing.T, m *manager) time.Duration {
 	s.offer(t)
 	s.await(t.Context(), t, m)
 	took := time.Since(begin).Round(100 * time.Microsecond)
-	s.awaitPhase(t.Context(), t, m, "static", "Kept")
+	s.awaitKept(t.Context(), t, m, "static", s.builds[s.n%2])
 	return took
 }
 
