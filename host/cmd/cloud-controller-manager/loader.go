@@ -31,6 +31,8 @@ type providerLoader struct {
 
 	mu      sync.Mutex
 	current terms
+	// networks are those of the generations that are loaded.
+	networks map[*plugin.Generation]*network
 }
 
 // terms are those on which a generation is loaded.
@@ -41,12 +43,21 @@ type terms struct {
 	revision   string
 }
 
-func newTerms(p *v1alpha1.Provider, n *network) (terms, error) {
+// secretsTimeout bounds how long Secrets are waited for. They are there, or
+// known to be missing, as soon as the API server has answered.
+const secretsTimeout = 10 * time.Second
+
+func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, error) {
 	policy, err := provenance.New(p.Provenance.Digests, p.Provenance.PublicKeys)
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
 	}
 	revision, err := revisionOf(p)
+	if n.secrets != nil && len(p.Credentials)+len(p.Grants) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
+		defer cancel()
+		revision += "." + n.secrets.Version(ctx)
+	}
 	return terms{config: p, network: n, provenance: policy, revision: revision}, err
 }
 
@@ -101,11 +112,36 @@ func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reac
 		t.network.release()
 		return nil, err
 	}
-	go func() {
-		<-g.Closed()
-		t.network.release()
-	}()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.networks == nil {
+		l.networks = map[*plugin.Generation]*network{}
+	}
+	l.networks[g] = t.network
+	go l.forget(g, t.network)
 	return g, nil
+}
+
+// forget lets go of a generation's network when the generation has ended.
+func (l *providerLoader) forget(g *plugin.Generation, n *network) {
+	<-g.Closed()
+	n.release()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.networks, g)
+}
+
+// proved tells that a generation serves, so that its Secrets are right: those
+// before it, which may serve again, use the same from now on.
+func (l *providerLoader) proved(g *plugin.Generation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.networks[g]
+	for _, n := range l.networks {
+		if now != nil && n.number < now.number {
+			n.secrets.Follow()
+		}
+	}
 }
 
 func (l *providerLoader) prepare(ctx context.Context, t terms, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {

@@ -26,11 +26,14 @@ import (
 // Generations hold the one they were loaded with; the last one closes it.
 type network struct {
 	client       *egress.Client
+	secrets      *credential.Pinned
 	credentials  *credential.Set
 	capabilities []string
 	signers      []*signer
 	stop         context.CancelFunc
 	users        atomic.Int32
+	// number grows from network to network of a provider.
+	number int64
 }
 
 // retain lets one more use the network. The first user is who built it.
@@ -50,13 +53,14 @@ type networks struct {
 	// scrubber outlives networks, so that old secrets stay scrubbed.
 	scrubber *credential.Scrubber
 	signers  *signerLoader
+	built    atomic.Int64
 }
 
 // build makes the network of a provider and starts what watches its Secrets
 // and signers; close ends that.
 func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	net := &network{capabilities: p.Capabilities, stop: cancel}
+	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
 	net.retain()
 	if err := n.fill(ctx, net, p); err != nil {
 		cancel()
@@ -66,7 +70,12 @@ func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, e
 }
 
 func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
-	secrets := credential.NewWatchedSecrets(n.client, secretNames(p))
+	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
+	secrets, err := credential.NewPinned(watched)
+	if err != nil {
+		return fmt.Errorf("watching Secrets: %w", err)
+	}
+	net.secrets = secrets
 	specs := make([]credential.Spec, len(p.Credentials))
 	for i := range p.Credentials {
 		spec, err := n.spec(net, &p.Credentials[i])
@@ -75,7 +84,6 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		}
 		specs[i] = spec
 	}
-	var err error
 	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber}); err != nil {
 		return err
 	}
@@ -95,7 +103,7 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	if err != nil {
 		return fmt.Errorf("grants: %w", err)
 	}
-	go secrets.Run(ctx)
+	go watched.Run(ctx)
 	for _, s := range net.signers {
 		s.start(ctx)
 	}

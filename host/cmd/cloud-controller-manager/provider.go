@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -45,6 +47,9 @@ type managed struct {
 	rollout  *rollout.Rollout
 	status   *status.Object
 	source   source.Source
+	// changing is held while the terms are changed; renewed says that they were.
+	changing sync.Mutex
+	renewed  chan struct{}
 }
 
 // shared is what the providers of a manager have in common.
@@ -65,8 +70,8 @@ type shared struct {
 func (s *shared) newManaged(ctx context.Context, p *v1alpha1.Provider) (*managed, error) {
 	m := &managed{
 		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: klog.FromContext(ctx),
-		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
-		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
+		renewed: make(chan struct{}, 1), recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
+		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
 	m.slot = plugin.NewRecordedSlot(m.recorder)
@@ -75,7 +80,7 @@ func (s *shared) newManaged(ctx context.Context, p *v1alpha1.Provider) (*managed
 	if err != nil {
 		return nil, err
 	}
-	terms, err := newTerms(p, network)
+	terms, err := newTerms(ctx, p, network)
 	if err != nil {
 		network.release()
 		return nil, err
@@ -124,6 +129,45 @@ func (m *managed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, m.logger)
 	go m.rollout.Run(ctx)
 	go m.source.Run(ctx, m.rollout.Offer)
+	go m.followSecrets(ctx)
+}
+
+// secretsRetry is the time between two tries to take up changed Secrets.
+const secretsRetry = 10 * time.Second
+
+// followSecrets makes a generation of its own of changed Secrets: the one that
+// serves keeps the values that it was probed with until the new ones work.
+func (m *managed) followSecrets(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		now := m.allowed.current.Load()
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.renewed: // there are others to follow
+			continue
+		case <-now.secrets.Changed():
+		case <-again:
+		}
+		again = nil
+		if err := m.renew(ctx); err != nil {
+			m.logger.Error(err, "The changed Secrets are not taken up yet; the values before stay in use")
+			again = time.After(secretsRetry)
+		}
+	}
+}
+
+// renew makes the network afresh, with the Secrets as they are now.
+func (m *managed) renew(ctx context.Context) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	t, err := m.terms(ctx, m.loader.config())
+	if err != nil {
+		return err
+	}
+	m.logger.Info("Secrets have changed", "revision", t.revision)
+	m.change(t)
+	return nil
 }
 
 // lead begins what only the leader does.

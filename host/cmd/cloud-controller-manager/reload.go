@@ -67,7 +67,9 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	for i, one := range r.manager.providers {
 		one.brake.SetLimits(brakeLimits(next.DeletionBrake))
 		if all[i].network != nil {
+			one.changing.Lock()
 			one.change(all[i])
+			one.changing.Unlock()
 		}
 	}
 	r.current = next
@@ -89,11 +91,16 @@ func (m *managed) next(ctx context.Context, p, before *v1alpha1.Provider) (terms
 	if equality.Semantic.DeepEqual(p, before) {
 		return terms{}, nil
 	}
+	return m.terms(ctx, p)
+}
+
+// terms makes those of a configuration, when its signers serve.
+func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
 	network, err := m.networks.build(klog.NewContext(ctx, m.logger), p)
 	if err != nil {
 		return terms{}, err
 	}
-	t, err := newTerms(p, network)
+	t, err := newTerms(ctx, p, network)
 	if err == nil {
 		err = network.ready(ctx)
 	}
@@ -111,6 +118,10 @@ func (m *managed) change(t terms) {
 	m.allowed.current.Store(t.network)
 	m.loader.set(t).release()
 	m.rollout.Reload()
+	select {
+	case m.renewed <- struct{}{}:
+	default: // followSecrets has yet to look
+	}
 }
 
 // fixed refuses changes that need a restart. Better to say so than to take up

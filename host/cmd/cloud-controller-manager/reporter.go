@@ -125,6 +125,7 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 		teller:  teller{logger: m.logger, events: events, scrub: m.allowed.scrub, object: object},
 		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
 		replaced: func() {
+			m.loader.proved(m.slot.Serving())
 			m.invoker.Reset()
 			m.recorder.Reset()
 		},

@@ -85,7 +85,7 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	v1alpha1.SetDefaults(c)
 	n := &network{stop: func() {}, client: client(t).client}
 	n.retain()
-	terms, err := newTerms(&c.Providers[0], n)
+	terms, err := newTerms(t.Context(), &c.Providers[0], n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,122 @@
+package credential
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Pinned has Secrets as they were when each was first asked for, so that a
+// generation of a provider keeps the values that it was probed with: a wrong
+// password is tried with a generation of its own. What is deleted is gone at
+// once. It is safe for concurrent use.
+type Pinned struct {
+	secrets *WatchedSecrets
+	changed chan struct{}
+
+	mu     sync.Mutex
+	pins   map[types.NamespacedName]pin
+	follow bool
+}
+
+type pin struct {
+	data    map[string][]byte
+	version string
+}
+
+// NewPinned pins what the watched Secrets have. It is made before they run.
+func NewPinned(secrets *WatchedSecrets) (*Pinned, error) {
+	p := &Pinned{secrets: secrets, changed: make(chan struct{}, 1), pins: map[types.NamespacedName]pin{}}
+	for _, s := range secrets.secrets {
+		if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(_ any, isInInitialList bool) {
+				if !isInInitialList { // Version sees that one
+					p.look(s.name)
+				}
+			},
+			UpdateFunc: func(_, _ any) { p.look(s.name) },
+			DeleteFunc: func(any) { p.signal() },
+		}); err != nil {
+			return nil, err // only on an informer that has ended
+		}
+	}
+	return p, nil
+}
+
+// Get implements Secrets.
+func (p *Pinned) Get(ctx context.Context, namespace, name string) (map[string][]byte, string, error) {
+	data, version, err := p.secrets.Get(ctx, namespace, name)
+	if err != nil {
+		return nil, "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.follow {
+		return data, version, nil
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if _, ok := p.pins[key]; !ok {
+		p.pins[key] = pin{data, version}
+	}
+	return p.pins[key].data, p.pins[key].version, nil
+}
+
+// Follow ends the pinning: newer values have proved to be right, and the cloud
+// may take the ones before no more.
+func (p *Pinned) Follow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.follow = true
+}
+
+// Changed has a value after a Secret has other values than were pinned, or was
+// deleted. One reader may use it.
+func (p *Pinned) Changed() <-chan struct{} { return p.changed }
+
+// Version pins every Secret that is there, waiting until each was asked for,
+// and names them. It holds nothing of their values.
+func (p *Pinned) Version(ctx context.Context) string {
+	h := sha256.New()
+	names := slices.SortedFunc(maps.Keys(p.secrets.secrets), func(a, b types.NamespacedName) int {
+		return bytes.Compare([]byte(a.String()), []byte(b.String()))
+	})
+	for _, name := range names {
+		_, version, err := p.Get(ctx, name.Namespace, name.Name)
+		if err != nil {
+			version = "missing"
+		}
+		_, _ = h.Write([]byte(name.String() + "=" + version + "\n")) // never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// look compares a Secret with its pin. One that is not pinned yet has appeared
+// after Version has looked for it.
+func (p *Pinned) look(name types.NamespacedName) {
+	object, _, err := p.secrets.secrets[name].informer.GetStore().GetByKey(name.String())
+	secret, ok := object.(*corev1.Secret)
+	if err != nil || !ok {
+		return
+	}
+	p.mu.Lock()
+	pinned, known := p.pins[name]
+	p.mu.Unlock()
+	if !known || !maps.EqualFunc(pinned.data, secret.Data, bytes.Equal) {
+		p.signal()
+	}
+}
+
+func (p *Pinned) signal() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // what the signal asks for is yet to come
+	}
+}
