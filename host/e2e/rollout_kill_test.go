@@ -59,9 +59,11 @@ func (k *killer) kill(ctx context.Context, t *testing.T, phase string, next []by
 	k.put(ctx, t, configMap, next, k.config)
 	killAt(ctx, t, k.manager, phase, from)
 	status, good := k.phase(ctx, "a"), k.kept(ctx, "a")
+	said := phaseLine.FindAllStringSubmatch(readFile(k.manager.logPath), -1)
 	m := k.startManager(t, "after-"+strings.ToLower(phase), k.flags...)
 	first := firstPhase(ctx, t, k.rig, m)
-	t.Logf("%s: killed when the status said %s; the next one begins with what was kept last: %v", phase, status, first == "Kept")
+	t.Logf("%s: killed when the log said %s at last and the status %s; the next one begins with what was kept last: %v",
+		phase, said[len(said)-1][1], status, first == "Kept")
 	if good != digest(k.good) && (phase != "Kept" || good != digest(next)) {
 		t.Fatalf("a kill at %s leaves %s as the last good one, want %s", phase, good, digest(k.good))
 	}
@@ -84,7 +86,11 @@ func (k *killer) kill(ctx context.Context, t *testing.T, phase string, next []by
 // killAt ends the manager when its log says the phase, behind from.
 func killAt(ctx context.Context, t *testing.T, m *manager, phase string, from int) {
 	t.Helper()
-	re := regexp.MustCompile(`(?m)^.*(Provider` + phase + `\b|phase="?` + phase + `\b).*$`)
+	pattern := `"rollout" phase="` + phase + `"`
+	if phase == "Serving" {
+		pattern = `"provider is serving"`
+	}
+	re := regexp.MustCompile(pattern)
 	deadline := time.After(reportPatience)
 	for tick := time.NewTicker(time.Millisecond); ; {
 		text := readFile(m.logPath)
