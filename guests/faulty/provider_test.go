@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -26,11 +27,11 @@ func (k *keeper) do(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 	}
 	body, found := k.objects[path]
 	switch {
-	case req.Method == "PUT":
+	case req.Method == http.MethodPut:
 		k.objects[path] = string(req.Body)
 	case !found:
 		return &abi.HttpResponse{Status: 404}, nil
-	case req.Method == "DELETE":
+	case req.Method == http.MethodDelete:
 		delete(k.objects, path)
 	}
 	return &abi.HttpResponse{Status: 200, Body: []byte(body)}, nil
