@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +88,11 @@ func (s *swaps) start(t *testing.T, name string) *manager {
 		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "cache"))
 	s.await(t.Context(), t, m)
 	s.awaitKept(t.Context(), t, m, "static", s.builds[s.n%2])
+	// The record may be that of the manager before: this one has to be done, too.
+	s.until(t.Context(), t, m, "this manager has kept it", func() (bool, string) {
+		text, err := m.metrics(s.scrape)
+		return err == nil && strings.Contains(text, `wasm_ccm_provider_rollout_phase{phase="Kept",provider="static"} 1`), fmt.Sprint(err)
+	})
 	return m
 }
 
