@@ -26,7 +26,7 @@ func TestSecurityNamesTestsThatExist(t *testing.T) {
 			t.Errorf("%s has no %s", n[1], n[2])
 		}
 	}
-	for _, n := range regexp.MustCompile("script `([a-z]+)`").FindAllStringSubmatch(text, -1) {
+	for _, n := range regexp.MustCompile("script `([a-z_]+)`").FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("../testdata/script", n[1]+".txtar")); err != nil {
 			t.Error(err)
 		}

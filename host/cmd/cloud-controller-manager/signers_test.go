@@ -96,6 +96,28 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	return l
 }
 
+func TestTwoProvidersNeverShareAStore(t *testing.T) {
+	one, two := stubProviderLoader(t), stubProviderLoader(t)
+	two.stores = one.stores
+	other := two.current
+	config := *other.config
+	config.Name = "other"
+	other.config = &config
+	two.set(other)
+	bundle := source.Bundle{Module: guest(t, `[]`)}
+	if _, err := one.Prepare(t.Context(), bundle, func(rollout.Phase) {}); err != nil {
+		t.Fatal(err)
+	}
+	var refused *plugin.LoadError
+	if _, err := two.Prepare(t.Context(), bundle, func(rollout.Phase) {}); !errors.As(err, &refused) || refused.Reason != "StoreTaken" || !strings.Contains(err.Error(), "providers[].store") {
+		t.Errorf("error %v", err)
+	}
+	config.Store = "another"
+	if _, err := two.Prepare(t.Context(), bundle, func(rollout.Phase) {}); err != nil {
+		t.Error(err)
+	}
+}
+
 func stubLoader() *plugin.Loader {
 	l := &plugin.Loader{
 		Engine:  stub{},
