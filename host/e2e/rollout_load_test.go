@@ -208,7 +208,7 @@ func (l *load) end(ctx context.Context, t *testing.T) {
 }
 
 // step is one change of a Service: the first makes a load balancer, the next two
-// change it, the fourth takes it away. For every twentieth Service that is
+// change it, the fourth takes it away. For every hundredth Service that is
 // creating and deleting it. The others remain, of another type: client-go
 // remembers thousands of objects that it has made Events on, and what the
 // manager takes would grow by each new one, replacements or not.
@@ -223,7 +223,7 @@ func (l *load) step(ctx context.Context, i, round int) {
 		err = l.create(ctx, name)
 	case round%4 < 3:
 		err = l.patch(ctx, name, fmt.Sprintf(`{"spec":{"ports":[{"port":%d,"protocol":"TCP"}]}}`, 1000+round%60000))
-	case i%20 == 0:
+	case i%100 == 0:
 		if err = l.patch(ctx, name, `{}`); err == nil {
 			err = services.Delete(ctx, name, metav1.DeleteOptions{})
 		}
