@@ -3,7 +3,6 @@ package rollout
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -49,16 +48,6 @@ const (
 
 // Modes are those of the phases that can be left out.
 type Modes struct{ Probe, Shadow, Observe Mode }
-
-// Refusal is a revision that must not serve, and why.
-type Refusal struct {
-	Revision        string
-	Phase           Phase
-	Reason, Message string
-}
-
-// maxRefused bounds the list of refusals; the oldest are forgotten.
-const maxRefused = 32
 
 // Action is what the state machine wants done.
 type Action int
@@ -281,22 +270,6 @@ func (s *State) back(reason, message string) Action {
 		s.enter(RolledBack, reason, message)
 	}
 	return RollBack
-}
-
-func (s *State) refuse(r Refusal) {
-	s.pardon(r.Revision)
-	s.Refused = append(s.Refused, r)
-	if over := len(s.Refused) - maxRefused; over > 0 {
-		s.Refused = slices.Delete(s.Refused, 0, over)
-	}
-}
-
-func (s *State) pardon(revision string) {
-	s.Refused = slices.DeleteFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
-}
-
-func (s *State) refusal(revision string) int {
-	return slices.IndexFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
 }
 
 // errStandby refuses the commands of persons.

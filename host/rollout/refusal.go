@@ -1,0 +1,29 @@
+package rollout
+
+import "slices"
+
+// Refusal is a revision that must not serve, and why.
+type Refusal struct {
+	Revision        string
+	Phase           Phase
+	Reason, Message string
+}
+
+// maxRefused bounds the list of refusals; the oldest are forgotten.
+const maxRefused = 32
+
+func (s *State) refuse(r Refusal) {
+	s.pardon(r.Revision)
+	s.Refused = append(s.Refused, r)
+	if over := len(s.Refused) - maxRefused; over > 0 {
+		s.Refused = slices.Delete(s.Refused, 0, over)
+	}
+}
+
+func (s *State) pardon(revision string) {
+	s.Refused = slices.DeleteFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+}
+
+func (s *State) refusal(revision string) int {
+	return slices.IndexFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+}
