@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,13 +21,18 @@ type Record struct {
 	Refused    []Refusal
 }
 
+// ErrNotKept is of a bundle that cannot be kept, however often it is tried. The
+// record was saved.
+var ErrNotKept = errors.New("a restart will begin with what the source holds, not with what was kept")
+
 // Journal keeps the record, and the bundle that was kept last. It is used by
 // one goroutine at a time.
 type Journal interface {
 	// Load returns the record and its bundle, nil when there is none.
 	Load(ctx context.Context) (Record, *source.Bundle, error)
 	Save(ctx context.Context, record Record) error
-	// Keep saves a bundle and then the record, of which it is the good one.
+	// Keep saves a bundle and then the record, of which it is the good one. It
+	// may fail with ErrNotKept.
 	Keep(ctx context.Context, bundle source.Bundle, record Record) error
 }
 
@@ -103,10 +109,10 @@ func (j *journalist) write(ctx context.Context) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	err := j.commit(ctx, bundle, record)
-	if err == nil {
+	j.reporter.Journalled(err)
+	if err == nil || errors.Is(err, ErrNotKept) {
 		return nil
 	}
-	j.reporter.JournalFailed(err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.dirty {

@@ -43,9 +43,9 @@ type Reporter interface {
 	Report(Report)
 	// Commanded is told of each command, with an error when it was not obeyed.
 	Commanded(c Command, err error)
-	// JournalFailed is told that the journal cannot be written or read; it is
-	// tried again.
-	JournalFailed(err error)
+	// Journalled is told of each write of the journal: an error when a restart
+	// would not find what serves now.
+	Journalled(err error)
 }
 
 func (r *Rollout) report(bundle source.Bundle, l *loaded) { r.tell(bundle, l, nil) }

@@ -13,7 +13,7 @@ import (
 func (r *Rollout) restore(ctx context.Context) {
 	record, bundle, err := r.journal.load(ctx)
 	if err != nil {
-		r.options.Reporter.JournalFailed(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
 		return
 	}
 	r.recall(record)
@@ -36,7 +36,7 @@ func (r *Rollout) recall(record Record) {
 func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
 	g, err := r.options.Loader.Prepare(ctx, bundle, func(Phase) {})
 	if err != nil {
-		r.options.Reporter.JournalFailed(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
 		return
 	}
 	l := &loaded{Generation: g, revision: r.revision(bundle), bundle: bundle}
@@ -52,7 +52,7 @@ func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
 func (r *Rollout) led(ctx context.Context) Action {
 	record, bundle, err := r.journal.load(ctx)
 	if err != nil {
-		r.options.Reporter.JournalFailed(fmt.Errorf("reading what the leader before has kept: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept: %w", err))
 	}
 	r.recall(record)
 	good := ""

@@ -32,7 +32,11 @@ type reporter struct {
 
 func (r *reporter) Report(x rollout.Report)                { r.reports <- x }
 func (r *reporter) Commanded(_ rollout.Command, err error) { r.commands <- err }
-func (r *reporter) JournalFailed(err error)                { r.journal <- err }
+func (r *reporter) Journalled(err error) {
+	if err != nil {
+		r.journal <- err
+	}
+}
 
 // engineStub runs guests whose configuration says what they do: "no-probe"
 // fails its probe while away is set, "trap" traps in every op but those of loading.

@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-
-	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
@@ -46,11 +45,13 @@ func (j journal) Save(ctx context.Context, r rollout.Record) error {
 // again: what it stands for is saved without it.
 func (j journal) Keep(ctx context.Context, bundle source.Bundle, r rollout.Record) error {
 	err := j.object.Keep(ctx, bundle, recordOf(r))
-	if errors.Is(err, status.ErrTooLarge) {
-		klog.FromContext(ctx).Info("After a restart the manager will begin with what its source holds, not with what was kept last", "err", err)
-		return j.object.SaveRecord(ctx, recordOf(r))
+	if !errors.Is(err, status.ErrTooLarge) {
+		return err
 	}
-	return err
+	if err := j.object.SaveRecord(ctx, recordOf(r)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", rollout.ErrNotKept, err)
 }
 
 // recordOf puts the newest refusals first.

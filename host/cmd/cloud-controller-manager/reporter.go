@@ -105,8 +105,8 @@ func (r *signerReporter) Report(x rollout.Report) {
 // Commanded is rollout.Reporter's: nobody commands signers.
 func (r *signerReporter) Commanded(rollout.Command, error) {}
 
-// JournalFailed is rollout.Reporter's: signers have no journal.
-func (r *signerReporter) JournalFailed(error) {}
+// Journalled is rollout.Reporter's: signers have no journal.
+func (r *signerReporter) Journalled(error) {}
 
 // providerReporter tells of a provider by its status, metrics, Events and log.
 // It implements rollout.Reporter.
@@ -236,10 +236,13 @@ func (r *providerReporter) Commanded(c rollout.Command, err error) {
 	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s %s, by %s", c.Kind, c.Argument, by)))
 }
 
-// JournalFailed is rollout.Reporter's.
-func (r *providerReporter) JournalFailed(err error) {
-	r.logger.Error(err, "What a restart would need cannot be kept")
+// Journalled is rollout.Reporter's.
+func (r *providerReporter) Journalled(err error) {
 	r.status.durable(err)
+	if err == nil {
+		return
+	}
+	r.logger.Error(err, "What a restart would need is not kept")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
 }
 

@@ -49,7 +49,7 @@ func (w *statusWriter) durable(err error) {
 	defer w.mu.Unlock()
 	reason, message := "Written", ""
 	if err != nil {
-		reason, message = "JournalFailed", err.Error()
+		reason, message = "NotKept", err.Error()
 	}
 	w.condition(conditionDurable, err == nil, reason, message)
 	w.publish()
