@@ -1,5 +1,3 @@
-//go:build pending
-
 package e2e
 
 import (
@@ -17,6 +15,9 @@ const (
 	stuck     = 40  // of the one that hangs
 	turns     = 4
 	leastRate = 0.95
+	// leastRateShared is for a machine that does other things as well; without
+	// control loops of its own a provider had a tenth.
+	leastRateShared = 0.7
 )
 
 const twoProviders = `
@@ -70,7 +71,7 @@ func TestTwoProvidersOneHangs(t *testing.T) {
 	ratio := float64(mean(alone)) / float64(mean(beside))
 	t.Logf("%d Services alone: %v, mean %v", crowd, alone, mean(alone))
 	t.Logf("beside a provider that hangs: %v, mean %v, throughput %.3f (to reach: %.2f)", beside, mean(beside), ratio, leastRate)
-	if ratio < leastRate {
+	if ratio < bound(leastRate, leastRateShared) {
 		t.Errorf("one that hangs leaves the other %.3f of its throughput", ratio)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build pending
-
 package e2e
 
 import (
@@ -271,4 +269,13 @@ func (r *rig) awaitRight(ctx context.Context, t *testing.T, m *manager, account 
 		wrong := r.cloud.account(account).wrong(list.Items)
 		return wrong == "", wrong
 	})
+}
+
+// bound is the strict one for make bench, on a machine that does nothing else,
+// and a loose one for make test: a figure of a busy machine is no reason to fail.
+func bound(strict, shared float64) float64 {
+	if os.Getenv("BENCH_REPORT") != "" {
+		return strict
+	}
+	return shared
 }

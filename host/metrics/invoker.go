@@ -43,7 +43,8 @@ func (i *MeasuredInvoker) observe(op abi.Op, start time.Time, err error) {
 	i.provider.metrics.opDuration.WithLabelValues(i.provider.name, op.String(), outcome(err)).Observe(time.Since(start).Seconds())
 }
 
-// outcome is the code that the guest answered, "deadline", or "failed" for a
+// outcome is the code that the guest answered, "deadline", "canceled" for an op
+// that its caller gave up or that had to make room for others, or "failed" for a
 // trap, an undecodable answer, and everything else that is no answer.
 func outcome(err error) string {
 	var answer *abi.Error
@@ -54,6 +55,8 @@ func outcome(err error) string {
 		return answer.Code.String()
 	case errors.Is(err, context.DeadlineExceeded):
 		return abi.CodeDeadline.String()
+	case errors.Is(err, context.Canceled):
+		return "canceled"
 	}
 	return "failed"
 }
