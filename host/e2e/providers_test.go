@@ -15,8 +15,7 @@ const (
 	stuck     = 40  // of the one that hangs
 	turns     = 4
 	leastRate = 0.95
-	// leastRateShared is for a machine that does other things as well; without
-	// control loops of its own a provider had a tenth.
+	// leastRateShared is for a machine that does other things as well.
 	leastRateShared = 0.7
 )
 

@@ -46,7 +46,7 @@ func (t *tally) count(ctx context.Context, err error) {
 	}
 }
 
-// isFailure leaves out ops whose caller went away.
+// isFailure leaves out ops whose caller went away, or that had to make room.
 func isFailure(ctx context.Context, err error) bool {
 	var answer *abi.Error
 	switch {
@@ -55,7 +55,7 @@ func isFailure(ctx context.Context, err error) bool {
 	case errors.As(err, &answer):
 		return answer.Code == abi.CodeInternal
 	}
-	return !errors.Is(context.Cause(ctx), context.Canceled)
+	return !errors.Is(ctx.Err(), context.Canceled)
 }
 
 // Tally is what the generation has done since it serves.
