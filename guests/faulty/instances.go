@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
@@ -28,6 +29,7 @@ func (p *provider) InstanceShutdown(*sdk.Op, *abi.Node) (sdk.PowerState, error) 
 
 func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMetadata, error) {
 	p.step()
+	time.Sleep(p.slow["metadata"])
 	if p.count != "" {
 		existence, err := p.serverExists(op, node)
 		if err == nil && existence == sdk.DoesNotExist {

@@ -22,6 +22,9 @@
 //	scheme=TEXT       of the provider IDs, instead of faulty
 //	zone=TEXT         of every instance
 //	trap=N            every N-th op of an instance of the guest panics
+//	configure=slow:3s takes that long to be configured, as does each new instance
+//	metadata=slow:3s  takes that long to tell of an instance
+//	probe=slow:3s     the probe takes that long
 //	probe=fail        the probe fails
 //	probe=cloud       the probe asks the cloud of count
 //	lb=off            no load balancers
@@ -67,6 +70,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 		return sdk.Configured{}, err
 	}
 	p.settings = settings
+	time.Sleep(p.slow["configure"])
 	configured := sdk.Configured{HasClusterID: true}
 	if p.noBalancers {
 		configured.DisabledOps = append(configured.DisabledOps, abi.OpLoadBalancerGet)
@@ -78,6 +82,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 }
 
 func (p *provider) Probe(op *sdk.Op) (string, error) {
+	time.Sleep(p.slow["probe"])
 	switch p.probe {
 	case "fail":
 		return "", sdk.Error(abi.CodeUnavailable, "the configuration says probe=fail")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
@@ -188,9 +189,35 @@ func TestGroupsOfOpsAndProbe(t *testing.T) {
 	}
 }
 
+func TestSlow(t *testing.T) {
+	const long = 50 * time.Millisecond
+	k := &keeper{objects: map[string]string{"/server/n1": ""}}
+	for word, op := range map[string]func(h *sdktest.Host) error{
+		"configure": func(h *sdktest.Host) error {
+			h.Configure(&provider{}, "count="+base+"\nconfigure=slow:50ms")
+			return nil
+		},
+		"metadata": func(h *sdktest.Host) error {
+			return h.Call(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: "n1"}}, &abi.InstanceMetadataResponse{})
+		},
+		"probe": func(h *sdktest.Host) error { return h.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{}) },
+	} {
+		h := sdktest.New(t)
+		h.HTTP = k.do
+		if word != "configure" {
+			h.Configure(&provider{}, "count="+base+"\n"+word+"=slow:50ms")
+		}
+		begin := time.Now()
+		if err := op(h); err != nil || time.Since(begin) < long {
+			t.Errorf("%s: %v after %v", word, err, time.Since(begin))
+		}
+	}
+}
+
 func TestWrongConfiguration(t *testing.T) {
 	for _, config := range []string{
 		"colour=red", "trap=0", "trap=x", "probe=maybe", "lb=no", "routes=on", "probe=cloud", "exists=", "credential=mine", "scheme=", "=x",
+		"probe=slow", "probe=slow:", "probe=slow:-1s", "metadata=slow:soon", "zone=slow:1s", "lb=slow:1s",
 	} {
 		h := sdktest.New(t)
 		h.Serve(&provider{})

@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
@@ -19,10 +20,11 @@ type settings struct {
 	probe       string
 	noBalancers bool
 	routes      bool
+	slow        map[string]time.Duration // by the word: configure, metadata or probe
 }
 
 func parse(text string) (settings, error) {
-	s := settings{exists: "yes", scheme: "faulty", probe: "ok"}
+	s := settings{exists: "yes", scheme: "faulty", probe: "ok", slow: map[string]time.Duration{}}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		word, value := cut(line, "=")
 		if !s.set(word, value) {
@@ -37,6 +39,9 @@ func parse(text string) (settings, error) {
 
 // set reports whether there is such a word with such a value.
 func (s *settings) set(word, value string) (ok bool) {
+	if took, slow := strings.CutPrefix(value, "slow:"); slow {
+		return s.setSlow(word, took)
+	}
 	switch word {
 	case "":
 		return value == ""
@@ -72,6 +77,12 @@ func (s *settings) set(word, value string) (ok bool) {
 		return false
 	}
 	return true
+}
+
+func (s *settings) setSlow(word, took string) (ok bool) {
+	d, err := time.ParseDuration(took)
+	s.slow[word] = d
+	return err == nil && d > 0 && (word == "configure" || word == "metadata" || word == "probe")
 }
 
 func cut(text, separator string) (before, after string) {
