@@ -108,7 +108,8 @@ func configMapsAndSecrets(rules []rbacv1.PolicyRule) (names []string) {
 }
 
 // testOwner gives service-controller's account what providers/ does, with which
-// it sets the label of a Service's owner; without it, it cannot.
+// it reads a Service and sets the label of its owner, through the Service's
+// status; without it, it cannot read.
 func testOwner(t *testing.T, c cluster) {
 	const label = "wasm-ccm.dev/load-balancer-provider"
 	service := &corev1.Service{
@@ -121,7 +122,10 @@ func testOwner(t *testing.T, c cluster) {
 	patch := []byte(`{"metadata":{"labels":{"` + label + `":"static"}}}`)
 	services := impersonate(t, c, "service-controller").CoreV1().Services("default")
 	claim := func(ctx context.Context) (*corev1.Service, error) {
-		return services.Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if _, err := services.Get(ctx, service.Name, metav1.GetOptions{}); err != nil {
+			return nil, err
+		}
+		return services.Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if _, err := claim(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("with the rights for one provider: %v, want it to be forbidden", err)

@@ -59,6 +59,13 @@ func testManager(t *testing.T, c cluster) {
 	if _, err := c.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "wasm-ccm-store-static", metav1.GetOptions{}); err != nil {
 		t.Errorf("the store that the role names: %v", err)
 	}
+	await(t, log, "the rollout is kept where the role names it", func(ctx context.Context) (bool, error) {
+		status, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-provider-provider", metav1.GetOptions{})
+		return err == nil && status.Labels["wasm-ccm.dev/phase"] == "Kept", err
+	})
+	if _, err := c.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "wasm-ccm-module-provider-a0", metav1.GetOptions{}); err != nil {
+		t.Errorf("the module that the role names: %v", err)
+	}
 	for _, line := range strings.Split(readLog(log), "\n") {
 		if strings.Contains(line, "forbidden") {
 			t.Errorf("the manager lacks a right: %s", line)
