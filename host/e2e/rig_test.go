@@ -182,15 +182,6 @@ func (r *rig) awaitServing(ctx context.Context, t *testing.T, m *manager, module
 	})
 }
 
-// phase is what the status ConfigMap of a provider says.
-func (r *rig) phase(ctx context.Context, provider string) string {
-	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	return cm.Labels["wasm-ccm.dev/phase"]
-}
-
 // kept is the digest of the module that the record of a provider says was kept
 // last.
 func (r *rig) kept(ctx context.Context, provider string) string {
@@ -205,6 +196,24 @@ func (r *rig) kept(ctx context.Context, provider string) string {
 	return "sha256:" + strings.TrimPrefix(record.Good.Digest, "sha256:")
 }
 
+// refused reports whether the record of a provider has a refusal of a phase.
+func (r *rig) refused(ctx context.Context, provider, phase string) bool {
+	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	var record struct{ Refused []struct{ Phase string } }
+	if err := json.Unmarshal([]byte(cm.Data["record"]), &record); err != nil {
+		return false
+	}
+	for _, refusal := range record.Refused {
+		if refusal.Phase == phase {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *rig) awaitKept(ctx context.Context, t *testing.T, m *manager, provider string, module []byte) {
 	t.Helper()
 	want := digest(module)
@@ -214,12 +223,16 @@ func (r *rig) awaitKept(ctx context.Context, t *testing.T, m *manager, provider 
 	})
 }
 
-// node makes a Node of a server, as its kubelet would.
-func (r *rig) node(ctx context.Context, t *testing.T, account, name string) {
+// node makes a Node of a server, as its kubelet would, with further labels.
+func (r *rig) node(ctx context.Context, t *testing.T, account, name string, labels ...string) {
 	t.Helper()
 	r.cloud.account(account).addServer(name)
+	all := map[string]string{corev1.LabelHostname: name, "wasm-ccm.dev/provider": account}
+	for _, label := range labels {
+		all[label] = ""
+	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, "wasm-ccm.dev/provider": account}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
 	}
 	nodes := r.client.CoreV1().Nodes()

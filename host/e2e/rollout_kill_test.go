@@ -3,122 +3,289 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestKillAtEveryPhase ends the manager with SIGKILL in the middle of a rollout,
-// as soon as its log says that a phase is reached. The next manager serves with
-// what was kept last, and asks the cloud for no write.
+// kill is a rollout in the middle of which the manager is killed.
+type kill struct {
+	phase string // the last one that is reached
+	// rollout is what the HostConfiguration says of it.
+	rollout string
+	// config is of the candidate. It makes the phase last, or the way to it
+	// after the restart, so that what was kept is seen to serve first.
+	config string
+	// slowCode: the candidate is one that takes long to compile.
+	slowCode bool
+	// recorded: the manager is killed as soon as its record has the phase, too.
+	recorded bool
+}
+
+// kills are one in each phase that lasts. Compiled is left out, since it ends
+// with describe, which has no configuration; and Shadowed, since the swap
+// follows at once.
+func kills() []kill {
+	const observed, quick = "{observePeriod: 1h}", "{observePeriod: 1s}"
+	return []kill{
+		{phase: "Verified", rollout: observed, slowCode: true},
+		{phase: "Described", rollout: observed, config: "configure=slow:20s"},
+		{phase: "Configured", rollout: observed, config: "probe=slow:20s"},
+		// The replay of what was asked lately takes long. After the restart
+		// nothing was asked lately.
+		{phase: "Probed", rollout: observed, config: "probe=slow:3s\nmetadata=slow:20s"},
+		{phase: "Serving", rollout: observed, config: "probe=slow:3s"},
+		{phase: "Kept", rollout: quick, config: "probe=slow:3s"},
+		{phase: "Kept", rollout: quick, recorded: true},
+		{phase: "Held", rollout: "{shadow: Required, observePeriod: 1h}", recorded: true},
+		{phase: "RolledBack", rollout: observed, config: "trap=1", recorded: true},
+	}
+}
+
+// way are the phases of a rollout, in the words of the log.
+var way = []string{"Verified", "Compiled", "Described", "Configured", "Probed", "Shadowed", "Serving", "Kept"}
+
+// name is of its managers, and the zone of its candidate.
+func (k kill) name() string {
+	if k.recorded {
+		return strings.ToLower(k.phase) + "-recorded"
+	}
+	return strings.ToLower(k.phase)
+}
+
+// want are the phases that the log has by then.
+func (k kill) want() []string {
+	switch i := slices.Index(way, k.phase); {
+	case i >= 0:
+		return way[:i+1]
+	case k.phase == "Held":
+		return append(slices.Clone(way[:slices.Index(way, "Shadowed")]), k.phase)
+	}
+	return append(slices.Clone(way[:slices.Index(way, "Kept")]), k.phase)
+}
+
+// TestKillAtEveryPhase ends the manager with SIGKILL in each phase of a rollout
+// that lasts. The next manager serves with what was kept last before it does
+// anything else, and asks the cloud for no write.
 func TestKillAtEveryPhase(t *testing.T) {
 	r := newRig(t, "kill")
 	ctx := t.Context()
-	config := "count=" + r.url("a")
-	flags := []string{r.hostConfiguration(t, oneProvider), "--leader-elect=false"}
-	guest := r.wasm(t, "faulty.wasm")
-	r.put(ctx, t, configMap, guest, config)
-	m := r.startManager(t, "first", flags...)
+	k := &killer{rig: r, good: r.wasm(t, "faulty.wasm"), config: "count=" + r.url("a") + "\nzone=first"}
+	r.put(ctx, t, configMap, k.good, k.config)
+	m := k.start(t, "first", kill{rollout: "{observePeriod: 1s}"})
 	for i := range 3 {
 		r.node(ctx, t, "a", fmt.Sprintf("node-%d", i))
 	}
 	r.awaitInitialized(ctx, t, m)
-	for i := range 5 {
+	for i := range killServices {
 		r.service(ctx, t, r.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 	r.awaitRight(ctx, t, m, "a")
-	r.awaitKept(ctx, t, m, "a", guest)
-
-	k := &killer{rig: r, flags: flags, config: config, good: guest, manager: m}
-	for _, phase := range []string{"Verified", "Compiled", "Described", "Configured", "Probed", "Shadowed", "Serving", "Kept"} {
-		next := append(bytes.Clone(guest), customSection("killed-at", []byte(phase))...)
-		k.kill(ctx, t, phase, next)
+	r.awaitKept(ctx, t, m, "a", k.good)
+	m.kill()
+	for _, one := range kills() {
+		k.run(ctx, t, one)
 	}
 }
+
+const killServices = 5
 
 // killer is what goes on from one kill to the next.
 type killer struct {
 	*rig
-	flags   []string
-	config  string
-	good    []byte // what was kept last
-	manager *manager
+	good   []byte // what was kept last
+	config string // of it
 }
 
-// kill ends the manager at a phase of the rollout of the next module, and
-// starts another one.
-func (k *killer) kill(ctx context.Context, t *testing.T, phase string, next []byte) {
+func (k *killer) start(t *testing.T, name string, one kill) *manager {
 	t.Helper()
+	text := strings.Replace(oneProvider, "{observePeriod: 1s}", one.rollout, 1)
+	return k.startManager(t, name, k.hostConfiguration(t, text), "--leader-elect=false", "--node-status-update-frequency=100ms")
+}
+
+// run lets a manager begin with the rollout of a candidate, kills it, and
+// looks at the next one.
+func (k *killer) run(ctx context.Context, t *testing.T, one kill) {
+	t.Helper()
+	name := one.name()
+	next := append(bytes.Clone(k.good), customSection("killed-at", []byte(name))...)
+	if one.slowCode {
+		next = slowToCompile(t, next)
+	}
+	config := "count=" + k.url("a") + "\nzone=" + name + "\n" + one.config
+	m := k.start(t, name, one)
+	k.awaitServing(ctx, t, m, k.good)
+	k.awaitSamples(ctx, t, m)
 	account := k.cloud.account("a")
 	account.mark()
-	from := len(readFile(k.manager.logPath))
-	k.put(ctx, t, configMap, next, k.config)
-	killAt(ctx, t, k.manager, phase, from)
-	status, good := k.phase(ctx, "a"), k.kept(ctx, "a")
-	said := phaseLine.FindAllStringSubmatch(readFile(k.manager.logPath), -1)
-	m := k.startManager(t, "after-"+strings.ToLower(phase), k.flags...)
-	first := firstPhase(ctx, t, k.rig, m)
-	t.Logf("%s: killed when the log said %s at last and the status %s; the next one begins with what was kept last: %v",
-		phase, said[len(said)-1][1], status, first == "Kept")
-	if good != digest(k.good) && (phase != "Kept" || good != digest(next)) {
-		t.Fatalf("a kill at %s leaves %s as the last good one, want %s", phase, good, digest(k.good))
-	}
-	if first != "Kept" {
-		t.Fatalf("after a kill at %s the next manager begins with the phase %s, and not with what was kept last", phase, first)
-	}
-	// It comes as far as it can now, and all has been looked at once.
-	k.awaitServing(ctx, t, m, next)
-	k.awaitKept(ctx, t, m, "a", next)
-	k.until(ctx, t, m, "every Service is looked at", func() (bool, string) {
-		n := k.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="lb_ensure"`)
-		return n >= 5, fmt.Sprint(n)
+	k.offer(ctx, t, next, config)
+	k.killAt(ctx, t, m, one, func() bool {
+		return !one.recorded || k.refused(ctx, "a", one.phase) || k.kept(ctx, "a") == digest(next)
 	})
-	if lines := account.writtenSinceMark(); lines != "" {
-		t.Errorf("after a kill at %s, written at the cloud:\n%s", phase, lines)
+	m = k.start(t, "after-"+name, one)
+	// Not before: a write may have been under way.
+	k.until(ctx, t, m, "something serves", func() (bool, string) { return len(phases(m)) > 0, m.tail(1 << 10) })
+	if good := k.kept(ctx, "a"); one.phase == "Kept" && good == digest(next) {
+		k.good, k.config = next, config // without recorded the kill may be the first
+	} else if good != digest(k.good) {
+		t.Fatalf("a kill at %s leaves %s as the last good one, want %s", one.phase, good, digest(k.good))
 	}
-	k.good, k.manager = next, m
+	k.checkRestart(ctx, t, m, one)
+	k.awaitEnsured(ctx, t, m)
+	if lines := account.writtenSinceMark(); lines != "" {
+		t.Errorf("after a kill at %s, written at the cloud:\n%s", one.phase, lines)
+	}
+	m.kill()
+	k.offer(ctx, t, k.good, k.config)
 }
 
-// killAt ends the manager when its log says the phase, behind from.
-func killAt(ctx context.Context, t *testing.T, m *manager, phase string, from int) {
+// offer compresses the module, since one of them is larger than a ConfigMap.
+func (k *killer) offer(ctx context.Context, t *testing.T, module []byte, config string) {
 	t.Helper()
-	pattern := `"rollout" phase="` + phase + `"`
-	if phase == "Serving" {
-		pattern = `"provider is serving"`
+	small, err := compress(module)
+	if err != nil {
+		t.Fatal(err)
 	}
-	re := regexp.MustCompile(pattern)
+	content := map[string][]byte{"provider.wasm.gz": small, "cloud.conf": []byte(config)}
+	if err := putConfigMap(ctx, k.client, k.namespace, configMap, content); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitSamples waits until each Node has been looked at: there is something to
+// compare the answers of a candidate with.
+func (k *killer) awaitSamples(ctx context.Context, t *testing.T, m *manager) {
+	t.Helper()
+	k.until(ctx, t, m, "the Nodes are looked at", func() (bool, string) {
+		n := k.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="instance_metadata"`)
+		return n >= 10, fmt.Sprint(n)
+	})
+}
+
+// awaitEnsured waits until all Services have been looked at once.
+func (k *killer) awaitEnsured(ctx context.Context, t *testing.T, m *manager) {
+	t.Helper()
+	k.until(ctx, t, m, "every Service is looked at", func() (bool, string) {
+		n := k.metrics(t, m).sum(`^wasm_ccm_provider_op_duration_seconds_count\{.*code="ok".*op="lb_ensure"`)
+		return n >= killServices, fmt.Sprint(n)
+	})
+}
+
+// killAt ends the manager as soon as its log says the phase and recorded
+// reports true, and checks that it had come no further by then. What it did before the candidate was offered
+// ends with Kept.
+func (k *killer) killAt(ctx context.Context, t *testing.T, m *manager, one kill, recorded func() bool) {
+	t.Helper()
 	deadline := time.After(reportPatience)
-	for tick := time.NewTicker(time.Millisecond); ; {
-		text := readFile(m.logPath)
-		if line := re.FindString(text[min(from, len(text)):]); line != "" {
-			m.kill()
-			return
-		}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !slices.Contains(phases(m)[1:], one.phase) || !recorded() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			t.Fatal(ctx.Err())
 		case <-deadline:
-			t.Fatalf("the log never says the phase %s:\n%s", phase, text[min(from, len(text)):])
+			t.Fatalf("the log never says the phase %s, but %v", one.phase, phases(m))
 		}
+	}
+	seen := time.Now()
+	m.kill()
+	said := phases(m)[1:]
+	t.Logf("%s: killed within %v, the log says %v", one.name(), time.Since(seen).Round(time.Millisecond), said)
+	if want := one.want(); !slices.Equal(said, want) {
+		t.Fatalf("the kill was to be in %s, but the log says %v, want %v", one.phase, said, want)
 	}
 }
 
-var phaseLine = regexp.MustCompile(`"rollout" phase="(\w+)"`)
-
-// firstPhase is the first one that the log says: Kept, when a generation was
-// restored, before what the source offers is even looked at.
-func firstPhase(ctx context.Context, t *testing.T, r *rig, m *manager) (phase string) {
+// checkRestart: what was kept last serves, before anything is done about the
+// candidate, and a Node gets the zone that it says. What was refused is refused
+// still.
+func (k *killer) checkRestart(ctx context.Context, t *testing.T, m *manager, one kill) {
 	t.Helper()
-	r.until(ctx, t, m, "a rollout begins", func() (bool, string) {
-		found := phaseLine.FindStringSubmatch(readFile(m.logPath))
-		if found == nil {
-			return false, m.tail(1 << 10)
+	k.awaitServing(ctx, t, m, k.good)
+	if said := phases(m); said[0] != "Kept" || slices.Contains(said, "Serving") {
+		t.Fatalf("after a kill at %s the next manager says %v, want Kept first", one.phase, said)
+	}
+	name := "after-" + one.name()
+	k.node(ctx, t, "a", name, corev1.LabelNodeExcludeBalancers)
+	_, zone, _ := strings.Cut(k.config, "zone=")
+	zone, _, _ = strings.Cut(zone, "\n")
+	k.until(ctx, t, m, "a new Node is initialised", func() (bool, string) {
+		node, err := k.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || node.Labels[corev1.LabelTopologyZone] == "" {
+			return false, fmt.Sprint(err)
 		}
-		phase = found[1]
+		if got := node.Labels[corev1.LabelTopologyZone]; got != zone {
+			t.Fatalf("after a kill at %s a Node gets the zone %s, want %s of what was kept last", one.phase, got, zone)
+		}
 		return true, ""
 	})
-	return phase
+	if one.recorded && one.phase != "Kept" {
+		k.until(ctx, t, m, "it is "+one.phase+" still", func() (bool, string) {
+			said := phases(m)
+			return slices.Equal(said, []string{"Kept", one.phase}), fmt.Sprint(said)
+		})
+	}
+	t.Logf("%s: a new Node has the zone %s when the next log says %v", one.name(), zone, phases(m))
+}
+
+var phaseLine = regexp.MustCompile(`"(?:rollout" phase="(\w+)|provider is (serving))"`)
+
+// phases are those that a log says, as far as it is written.
+func phases(m *manager) (all []string) {
+	for _, found := range phaseLine.FindAllStringSubmatch(readFile(m.logPath), -1) {
+		phase := found[1]
+		if phase == "" {
+			phase = "Serving"
+		}
+		all = append(all, phase)
+	}
+	return all
+}
+
+// slowFunctions of slowStores each take some seconds to compile.
+const (
+	slowFunctions = 4000
+	slowStores    = 150
+)
+
+// slowToCompile adds functions to a module that nobody calls.
+func slowToCompile(t *testing.T, module []byte) []byte {
+	t.Helper()
+	body := []byte{0} // no locals
+	for range slowStores {
+		body = append(body, 0x41, 0, 0x41, 7, 0x36, 2, 0) // i32.store of 7 at 0
+	}
+	body = append(body, 0x00, 0x0b) // unreachable, end: fits every type
+	body = append(binary.AppendUvarint(nil, uint64(len(body))), body...)
+	const functionSection, codeSection = 3, 10
+	out := bytes.Clone(module[:8])
+	for rest := module[8:]; len(rest) > 0; {
+		id := rest[0]
+		size, n := binary.Uvarint(rest[1:])
+		content := rest[1+n : 1+n+int(size)]
+		rest = rest[1+n+int(size):]
+		switch id {
+		case functionSection:
+			content = extend(content, []byte{0}) // of the first type
+		case codeSection:
+			content = extend(content, body)
+		}
+		out = append(binary.AppendUvarint(append(out, id), uint64(len(content))), content...)
+	}
+	return out
+}
+
+// extend appends an entry to a vector many times.
+func extend(vector, entry []byte) []byte {
+	count, n := binary.Uvarint(vector)
+	out := append(binary.AppendUvarint(nil, count+slowFunctions), vector[n:]...)
+	return append(out, bytes.Repeat(entry, slowFunctions)...)
 }
