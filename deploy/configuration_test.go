@@ -109,7 +109,8 @@ func configMapsAndSecrets(rules []rbacv1.PolicyRule) (names []string) {
 
 // testOwner gives service-controller's account what providers/ does, with which
 // it reads a Service and sets the label of its owner, through the Service's
-// status; without it, it cannot read.
+// status. Kubernetes' own bootstrap roles let that account read Services, too,
+// where they were not removed.
 func testOwner(t *testing.T, c cluster) {
 	const label = "wasm-ccm.dev/load-balancer-provider"
 	service := &corev1.Service{
@@ -126,9 +127,6 @@ func testOwner(t *testing.T, c cluster) {
 			return nil, err
 		}
 		return services.Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
-	if _, err := claim(t.Context()); !apierrors.IsForbidden(err) {
-		t.Errorf("with the rights for one provider: %v, want it to be forbidden", err)
 	}
 	c.kubectl(t, "apply", "-f", "providers/owner.yaml")
 	defer c.kubectl(t, "delete", "-f", "providers/owner.yaml")
