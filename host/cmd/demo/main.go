@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) (err error) {
 func (st *stage) perform(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		st.offerModule, st.startManager, st.registerNodes, st.createService,
-		st.createVolume, st.awaitRoutes, st.replaceModule,
+		st.createVolume, st.awaitRoutes, st.replaceModule, st.rollBack,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

@@ -175,6 +175,7 @@ func (st *stage) invite() {
 	st.show.step("it stays up until Ctrl-C; try")
 	st.show.note("  %s get nodes,svc,pv -L topology.kubernetes.io/zone", kubectl)
 	st.show.note("  %s -n %s get events --field-selector involvedObject.name=%s", kubectl, st.system, configMapName)
+	st.show.note("  %s -n %s get configmap -l wasm-ccm.dev/provider -L wasm-ccm.dev/phase,wasm-ccm.dev/version,wasm-ccm.dev/since", kubectl, st.system)
 	st.show.note("  %s -n %s create service loadbalancer another --tcp=80", kubectl, st.namespace)
 	st.show.note("  %s -n %s edit configmap %s    # the inventory", kubectl, st.system, configMapName)
 	st.show.note("  tail -f %s", st.manager.logPath())
