@@ -148,8 +148,8 @@ bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLAN
 	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/hostile
 	$(call say,one Service that hangs beside a hundred)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/e2e
-	$(call say,replacements under load; how long one takes; one provider that hangs beside another)
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs)$$' ./host/e2e
+	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover)
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover)$$' ./host/e2e
 
 # A guest that decodes JSON, which only the benchmark of the meter runs.
 $(BUILD)/json.wasm: host/meter/testdata/json/main.go | guests

