@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
@@ -14,11 +15,22 @@ type comparer struct {
 	recorder *shadow.Recorder
 	metrics  *metrics.Rollout
 	samples  func() int
+	required func() bool
 }
+
+// Where the comparison is required and nothing was recorded yet, as after a
+// restart, it waits so long for something, and then for a little more.
+const (
+	firstSample = 30 * time.Second
+	moreSamples = time.Second
+)
 
 // Compare finds a problem also where nothing could be compared: a candidate
 // that asks the cloud other questions is none that is known to be right.
 func (c *comparer) Compare(ctx context.Context, candidate *plugin.Generation) (summary, problem string) {
+	if c.required() {
+		c.await(ctx)
+	}
 	samples := c.recorder.Samples()
 	report := shadow.Replay(ctx, samples[:min(len(samples), c.samples())], candidate, shadow.ReplayOptions{})
 	c.metrics.Shadowed(report.Same, report.Different, report.Incomparable)
@@ -26,4 +38,24 @@ func (c *comparer) Compare(ctx context.Context, candidate *plugin.Generation) (s
 		return "", report.String()
 	}
 	return report.String(), ""
+}
+
+// await waits until something was recorded. A cluster without Nodes, Services
+// and volumes has nothing to ask, which is no reason to wait for ever.
+func (c *comparer) await(ctx context.Context) {
+	if len(c.recorder.Samples()) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstSample)
+	defer cancel()
+	look := time.NewTicker(moreSamples)
+	defer look.Stop()
+	for found := false; !found; {
+		found = len(c.recorder.Samples()) > 0
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
 }

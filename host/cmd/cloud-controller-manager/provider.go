@@ -117,9 +117,13 @@ const serviceController = "service-controller"
 func (s *shared) newRollout(m *managed) *rollout.Rollout {
 	return rollout.New(rollout.Options{
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
-		Policy:   func() rollout.Policy { return policy(m.loader.config().Rollout) },
-		Journal:  journal{m.status, m.loader.Revision},
-		Comparer: &comparer{recorder: m.recorder, metrics: m.metrics.Rollout(), samples: func() int { return m.loader.config().Rollout.ShadowSamples }},
+		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
+		Journal: journal{m.status, m.loader.Revision},
+		Comparer: &comparer{
+			recorder: m.recorder, metrics: m.metrics.Rollout(),
+			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
+			required: func() bool { return m.loader.config().Rollout.Shadow == v1alpha1.PhaseRequired },
+		},
 		Reporter: newProviderReporter(m, s.events, s.storeNamespace),
 	})
 }
