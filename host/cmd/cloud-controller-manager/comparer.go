@@ -16,6 +16,9 @@ type comparer struct {
 	metrics  *metrics.Rollout
 	samples  func() int
 	required func() bool
+	// hush drops what the candidate prints until the function is called: it is
+	// about ops of long ago.
+	hush func(candidate *plugin.Generation) (end func())
 }
 
 // Where the comparison is required and nothing was recorded yet, as after a
@@ -31,6 +34,7 @@ func (c *comparer) Compare(ctx context.Context, candidate *plugin.Generation) (s
 	if c.required() {
 		c.await(ctx)
 	}
+	defer c.hush(candidate)()
 	samples := c.recorder.Samples()
 	report := shadow.Replay(ctx, samples[:min(len(samples), c.samples())], candidate, shadow.ReplayOptions{})
 	c.metrics.Shadowed(report.Same, report.Different, report.Incomparable)

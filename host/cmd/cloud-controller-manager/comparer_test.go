@@ -1,13 +1,39 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/shadow"
+	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
+
+func TestWhatACandidatePrintsWhileItIsComparedIsDropped(t *testing.T) {
+	l := stubProviderLoader(t)
+	g, err := l.Prepare(t.Context(), source.Bundle{Module: guest(t, `[]`)}, func(rollout.Phase) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	w := l.loaded[g].printer(&out)
+	print := func(text string) {
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+	print("loud ")
+	loud := l.hush(g)
+	print("hushed ")
+	loud()
+	print("loud again")
+	if got := out.String(); got != "loud loud again" {
+		t.Errorf("%q", got)
+	}
+}
 
 // After a restart nothing was recorded yet: a comparison that is required waits
 // for it, one that is not does not.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -31,8 +32,15 @@ type providerLoader struct {
 
 	mu      sync.Mutex
 	current terms
-	// networks are those of the generations that are loaded.
-	networks map[*plugin.Generation]*network
+	// loaded are the generations that have not ended.
+	loaded map[*plugin.Generation]*belongings
+}
+
+// belongings are what a generation has beside its instances.
+type belongings struct {
+	network *network
+	// hushed: what the guest prints is dropped.
+	hushed atomic.Bool
 }
 
 // terms are those on which a generation is loaded.
@@ -107,19 +115,48 @@ func (l *providerLoader) Revision() string {
 // Prepare is rollout.Loader's.
 func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	t := l.take()
-	g, err := l.prepare(ctx, t, bundle, reached)
+	b := &belongings{network: t.network}
+	g, err := l.prepare(ctx, t, b, bundle, reached)
 	if err != nil {
 		t.network.release()
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.networks == nil {
-		l.networks = map[*plugin.Generation]*network{}
+	if l.loaded == nil {
+		l.loaded = map[*plugin.Generation]*belongings{}
 	}
-	l.networks[g] = t.network
+	l.loaded[g] = b
 	go l.forget(g, t.network)
 	return g, nil
+}
+
+// hush drops what a generation prints until the returned function is called.
+func (l *providerLoader) hush(g *plugin.Generation) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.loaded[g]
+	if b == nil {
+		return func() {}
+	}
+	b.hushed.Store(true)
+	return func() { b.hushed.Store(false) }
+}
+
+// printer returns w as the output of a guest that can be hushed.
+func (b *belongings) printer(w io.Writer) io.Writer { return hushable{w, &b.hushed} }
+
+type hushable struct {
+	io.Writer
+	hushed *atomic.Bool
+}
+
+// Write is io.Writer's.
+func (h hushable) Write(p []byte) (int, error) {
+	if h.hushed.Load() {
+		return len(p), nil
+	}
+	return h.Writer.Write(p)
 }
 
 // forget lets go of a generation's network when the generation has ended.
@@ -128,7 +165,7 @@ func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 	n.release()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.networks, g)
+	delete(l.loaded, g)
 }
 
 // proved tells that a generation serves, so that its Secrets are right: those
@@ -136,15 +173,15 @@ func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 func (l *providerLoader) proved(g *plugin.Generation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.networks[g]
-	for _, n := range l.networks {
-		if now != nil && n.number < now.number {
-			n.secrets.Follow()
+	now := l.loaded[g]
+	for _, b := range l.loaded {
+		if now != nil && b.network.number < now.network.number {
+			b.network.secrets.Follow()
 		}
 	}
 }
 
-func (l *providerLoader) prepare(ctx context.Context, t terms, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
 		return nil, provenanceError(err)
 	}
@@ -161,7 +198,8 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, bundle source.Bun
 	loader.Limits = pluginLimits(t.config)
 	loader.Policy = module.Policy{Capabilities: t.config.Capabilities}
 	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
-		return l.hosts.host(m, t.network, storeOf(t.config, m))
+		host, stdout, stderr := l.hosts.host(m, t.network, storeOf(t.config, m))
+		return host, b.printer(stdout), b.printer(stderr)
 	}
 	return prepare(ctx, &loader, bundle, reached)
 }

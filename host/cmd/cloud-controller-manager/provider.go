@@ -123,6 +123,7 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 			recorder: m.recorder, metrics: m.metrics.Rollout(),
 			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
 			required: func() bool { return m.loader.config().Rollout.Shadow == v1alpha1.PhaseRequired },
+			hush:     m.loader.hush,
 		},
 		Reporter: newProviderReporter(m, s.events, s.storeNamespace),
 	})
