@@ -26,7 +26,7 @@ func makeKey(ts *testscript.TestScript, file, variable string) {
 	ts.Check(err)
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs(file), private, 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(file), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 	text := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 	ts.Setenv(variable, strings.ReplaceAll(text, "\n", `\n`))
 }
@@ -34,7 +34,9 @@ func makeKey(ts *testscript.TestScript, file, variable string) {
 // sign does what cosign sign-blob --key does: base64 of an ECDSA signature of
 // the SHA-256 of the file.
 func sign(ts *testscript.TestScript, keyFile, file, out string) {
-	parsed, err := x509.ParsePKCS8PrivateKey(read(ts, keyFile))
+	block, _ := pem.Decode(read(ts, keyFile))
+	usage(ts, block != nil, "module sign KEY FILE OUT, with a KEY of module key")
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	ts.Check(err)
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	usage(ts, ok, "module sign KEY FILE OUT, with a KEY of module key")
