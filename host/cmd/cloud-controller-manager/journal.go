@@ -19,6 +19,9 @@ type journal struct {
 	// generation. That of the time when a bundle was kept is gone after a
 	// restart, so only the bundle's own part of a revision is recorded.
 	revision func() string
+	// scrub replaces secrets in what a guest said: the record is read by more
+	// people than Secrets are.
+	scrub func(string) string
 }
 
 // Load is rollout.Journal's.
@@ -38,24 +41,24 @@ func (j journal) Load(ctx context.Context) (rollout.Record, *source.Bundle, erro
 
 // Save is rollout.Journal's.
 func (j journal) Save(ctx context.Context, r rollout.Record) error {
-	return j.object.SaveRecord(ctx, recordOf(r))
+	return j.object.SaveRecord(ctx, j.recordOf(r))
 }
 
 // Keep is rollout.Journal's. A bundle that is too large to be kept is not tried
 // again: what it stands for is saved without it.
 func (j journal) Keep(ctx context.Context, bundle source.Bundle, r rollout.Record) error {
-	err := j.object.Keep(ctx, bundle, recordOf(r))
+	err := j.object.Keep(ctx, bundle, j.recordOf(r))
 	if !errors.Is(err, status.ErrTooLarge) {
 		return err
 	}
-	if err := j.object.SaveRecord(ctx, recordOf(r)); err != nil {
+	if err := j.object.SaveRecord(ctx, j.recordOf(r)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", rollout.ErrNotKept, err)
 }
 
 // recordOf puts the newest refusals first.
-func recordOf(r rollout.Record) status.Record {
+func (j journal) recordOf(r rollout.Record) status.Record {
 	out := status.Record{Generation: r.Generation, Paused: r.Paused}
 	if r.Good != nil {
 		good := status.Version(*r.Good)
@@ -63,7 +66,7 @@ func recordOf(r rollout.Record) status.Record {
 		out.Good = &good
 	}
 	for _, x := range r.Refused {
-		out.Refused = append([]status.Refusal{{Revision: x.Revision, Phase: string(x.Phase), Reason: x.Reason, Message: x.Message}}, out.Refused...)
+		out.Refused = append([]status.Refusal{{Revision: x.Revision, Phase: string(x.Phase), Reason: x.Reason, Message: j.scrub(x.Message)}}, out.Refused...)
 	}
 	return out
 }

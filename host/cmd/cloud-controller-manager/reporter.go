@@ -238,10 +238,12 @@ func (r *providerReporter) Commanded(c rollout.Command, err error) {
 
 // Journalled is rollout.Reporter's.
 func (r *providerReporter) Journalled(err error) {
-	r.status.durable(err)
 	if err == nil {
+		r.status.durable(nil)
 		return
 	}
+	err = errors.New(r.clean(err.Error())) // it may hold what a guest said
+	r.status.durable(err)
 	r.logger.Error(err, "What a restart would need is not kept")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
 }
