@@ -199,6 +199,7 @@ func TestARestartBeginsWithWhatWasKept(t *testing.T) {
 	w.until(rollout.RolledBack)
 	w.offer("two")
 	w.until(rollout.Serving) // and before it is kept,
+	j.await(func(r rollout.Record) bool { return j.bundle != nil && r.Generation == 4 })
 	w.stop()
 
 	w = newWorld(t, j).run(true)

@@ -138,6 +138,19 @@ func (j *journal) write(b *source.Bundle, r rollout.Record) error {
 	return nil
 }
 
+// await waits until the journal, which is written beside Run, is as wanted.
+func (j *journal) await(is func(rollout.Record) bool) {
+	for {
+		j.mu.Lock()
+		done := is(j.record)
+		j.mu.Unlock()
+		if done {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
 type comparer func() (string, string)
 
 func (c comparer) Compare(context.Context, *plugin.Generation) (string, string) { return c() }

@@ -41,7 +41,7 @@ const (
 // annotation is on the namespace of the stores, which whoever may replace the
 // module need not be able to change. The shares are those of the provider's own
 // Nodes.
-func (s *shared) newBrake(ctx context.Context, m *managed) func(provider.Instances) cloudprovider.InstancesV2 {
+func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.InstancesV2 {
 	var nodes = s.completed.SharedInformers.Core().V1().Nodes().Lister()
 	if own := s.router.OwnedNodes(m.name); own != nil {
 		nodes = ownNodes{nodes, own}
@@ -52,7 +52,7 @@ func (s *shared) newBrake(ctx context.Context, m *managed) func(provider.Instanc
 		Cluster: func() corelisters.NodeLister { return nodes },
 		Lifted:  func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, s.client, namespace) },
 		Observer: &brakeObserver{
-			logger: klog.FromContext(ctx), provider: m.name, metrics: m.metrics.Brake(), events: s.events,
+			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: s.events,
 			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
 		},
 		Clock: clock.RealClock{},

@@ -83,7 +83,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		if len(host.Providers) > 1 {
 			logger = logger.WithValues("configured", p.Name)
 		}
-		one, err := common.newManaged(klog.NewContext(ctx, logger), p)
+		one, err := common.newManaged(klog.NewContext(ctx, logger), logger, p)
 		if err != nil {
 			return err
 		}

@@ -67,9 +67,9 @@ type shared struct {
 
 // newManaged puts one provider together and starts nothing but what watches
 // the Secrets and signers of its network.
-func (s *shared) newManaged(ctx context.Context, p *v1alpha1.Provider) (*managed, error) {
+func (s *shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
 	m := &managed{
-		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: klog.FromContext(ctx),
+		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: logger,
 		renewed: make(chan struct{}, 1), recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
@@ -88,7 +88,7 @@ func (s *shared) newManaged(ctx context.Context, p *v1alpha1.Provider) (*managed
 	m.allowed.current.Store(network)
 	m.loader = s.newLoader(m)
 	m.loader.set(terms)
-	s.newCloud(ctx, m, p)
+	s.newCloud(m, p)
 	m.rollout = s.newRollout(m)
 	m.source = s.newSource(p)
 	return m, nil
@@ -99,13 +99,13 @@ const maxShadowSamples = 1000
 
 // newCloud puts the provider of upstream's controllers together: from the slot
 // with the guest up to what holds back deletions and what is another's.
-func (s *shared) newCloud(ctx context.Context, m *managed, p *v1alpha1.Provider) {
+func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
 	guest := scrubbed{m.metrics.Measure(m.slot), m.allowed}
 	m.invoker = async.New(guest, async.Options{
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
 		Observer: &observer{metrics: m.metrics, events: s.events},
 	})
-	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(ctx, m)))
+	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)))
 	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
 		Client: s.completed.ClientBuilder.ClientOrDie(serviceController), Recorder: s.events,
 	})
