@@ -167,7 +167,7 @@ fuzz: ## Every fuzz target for FUZZTIME.
 ## ---- checks ----------------------------------------------------------------
 
 .PHONY: check
-check: deps fmt vet lint generated tidy clean-tree ## Everything but the tests; fails on a dirty tree.
+check: deps fmt vet lint generated tidy no-binaries clean-tree ## Everything but the tests; fails on a dirty tree.
 	$(call say,all checks passed)
 
 .PHONY: fmt
@@ -212,6 +212,11 @@ generated: deps $(BIN)/protoc-gen-go-lite
 tidy:
 	$(call say,tidy)
 	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff); done
+
+.PHONY: no-binaries
+no-binaries:
+	$(call say,nothing built is in git)
+	@large=$$(git ls-files -z | xargs -0 du -b | awk '$$1 > 1048576'); if [ -n "$$large" ]; then echo "$$large"; echo "these are too large for sources: were they built?"; exit 1; fi
 
 .PHONY: clean-tree
 clean-tree:
