@@ -247,7 +247,7 @@ func (k *killer) checkRestart(ctx context.Context, t *testing.T, m *manager, one
 	t.Logf("%s: a new Node has the zone %s when the next log says %v", one.name(), zone, phases(m))
 }
 
-var phaseLine = regexp.MustCompile(`"(?:rollout" phase="(\w+)|provider is (serving))"`)
+var phaseLine = regexp.MustCompile(`"(?:rollout"(?: \w+="[^"]*")* phase="(\w+)|provider is (serving))"`)
 
 // phases are those that a log says, as far as it is written.
 func phases(m *manager) (all []string) {
