@@ -217,6 +217,11 @@ func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager c
 	own.SharedInformers = i.view
 	own.ClientBuilder = oneClient{completed.ClientBuilder, client}
 	own.LoopbackClientConfig = nil // Complete would change how requests are authenticated
+	// What the provider can do may have changed since it was looked at; half of
+	// upstream's controllers begin something before they look.
+	if reason := l.reasonAgainst(completed, i.provider); reason != "" {
+		return errors.New(reason)
+	}
 	init := l.start(i.provider)(app.ControllerInitContext{ClientName: l.clientName}, own.Complete(), i.provider.Cloud)
 	c, started, err := init(i.lease.ctx, manager)
 	if err != nil {

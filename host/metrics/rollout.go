@@ -61,12 +61,16 @@ func newRollout(vecs *rolloutVecs, provider string) *Rollout {
 	}
 }
 
-// Serving records that a generation serves instead of the one before, and that
-// nothing is rejected any more.
+// Serving records that a generation was swapped in; see Serves.
 func (r *Rollout) Serving(name, version, digest string) {
+	r.Serves(name, version, digest)
+	r.count(resultServing, "")
+}
+
+// Serves records what serves now, and that nothing is rejected any more.
+func (r *Rollout) Serves(name, version, digest string) {
 	r.serving.set(r.provider, name, version, digest)
 	r.rejected.clear()
-	r.count(resultServing, "")
 }
 
 // Rejected records that what the source holds was rejected.

@@ -25,10 +25,15 @@ type Record struct {
 // record was saved.
 var ErrNotKept = errors.New("a restart will begin with what the source holds, not with what was kept")
 
+// ErrNoRecord is of a record that cannot be used, and will not be by waiting:
+// it is damaged, or the right to read it is missing.
+var ErrNoRecord = errors.New("the record cannot be used")
+
 // Journal keeps the record, and the bundle that was kept last. It is used by
 // one goroutine at a time.
 type Journal interface {
-	// Load returns the record and its bundle, nil when there is none.
+	// Load returns the record and its bundle, nil when there is none. An error
+	// that is no ErrNoRecord may pass.
 	Load(ctx context.Context) (Record, *source.Bundle, error)
 	Save(ctx context.Context, record Record) error
 	// Keep saves a bundle and then the record, of which it is the good one. It
@@ -38,6 +43,11 @@ type Journal interface {
 
 // journalTimeout bounds one read or write of the journal.
 const journalTimeout = 10 * time.Second
+
+// newDelays are the times between two tries with the journal.
+func newDelays() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: time.Minute}
+}
 
 // journalist writes the journal beside Run: what was swapped in must not wait
 // for the API server. Only the newest state is written.
@@ -83,7 +93,7 @@ func (j *journalist) run(ctx context.Context) {
 			return
 		case <-j.wake:
 		}
-		delays := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: time.Minute}
+		delays := newDelays()
 		for j.write(ctx) != nil {
 			select {
 			case <-ctx.Done():

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/wasm-ccm/wasm-ccm/host/source"
@@ -11,7 +12,7 @@ import (
 // what the source holds now may be worse, and nothing is there to observe it
 // against.
 func (r *Rollout) restore(ctx context.Context) {
-	record, bundle, err := r.journal.load(ctx)
+	record, bundle, err := r.remembered(ctx)
 	if err != nil {
 		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
 		return
@@ -19,6 +20,24 @@ func (r *Rollout) restore(ctx context.Context) {
 	r.recall(record)
 	if bundle != nil && record.Good != nil {
 		r.revive(ctx, *bundle)
+	}
+}
+
+// remembered reads the journal until that ends well, or cannot any more: what
+// the source holds may have been refused, which only the record knows.
+func (r *Rollout) remembered(ctx context.Context) (Record, *source.Bundle, error) {
+	delays := newDelays()
+	for {
+		record, bundle, err := r.journal.load(ctx)
+		if err == nil || errors.Is(err, ErrNoRecord) {
+			return record, bundle, err
+		}
+		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart, which is tried again: %w", err))
+		select {
+		case <-ctx.Done():
+			return Record{}, nil, ctx.Err()
+		case <-r.options.Clock.After(delays.Step()):
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package rollout
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
@@ -14,7 +13,6 @@ type loaded struct {
 	*plugin.Generation
 	revision string
 	bundle   source.Bundle
-	offered  time.Time
 }
 
 // roles says what the generations that are loaded are loaded for. One may have

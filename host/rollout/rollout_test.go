@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -214,6 +215,29 @@ func TestARestartBeginsWithWhatWasKept(t *testing.T) {
 		t.Errorf("the generations are counted afresh: %d", got.Generation)
 	}
 	w.pass(time.Hour)
+	w.until(rollout.Kept)
+	w.serves("two")
+}
+
+// What the source holds may have been refused: as long as the record may yet
+// be read, nothing else serves.
+func TestARestartWaitsForItsRecord(t *testing.T) {
+	one := bundle(t, "one")
+	j := &journal{bundle: &one, unread: []error{errors.New("the API server is away")}, record: rollout.Record{
+		Good: &rollout.Version{Revision: "one+h1"}, Refused: []rollout.Refusal{{Revision: "two+h1", Phase: rollout.Held}},
+	}}
+	w := newWorld(t, j).run(true)
+	w.offer("two")
+	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "tried again") {
+		t.Error(err)
+	}
+	w.pass(time.Minute)
+	w.until(rollout.Held)
+	w.serves("one")
+
+	j = &journal{unread: []error{fmt.Errorf("%w: it is damaged", rollout.ErrNoRecord)}}
+	w = newWorld(t, j).run(true)
+	w.offer("two")
 	w.until(rollout.Kept)
 	w.serves("two")
 }

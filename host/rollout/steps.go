@@ -12,7 +12,7 @@ func nothing(context.Context) {}
 
 // load prepares the candidate beside Run.
 func (r *Rollout) load(ctx context.Context) {
-	bundle, offered := r.current.bundle, r.current.at
+	bundle := r.current.bundle
 	revision := r.state.Candidate
 	r.drop(ctx)
 	r.report(bundle, nil)
@@ -21,7 +21,7 @@ func (r *Rollout) load(ctx context.Context) {
 		if err != nil {
 			return func() Action { return r.failed(bundle, err) }, nothing
 		}
-		l := &loaded{Generation: g, revision: revision, bundle: bundle, offered: offered}
+		l := &loaded{Generation: g, revision: revision, bundle: bundle}
 		return func() Action {
 			r.add(l)
 			r.candidate = l
@@ -170,8 +170,6 @@ func PhaseOf(loaded string) Phase {
 		return Described
 	case plugin.PhaseConfigure:
 		return Configured
-	case plugin.PhaseProbe:
-		return Probed
 	}
 	return Loading
 }

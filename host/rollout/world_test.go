@@ -108,13 +108,19 @@ type journal struct {
 	mu     sync.Mutex
 	record rollout.Record
 	bundle *source.Bundle
-	fail   int // so many writes fail
+	fail   int     // so many writes fail
+	unread []error // of the first reads
 	writes int
 }
 
 func (j *journal) Load(context.Context) (rollout.Record, *source.Bundle, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if len(j.unread) > 0 {
+		err := j.unread[0]
+		j.unread = j.unread[1:]
+		return rollout.Record{}, nil, err
+	}
 	return j.record, j.bundle, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 	"github.com/wasm-ccm/wasm-ccm/host/status"
@@ -35,6 +37,9 @@ func (j journal) Load(ctx context.Context) (rollout.Record, *source.Bundle, erro
 	}
 	for _, x := range r.Refused {
 		out.Refused = append([]rollout.Refusal{{Revision: x.Revision, Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message}}, out.Refused...)
+	}
+	if errors.Is(err, status.ErrDamaged) || apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w: %w", rollout.ErrNoRecord, err)
 	}
 	return out, bundle, err
 }

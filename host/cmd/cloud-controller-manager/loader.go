@@ -28,7 +28,6 @@ import (
 type providerLoader struct {
 	loader plugin.Loader // without limits, grants and host
 	hosts  *hosts
-	stores *stores
 
 	mu      sync.Mutex
 	current terms
@@ -61,12 +60,13 @@ func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, err
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
 	}
 	revision, err := revisionOf(p)
-	if n.secrets != nil && len(p.Credentials)+len(p.Grants) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
-		defer cancel()
-		revision += "." + n.secrets.Version(ctx)
+	if err != nil {
+		return terms{}, err
 	}
-	return terms{config: p, network: n, provenance: policy, revision: revision}, err
+	ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
+	defer cancel()
+	revision += "." + n.secrets.Version(ctx)
+	return terms{config: p, network: n, provenance: policy, revision: revision}, nil
 }
 
 // revisionOf names all of a provider's configuration that makes a difference to
@@ -185,14 +185,8 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
 		return nil, provenanceError(err)
 	}
-	m := declared(bundle.Module)
-	if m != nil && isSigner(m) {
+	if m := declared(bundle.Module); m != nil && isSigner(m) {
 		return nil, notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
-	}
-	if m != nil {
-		if err := l.stores.claim(storeOf(t.config, m), t.config.Name); err != nil {
-			return nil, err
-		}
 	}
 	loader := l.loader
 	loader.Limits = pluginLimits(t.config)
@@ -218,32 +212,13 @@ func provenanceError(err error) error {
 	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: reason, Err: err}
 }
 
+// storeOf names the store. Only a single provider may leave it to its module:
+// the HostConfiguration names those of several.
 func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
 	if p.Store != "" {
 		return p.Store
 	}
 	return m.Name
-}
-
-// stores says which provider has which store: two would overwrite each
-// other's state.
-type stores struct {
-	mu     sync.Mutex
-	owners map[string]string
-}
-
-func (s *stores) claim(store, provider string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if owner, ok := s.owners[store]; ok && owner != provider {
-		return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: "StoreTaken", Err: fmt.Errorf(
-			"the store %s belongs to the provider %s already: give this one another in the HostConfiguration (providers[].store)", store, owner)}
-	}
-	if s.owners == nil {
-		s.owners = map[string]string{}
-	}
-	s.owners[store] = provider
-	return nil
 }
 
 func pluginLimits(p *v1alpha1.Provider) plugin.Limits {

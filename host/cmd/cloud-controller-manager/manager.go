@@ -28,7 +28,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
-	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
@@ -170,11 +169,7 @@ func (m *manager) cloud(ctx context.Context) cloudprovider.Interface {
 
 // newShared makes what the providers have in common.
 func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
-	client, err := newClient(c)
-	if err != nil {
-		return nil, err
-	}
-	events, err := newRecorder(ctx, c)
+	own, err := newKube(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +181,8 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 		return nil, errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module")
 	}
 	return &shared{
-		storeNamespace: m.options.StoreNamespace, completed: c, client: client, events: events, metrics: m.metrics,
-		modules: modules, router: m.router, stores: &stores{}, brake: host.DeletionBrake,
+		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
+		modules: modules, router: m.router, brake: host.DeletionBrake,
 	}, nil
 }
 
@@ -228,30 +223,27 @@ func (s *shared) newNetworks(m *managed) *networks {
 		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber,
 		signers: &signerLoader{
 			client: s.client, modules: s.modules, version: version.Get().GitVersion,
-			reporter: func(slot *plugin.Slot) rollout.Reporter {
-				return &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}, slot}
-			},
+			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
 		},
 	}
 }
 
 func (s *shared) newLoader(m *managed) *providerLoader {
-	kube := s.completed.ComponentConfig.KubeCloudShared
+	flags := s.completed.ComponentConfig.KubeCloudShared
 	return &providerLoader{
 		loader: plugin.Loader{
 			Engine:           s.modules.engine,
 			Compiler:         s.modules.compiler,
 			MaxCallDepth:     maxCallDepth,
-			ClusterName:      kube.ClusterName,
+			ClusterName:      flags.ClusterName,
 			HostVersion:      version.Get().GitVersion,
-			RequireClusterID: !kube.AllowUntaggedCloud,
+			RequireClusterID: !flags.AllowUntaggedCloud,
 			Observer:         m.metrics,
 		},
 		hosts: &hosts{
 			logger: m.logger, events: s.events, client: s.client, allowed: m.allowed, rates: m.rates,
 			namespace: s.storeNamespace, metrics: m.metrics,
 		},
-		stores: s.stores,
 	}
 }
 

@@ -56,18 +56,37 @@ type managed struct {
 type shared struct {
 	storeNamespace string
 	completed      *ccmconfig.CompletedConfig
-	client         kubernetes.Interface
-	events         record.EventRecorder
 	metrics        *metrics.Metrics
 	modules        modules
 	router         *routing.Router
-	stores         *stores
 	brake          v1alpha1.DeletionBrake
+	kube
+}
+
+// kube is how one part of the manager talks to the API server. Each provider
+// has its own, with rates of its own: what one keeps in its store, or says in
+// Events, does not hold up another.
+type kube struct {
+	client kubernetes.Interface
+	events record.EventRecorder
+}
+
+func newKube(ctx context.Context, c *ccmconfig.CompletedConfig) (kube, error) {
+	client, err := newClient(c)
+	if err != nil {
+		return kube{}, err
+	}
+	events, err := newRecorder(ctx, c)
+	return kube{client, events}, err
 }
 
 // newManaged puts one provider together and starts nothing but what watches
 // the Secrets and signers of its network.
-func (s *shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
+func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
+	var err error
+	if s.kube, err = newKube(ctx, s.completed); err != nil { // s is a copy
+		return nil, err
+	}
 	m := &managed{
 		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: logger,
 		renewed: make(chan struct{}, 1), recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),

@@ -20,8 +20,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
-	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 )
 
 func example(t *testing.T, change func(string) string) *v1alpha1.HostConfiguration {
@@ -65,7 +63,7 @@ func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
 		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{client: fake.NewClientset(), reporter: func(slot *plugin.Slot) rollout.Reporter { return &signerReporter{slot: slot} }},
+		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}

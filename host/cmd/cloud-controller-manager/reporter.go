@@ -87,10 +87,7 @@ func still(v *rollout.Version) string {
 }
 
 // signerReporter tells of a signer, which has no status and no metrics.
-type signerReporter struct {
-	teller
-	slot *plugin.Slot
-}
+type signerReporter struct{ teller }
 
 // Report is rollout.Reporter's.
 func (r *signerReporter) Report(x rollout.Report) {
@@ -166,19 +163,16 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.metrics.Took(x.Took)
 		r.serving(x.Bundle, x.Subject)
 	case rollout.Held:
+		r.serves(x.Serving)
 		r.metrics.Held(x.Reason)
 		r.phase(x, corev1.EventTypeWarning)
 	case rollout.RolledBack:
+		r.serves(x.Serving)
 		r.metrics.RolledBack(x.Reason)
-		if x.Serving != nil {
-			r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
-		}
 		r.phase(x, corev1.EventTypeWarning)
 	case rollout.Kept:
+		r.serves(x.Serving) // also after the source went from good to bad and back
 		r.metrics.Kept()
-		if x.Serving != nil { // also after the source went from good to bad and back
-			r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
-		}
 		r.phase(x, corev1.EventTypeNormal)
 	case rollout.Probed, rollout.Shadowed:
 		if x.Err != nil || x.Phase == rollout.Shadowed && x.Allowed {
@@ -187,6 +181,13 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.phase(x, corev1.EventTypeNormal)
 	default:
 		r.phase(x, corev1.EventTypeNormal)
+	}
+}
+
+// serves records what serves, where something does.
+func (r *providerReporter) serves(v *rollout.Version) {
+	if v != nil {
+		r.metrics.Serves(v.Name, v.Version, v.Digest)
 	}
 }
 
@@ -212,9 +213,19 @@ func describe(x rollout.Report) string {
 	text := strings.Join(parts, ": ")
 	switch x.Phase {
 	case rollout.Held, rollout.RolledBack:
-		text += "; " + still(x.Serving) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=true"
+		text += "; " + still(x.Serving) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=" + promotable(x.Subject)
 	}
 	return text
+}
+
+// promotable is the argument that promotes what was just told of and nothing
+// else.
+func promotable(g *plugin.Generation) string {
+	const digits = 12
+	if g == nil {
+		return "true"
+	}
+	return g.Digests().Module[:digits]
 }
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.

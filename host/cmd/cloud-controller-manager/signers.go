@@ -35,7 +35,7 @@ const (
 type signerLoader struct {
 	client   kubernetes.Interface
 	modules  modules
-	reporter func(slot *plugin.Slot) rollout.Reporter
+	reporter rollout.Reporter
 	version  string
 }
 
@@ -62,7 +62,7 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil },
 	}}
 	s.roll = rollout.New(rollout.Options{
-		Slot: s.slot, Loader: loader, Reporter: l.reporter(s.slot), Clock: clock.RealClock{}, Policy: signerPolicy,
+		Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy,
 	})
 	return s
 }

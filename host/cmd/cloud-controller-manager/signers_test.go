@@ -14,6 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
@@ -83,39 +84,21 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	t.Helper()
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "test"}}}
 	v1alpha1.SetDefaults(c)
-	n := &network{stop: func() {}, client: client(t).client}
+	secrets, err := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{stop: func() {}, client: client(t).client, secrets: secrets}
 	n.retain()
 	terms, err := newTerms(t.Context(), &c.Providers[0], n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &providerLoader{loader: *stubLoader(), stores: &stores{}, hosts: &hosts{
+	l := &providerLoader{loader: *stubLoader(), hosts: &hosts{
 		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
 	}}
 	l.set(terms)
 	return l
-}
-
-func TestTwoProvidersNeverShareAStore(t *testing.T) {
-	one, two := stubProviderLoader(t), stubProviderLoader(t)
-	two.stores = one.stores
-	other := two.current
-	config := *other.config
-	config.Name = "other"
-	other.config = &config
-	two.set(other)
-	bundle := source.Bundle{Module: guest(t, `[]`)}
-	if _, err := one.Prepare(t.Context(), bundle, func(rollout.Phase) {}); err != nil {
-		t.Fatal(err)
-	}
-	var refused *plugin.LoadError
-	if _, err := two.Prepare(t.Context(), bundle, func(rollout.Phase) {}); !errors.As(err, &refused) || refused.Reason != "StoreTaken" || !strings.Contains(err.Error(), "providers[].store") {
-		t.Errorf("error %v", err)
-	}
-	config.Store = "another"
-	if _, err := two.Prepare(t.Context(), bundle, func(rollout.Phase) {}); err != nil {
-		t.Error(err)
-	}
 }
 
 func stubLoader() *plugin.Loader {

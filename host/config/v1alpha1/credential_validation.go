@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -114,4 +115,11 @@ func required(path *field.Path, value string) field.ErrorList {
 		return field.ErrorList{field.Required(path, "")}
 	}
 	return nil
+}
+
+func sameSource(a, b Source) bool {
+	if a.ConfigMap != nil && b.ConfigMap != nil {
+		return *a.ConfigMap == *b.ConfigMap
+	}
+	return a.Directory != "" && b.Directory != "" && filepath.Clean(a.Directory) == filepath.Clean(b.Directory)
 }

@@ -41,7 +41,7 @@ func checkError(t *testing.T, data []byte, want ...string) {
 }
 
 func TestSeveralProviders(t *testing.T) {
-	const one, two = "name: one, source: {directory: /one}", "name: two, source: {directory: /two}"
+	const one, two = "name: one, store: one, source: {directory: /one}", "name: two, store: two, source: {directory: /two}"
 	const module, also = "source: {configMap: {namespace: a, name: b}}", "source: {configMap: {name: b, namespace: a}}"
 	for _, test := range []struct {
 		fields []string
@@ -51,16 +51,17 @@ func TestSeveralProviders(t *testing.T) {
 		{nil, []string{"providers: Required value"}},
 		{many(16), nil},
 		{many(17), []string{"providers: Too many: 17"}},
-		{[]string{one, one + ", store: a"}, []string{`providers[1].name: Duplicate value: "one": it is that of providers[0].name`}},
+		{[]string{one, one}, []string{`providers[1].name: Duplicate value: "one": it is that of providers[0].name`}},
 		{[]string{"name: " + strings.Repeat("a", 40) + ", source: {directory: /one}"}, nil},
 		{[]string{"name: " + strings.Repeat("a", 41) + ", source: {directory: /one}"}, []string{"providers[0].name: Too long", "40"}},
 
 		{[]string{"name: one, store: a, " + module, "name: two, store: b, " + also}, nil},
-		{[]string{"name: one, store: a, " + module, "name: two, " + also}, []string{"providers[1].store: Required value: provider one has the same source"}},
-		{[]string{"name: one, " + module, "name: two, store: a, " + also}, []string{"providers[1].store: Required value: provider one"}},
-		{[]string{one, "name: two, source: {directory: /one/}"}, []string{"providers[1].store: Required value"}},
-		{[]string{one + ", store: a", two + ", store: a"}, []string{`providers[1].store: Duplicate value: "a": it is that of providers[0].store`}},
-		{[]string{one + ", store: A_b"}, []string{"providers[0].store: Invalid value"}},
+		{[]string{"name: one, " + module}, nil},
+		{[]string{"name: one, store: a, " + module, "name: two, " + also}, []string{"providers[1].store: Required value"}},
+		{[]string{"name: one, " + module, "name: two, store: a, source: {directory: /two}"}, []string{"providers[0].store: Required value", "whose state"}},
+		{[]string{one, "name: two, source: {directory: /two}"}, []string{"providers[1].store: Required value"}},
+		{[]string{"name: one, store: a, " + module, "name: two, store: a, " + also}, []string{`providers[1].store: Duplicate value: "a": it is that of providers[0].store`}},
+		{[]string{"name: one, store: A_b, " + module}, []string{"providers[0].store: Invalid value"}},
 
 		{[]string{one + ", routing: {nodes: {schemes: [a, b]}}", two + ", routing: {nodes: {schemes: [c, b]}}"},
 			[]string{`providers[1].routing.nodes.schemes[1]: Duplicate value: "b": it is that of providers[0].routing.nodes.schemes[1]`}},
@@ -88,7 +89,7 @@ func TestSeveralProviders(t *testing.T) {
 
 func many(n int) (fields []string) {
 	for i := range n {
-		fields = append(fields, fmt.Sprintf("name: p%d, source: {directory: /p%d}", i, i))
+		fields = append(fields, fmt.Sprintf("name: p%d, store: p%d, source: {directory: /p%d}", i, i, i))
 	}
 	return fields
 }

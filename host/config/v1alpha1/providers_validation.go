@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,10 +23,7 @@ func validateProviders(providers []Provider, path *field.Path) (errs field.Error
 		p, at := &providers[i], path.Index(i)
 		errs = append(errs, validateProvider(p, at)...)
 		errs = append(errs, names.add(at.Child("name"), p.Name)...)
-		if p.Store != "" {
-			errs = append(errs, stores.add(at.Child("store"), p.Store)...)
-		}
-		errs = append(errs, validateShared(providers[:i], p, at)...)
+		errs = append(errs, validateStore(p, len(providers), stores, at.Child("store"))...)
 		routing := at.Child("routing")
 		errs = append(errs, nodes.addAll(routing.Child("nodes", "schemes"), p.NodeSchemes())...)
 		errs = append(errs, drivers.addAll(routing.Child("volumes", "drivers"), p.Routing.Volumes.Drivers)...)
@@ -62,22 +58,16 @@ func (c claims) addAll(path *field.Path, values []string) (errs field.ErrorList)
 	return errs
 }
 
-// validateShared wants stores to be told where a source serves two providers:
-// its manifest has one name for both.
-func validateShared(before []Provider, p *Provider, path *field.Path) field.ErrorList {
-	for i := range before {
-		if sameSource(before[i].Source, p.Source) && (before[i].Store == "" || p.Store == "") {
-			return field.ErrorList{field.Required(path.Child("store"), "provider "+before[i].Name+" has the same source: give each of them a store of its own")}
-		}
+// validateStore wants the store of each of several providers to be named here:
+// a module that names its own could take that of another.
+func validateStore(p *Provider, providers int, stores claims, path *field.Path) field.ErrorList {
+	switch {
+	case p.Store != "":
+		return stores.add(path, p.Store)
+	case providers > 1:
+		return field.ErrorList{field.Required(path, "with several providers each needs one of its own: else its module would choose whose state it gets")}
 	}
 	return nil
-}
-
-func sameSource(a, b Source) bool {
-	if a.ConfigMap != nil && b.ConfigMap != nil {
-		return *a.ConfigMap == *b.ConfigMap
-	}
-	return a.Directory != "" && b.Directory != "" && filepath.Clean(a.Directory) == filepath.Clean(b.Directory)
 }
 
 func validateRouting(r Routing, path *field.Path) (errs field.ErrorList) {

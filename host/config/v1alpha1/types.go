@@ -29,8 +29,8 @@ type Provider struct {
 	Name   string `json:"name"`
 	Source Source `json:"source"`
 	// Store names the provider's store (ConfigMap wasm-ccm-store-STORE), a DNS
-	// label. Default: the name in the module's manifest. Two providers of the
-	// same module need two.
+	// label. Default for a single provider: the name in the module's manifest.
+	// Of several providers each needs one of its own.
 	Store string `json:"store,omitempty"`
 	// Capabilities are the host calls that the module may import beside the
 	// log. Default: store, cache, nodes, event, and http_send where there are
