@@ -1,0 +1,251 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// StatusError is a refusal of the cloud. It unwraps to an abi.Error, so it can
+// be answered as it is.
+type StatusError struct {
+	Status int
+	// Request is "METHOD /path".
+	Request string
+	// Message is the cloud's, shortened, on one line.
+	Message string
+
+	code *abi.Error
+}
+
+// Error says the request, the status, the cloud's words, and what to do.
+func (e *StatusError) Error() string {
+	text := e.Request + ": the cloud answers " + strconv.Itoa(e.Status) + " " + reasons[e.Status]
+	text = strings.TrimSpace(text)
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	if hint := hints[e.Status]; hint != "" {
+		text += "; " + hint
+	}
+	return text
+}
+
+// Unwrap returns the abi.Error.
+func (e *StatusError) Unwrap() error { return e.code }
+
+// reasons: net/http would add half a megabyte to the module.
+var reasons = map[int]string{ //nolint:gochecknoglobals // a constant
+	400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 413: "Too Large", 429: "Too Many Requests",
+	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+}
+
+var hints = map[int]string{ //nolint:gochecknoglobals // a constant
+	401: "check the Secret of the credential, and the signer's auth_url and project",
+	403: "the user's roles in the project do not allow this, or a quota is used up",
+	406: "this provider needs Nova's microversion " + computeVersion + " (Pike)",
+}
+
+// StatusOf returns the status of a refusal, 0 for other errors.
+func StatusOf(err error) int {
+	var e *StatusError
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// IsNotFound: the cloud itself said that there is no such object.
+func IsNotFound(err error) bool { return StatusOf(err) == http404 }
+
+// IsConflict: the object's state does not allow this now, as Octavia's
+// immutable ones, or somebody else has what was asked for.
+func IsConflict(err error) bool { return StatusOf(err) == http409 }
+
+const http404, http409 = 404, 409
+
+// refusal is the error of a result that is no success.
+func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
+	if result.Err != nil {
+		return &requestError{describe(req), result.Err}
+	}
+	status := int(result.Response.Status)
+	if status >= 200 && status < 300 {
+		return nil
+	}
+	e := &StatusError{Status: status, Request: describe(req), Message: messageOf(result.Response)}
+	e.code = &abi.Error{Code: codeOf(status), Message: e.Error()}
+	if e.code.Code == abi.CodeThrottled {
+		e.code.RetryAfter = retryAfter(result.Response)
+	}
+	return e
+}
+
+func codeOf(status int) abi.Code {
+	switch status {
+	case 400, 406, 422:
+		return abi.CodeInvalid
+	case 401:
+		return abi.CodeUnauthenticated
+	case http404:
+		return abi.CodeNotFound
+	case http409:
+		return abi.CodeConflict
+	case 413, 429, 503:
+		return abi.CodeThrottled
+	case 502, 504:
+		return abi.CodeUnavailable
+	}
+	return abi.CodeInternal
+}
+
+// requestError is a request without an answer: the host says why.
+type requestError struct {
+	request string
+	err     error
+}
+
+func (e *requestError) Error() string { return e.request + ": " + e.err.Error() }
+func (e *requestError) Unwrap() error { return e.err }
+
+// The bounds of what a cloud may ask to wait.
+const (
+	minRetryAfter = time.Second
+	maxRetryAfter = 5 * time.Minute
+)
+
+// retryAfter reads Retry-After in seconds, which is what OpenStack sends.
+func retryAfter(resp *abi.HttpResponse) time.Duration {
+	seconds, err := strconv.Atoi(strings.TrimSpace(header(resp, "Retry-After")))
+	if err != nil {
+		return minRetryAfter
+	}
+	return min(max(time.Duration(min(seconds, 86400))*time.Second, minRetryAfter), maxRetryAfter)
+}
+
+func header(resp *abi.HttpResponse, name string) string {
+	for _, h := range resp.Headers {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value
+		}
+	}
+	return ""
+}
+
+// answer decodes the members of a successful answer.
+func answer(req *abi.HttpRequest, result sdk.HTTPResult) (map[string]json.RawMessage, error) {
+	if err := refusal(req, result); err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(result.Response.Body, &members); err != nil {
+		return nil, broken(req, "it is not JSON ("+err.Error()+"); it begins with "+strconv.Quote(brief(string(result.Response.Body), 60)))
+	}
+	return members, nil
+}
+
+func member(req *abi.HttpRequest, members map[string]json.RawMessage, key string, out any) error {
+	value := members[key]
+	if len(value) == 0 || string(value) == "null" {
+		return broken(req, "it has no "+strconv.Quote(key))
+	}
+	if err := json.Unmarshal(value, out); err != nil {
+		return broken(req, key+": "+err.Error())
+	}
+	return nil
+}
+
+// broken is an answer that cannot be understood: never taken for "nothing".
+func broken(req *abi.HttpRequest, why string) error {
+	return sdk.Error(abi.CodeInternal, describe(req)+": the cloud's answer cannot be used: "+why)
+}
+
+// describe names a request by method and path: a query may be long.
+func describe(req *abi.HttpRequest) string {
+	_, rest, _ := strings.Cut(req.Url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	path, _, _ = strings.Cut(path, "?")
+	return req.Method + " " + host + "/" + brief(path, 200)
+}
+
+// maxMessage bounds what is shown of the cloud's words, in bytes.
+const maxMessage = 400
+
+// messageOf finds the words in a refusal: each service has its own form.
+func messageOf(resp *abi.HttpResponse) string {
+	text := strings.TrimSpace(string(resp.Body))
+	if strings.HasPrefix(text, "<") {
+		text = titleOf(text)
+	} else if found := faultOf(resp.Body); found != "" {
+		text = found
+	}
+	text = brief(text, maxMessage)
+	id := header(resp, "X-Openstack-Request-Id")
+	if id == "" {
+		id = header(resp, "X-Compute-Request-Id")
+	}
+	if id != "" {
+		text += " (" + brief(id, 60) + ")"
+	}
+	return strings.TrimSpace(text)
+}
+
+// faultOf knows {"faultstring": s} (Octavia) and {"X": {"message": s}} (the
+// others).
+func faultOf(body []byte) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return ""
+	}
+	var words string
+	for _, key := range []string{"faultstring", "message"} {
+		if json.Unmarshal(members[key], &words) == nil && words != "" {
+			return words
+		}
+	}
+	for _, member := range members {
+		var fault struct{ Message string }
+		if json.Unmarshal(member, &fault) == nil && fault.Message != "" {
+			return fault.Message
+		}
+	}
+	return ""
+}
+
+// titleOf is the title of a page of HTML.
+func titleOf(page string) string {
+	lower := strings.ToLower(page)
+	start := strings.Index(lower, "<title>")
+	end := strings.Index(lower, "</title>")
+	if start < 0 || end < start || len(lower) != len(page) {
+		return "a page of HTML"
+	}
+	return "a page of HTML: " + page[start+len("<title>"):end]
+}
+
+// brief makes one line of at most limit bytes of a text.
+func brief(text string, limit int) string {
+	var b strings.Builder
+	space := false
+	for _, r := range text {
+		if r <= ' ' || r == 0x7f || r == 0xfffd {
+			space = b.Len() > 0
+			continue
+		}
+		if b.Len()+4 > limit {
+			b.WriteString("...")
+			break
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,202 @@
+// Package cloudconf reads cloud.conf, the configuration of cloud-provider-openstack,
+// and knows all of its keys: which of them this provider uses, which the
+// manager's configuration has instead, and which are not supported.
+//
+// It imports the standard library only. Secrets do not belong in a cloud.conf
+// of this provider: it refuses them.
+package cloudconf
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is a whole cloud.conf. It is only read after Parse.
+type Config struct {
+	Global       Global
+	Networking   Networking
+	LoadBalancer LoadBalancer
+	// Classes are the sections [LoadBalancerClass "name"].
+	Classes map[string]*Class
+	Route   Route
+	// BlockStorage is read for volume labels.
+	BlockStorage BlockStorage
+}
+
+// Global says where the cloud is.
+type Global struct {
+	// AuthURL is Keystone's, with or without /v3.
+	AuthURL string
+	Region  string
+	// EndpointType is public, internal or admin.
+	EndpointType string
+	// Credential is the name of the credential in the HostConfiguration.
+	Credential string
+	// RegionalProviderID makes provider IDs openstack://REGION/ID.
+	RegionalProviderID bool
+}
+
+// Networking says which addresses of a server are which.
+type Networking struct {
+	IPv6SupportDisabled  bool
+	PublicNetworkNames   []string
+	InternalNetworkNames []string
+	AddressSortOrder     []netip.Prefix
+}
+
+// Class is what a class of load balancers, or the cloud.conf for all of them,
+// says of networks.
+type Class struct {
+	FloatingNetworkID, FloatingSubnetID, FloatingSubnet, FloatingSubnetTags string
+	NetworkID, SubnetID, MemberSubnetID                                     string
+}
+
+// LoadBalancer is the section of that name.
+type LoadBalancer struct {
+	Class
+	Enabled bool
+	// Method is an algorithm of Octavia, empty for the provider's default.
+	Method string
+	// Provider is Octavia's provider, e.g. amphora or ovn.
+	Provider                                 string
+	CreateMonitor                            bool
+	MonitorDelay, MonitorTimeout             time.Duration
+	MonitorMaxRetries, MonitorMaxRetriesDown int
+	Internal                                 bool
+	// NodeSelector is as written: key=value, key.
+	NodeSelector     string
+	CascadeDelete    bool
+	FlavorID         string
+	AvailabilityZone string
+	// EnableIngressHostname makes the status of a Service with PROXY protocol
+	// a name: the address and IngressHostnameSuffix.
+	EnableIngressHostname bool
+	IngressHostnameSuffix string
+	// MaxShared is how many Services share one load balancer.
+	MaxShared int
+	// Serial: the provider of Octavia cannot take a load balancer as a whole.
+	Serial               bool
+	TLSContainerRef      string
+	ContainerStore       string
+	ManageSecurityGroups bool
+}
+
+// Route is the section of that name.
+type Route struct{ RouterID string }
+
+// BlockStorage is the section of that name.
+type BlockStorage struct{ IgnoreVolumeAZ bool }
+
+// defaults are those of cloud-provider-openstack.
+func defaults() *Config {
+	return &Config{
+		Global: Global{EndpointType: "public", Credential: "openstack"},
+		LoadBalancer: LoadBalancer{
+			Enabled: true, Provider: "amphora", CascadeDelete: true, MaxShared: 2,
+			MonitorDelay: 5 * time.Second, MonitorTimeout: 3 * time.Second, MonitorMaxRetries: 1, MonitorMaxRetriesDown: 3,
+			IngressHostnameSuffix: "nip.io", ContainerStore: "barbican",
+		},
+		Classes: map[string]*Class{},
+	}
+}
+
+// Parse reads a cloud.conf. Warnings are for people: keys that have no effect
+// here. The error says the line and how to mend it, and never a value of a
+// secret.
+func Parse(data []byte) (*Config, []string, error) {
+	p := parser{config: defaults(), keys: index()}
+	if err := readINI(string(data), p.entry); err != nil {
+		return nil, nil, err
+	}
+	if err := p.config.check(); err != nil {
+		return nil, nil, err
+	}
+	return p.config, p.warn(), nil
+}
+
+type parser struct {
+	config    *Config
+	keys      map[string]*Key
+	elsewhere []string
+	warnings  []string
+}
+
+func (p *parser) entry(e entry) error {
+	k, known := p.keys[e.section+"."+e.key]
+	switch {
+	case !known:
+		p.warnings = append(p.warnings, fmt.Sprintf("cloud.conf line %d: [%s] %s is not known and has no effect", e.line, e.section, e.key))
+		return nil
+	case k.Status == Refused:
+		if harmless(e, k) {
+			return nil
+		}
+		return fmt.Errorf("[%s] %s: %s", k.Section, k.Name, k.Note)
+	case k.Status == Elsewhere:
+		p.elsewhere = append(p.elsewhere, k.Name)
+		return nil
+	case k.Status == Ignored:
+		p.warnings = append(p.warnings, fmt.Sprintf("cloud.conf line %d: [%s] %s has no effect here: %s", e.line, k.Section, k.Name, k.Note))
+		return nil
+	case (k.Section == classSection) != (e.subsection != ""):
+		return fmt.Errorf(`[%s]: write [%s "name"] for a class and nothing but the section's name for the others`, e.section, classSection)
+	}
+	value := e.value
+	if e.blank {
+		value = "true"
+	}
+	if err := k.set(p.config, e.subsection, value); err != nil {
+		return fmt.Errorf("[%s] %s: %w", k.Section, k.Name, err)
+	}
+	return nil
+}
+
+// harmless: a switch for what is not supported may be off.
+func harmless(e entry, k *Key) bool {
+	if e.blank {
+		return false
+	}
+	if e.value == "" {
+		return true
+	}
+	on, err := parseBool(e.value)
+	return k.Type == "bool" && err == nil && !on
+}
+
+func (p *parser) warn() []string {
+	if len(p.elsewhere) > 0 {
+		slices.Sort(p.elsewhere)
+		p.warnings = append(p.warnings, "cloud.conf: "+strings.Join(slices.Compact(p.elsewhere), ", ")+
+			" have no effect here: the manager's HostConfiguration has the credential, its signer and the CA bundle")
+	}
+	if len(p.warnings) > maxWarnings {
+		p.warnings = append(p.warnings[:maxWarnings], fmt.Sprintf("and %d more", len(p.warnings)-maxWarnings))
+	}
+	return p.warnings
+}
+
+// maxWarnings bounds what an administrator is shown.
+const maxWarnings = 20
+
+func (c *Config) check() error {
+	lb := &c.LoadBalancer
+	switch {
+	case c.Global.AuthURL == "":
+		return errors.New("[Global] auth-url is missing: the URL of Keystone")
+	case !strings.HasPrefix(c.Global.AuthURL, "https://") && !strings.HasPrefix(c.Global.AuthURL, "http://"):
+		return errors.New("[Global] auth-url: not a URL that begins with https://")
+	case !slices.Contains([]string{"public", "internal", "admin"}, c.Global.EndpointType):
+		return fmt.Errorf("[Global] os-endpoint-type: %q is none of public, internal, admin", c.Global.EndpointType)
+	case c.Global.RegionalProviderID && c.Global.Region == "":
+		return errors.New("[Global] regional-provider-id needs region")
+	case lb.MonitorTimeout > lb.MonitorDelay:
+		return errors.New("[LoadBalancer] monitor-timeout must not be over monitor-delay: Octavia refuses that")
+	case lb.ContainerStore != "barbican" && lb.ContainerStore != "external":
+		return fmt.Errorf("[LoadBalancer] container-store: %q is none of barbican, external", lb.ContainerStore)
+	}
+	return nil
+}
