@@ -1,8 +1,10 @@
 // Command ccmctl prepares modules for the manager: it shows what a module is,
 // signs it, verifies signatures, and makes the ConfigMaps for kubectl. It talks
-// to no cluster and to no network.
+// to no cluster, and to no network but for the cloud that a provider is tested
+// against (ccmctl conformance).
 //
-// It may import host/provenance, host/source and abi.
+// It may import host/provenance, host/source, host/conformance with
+// host/config/v1alpha1 and host/engine/wazero, and abi.
 package main
 
 import (
@@ -22,10 +24,10 @@ func main() {
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ccmctl",
-		Short:         "Show, sign, verify and split modules of the cloud-controller-manager",
+		Short:         "Show, sign, verify, split and test modules of the cloud-controller-manager",
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints them
 	}
-	root.AddCommand(newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newVersion())
+	root.AddCommand(newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newConformance(), newVersion())
 	return root
 }

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/conformance"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+)
+
+// conformanceFlags are those of ccmctl conformance.
+type conformanceFlags struct {
+	config, provider       string
+	module, providerConfig string
+	secrets, wrongSecrets  string
+	signers                map[string]string
+	cases                  string
+	inspect                string
+	ignoreIPs              bool
+	only, output           string
+	quiet                  bool
+	options                conformance.Options // times and bounds
+}
+
+func newConformance() *cobra.Command {
+	f := &conformanceFlags{}
+	cmd := &cobra.Command{
+		Use:   "conformance --module FILE --cases FILE [--config FILE]",
+		Short: "Walk a provider's module through the contract of the ABI, against a cloud for tests, and report each clause",
+		Long: `Walk a provider's module through the contract of the ABI and report each clause.
+
+It makes and deletes load balancers and routes: give it a cloud for tests. The
+module runs as in the manager, with the grants, credentials and limits of a
+HostConfiguration, the Secrets of a directory (files NAMESPACE/NAME/KEY) and a
+store in memory. Between it and the cloud the kit ends ops and spoils answers.
+The exit code is 1 when a clause does not hold.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.add(cmd.Flags())
+	for _, name := range []string{"module", "cases"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	return cmd
+}
+
+func (f *conformanceFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.module, "module", "", "The provider's module: NAME.wasm, .wasm.gz or .wasm.zst.")
+	fs.StringVar(&f.providerConfig, "provider-config", "", "File with the provider's configuration.")
+	fs.StringVar(&f.config, "config", "", "File with a HostConfiguration, as the manager reads it. None: every capability, and no URL.")
+	fs.StringVar(&f.provider, "provider", "", "Which provider of --config, where there are several.")
+	fs.StringVar(&f.secrets, "secrets", "", "Directory with the Secrets of the credentials, as files NAMESPACE/NAME/KEY.")
+	fs.StringVar(&f.wrongSecrets, "wrong-secrets", "", "Directory with Secrets that the cloud refuses. None: passwords, keys and tokens of --secrets are spoiled.")
+	fs.StringToStringVar(&f.signers, "signer-module", nil, "CREDENTIAL=FILE: the module of the signer of a credential. Repeatable.")
+	fs.StringVar(&f.cases, "cases", "", "File with what the cloud has: nodes, Services, routes, volumes.")
+	fs.StringVar(&f.inspect, "inspect", "", "Shell command that describes in lines all that the cloud keeps for the cluster. With it the kit sees what is left behind.")
+	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs and times.")
+	fs.StringVar(&f.only, "only", "", "Regular expression: run the clauses whose ID it matches.")
+	fs.StringVarP(&f.output, "output", "o", "text", "text or json.")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not tell on standard error which clause runs.")
+	fs.DurationVar(&f.options.MaxWait, "max-wait", 2*time.Second, "Longest wait before an op is asked again, whatever the provider asks for.")
+	fs.DurationVar(&f.options.DriveTimeout, "drive-timeout", 5*time.Minute, "Time for an op with all its repetitions.")
+	fs.DurationVar(&f.options.FaultTimeout, "fault-timeout", 3*time.Second, "Deadline of an op whose cloud hangs.")
+	fs.IntVar(&f.options.MaxPositions, "max-positions", 200, "At how many requests of one op it is ended, or its cloud fails, at most.")
+	fs.BoolVar(&f.options.CrashAtWrites, "crash-at-writes", false, "End ops at requests that change something only, which is quicker.")
+}
+
+// errNotConformant is the end of a run in which a clause failed.
+var errNotConformant = errors.New("the provider does not conform; see the report")
+
+func (f *conformanceFlags) run(cmd *cobra.Command) error {
+	if f.output != "text" && f.output != "json" {
+		return fmt.Errorf("--output %q: must be text or json", f.output)
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	cache, err := os.MkdirTemp("", "ccmctl-conformance-")
+	if err != nil {
+		return fmt.Errorf("a directory for compiled modules: %w", err)
+	}
+	defer os.RemoveAll(cache)
+	options, err := f.read()
+	if err != nil {
+		return err
+	}
+	options.Engine = wazero.New(wazero.Options{CacheDir: cache})
+	if !f.quiet {
+		options.Progress = progress(cmd.ErrOrStderr())
+	}
+	report, err := conformance.Run(ctx, options)
+	if err != nil {
+		return err
+	}
+	return f.write(cmd.OutOrStdout(), report)
+}
+
+func (f *conformanceFlags) write(w io.Writer, report conformance.Report) error {
+	write := report.WriteText
+	if f.output == "json" {
+		write = report.WriteJSON
+	}
+	if err := write(w); err != nil {
+		return err
+	}
+	if !report.Passed() {
+		return errNotConformant
+	}
+	return nil
+}
+
+func progress(w io.Writer) func(conformance.Result) {
+	return func(r conformance.Result) {
+		if r.Verdict == "" {
+			fmt.Fprintf(w, "%-22s ...\n", r.ID)
+			return
+		}
+		fmt.Fprintf(w, "%-22s %s %.1fs\n", r.ID, r.Verdict, r.Took.Seconds())
+	}
+}
+
+// read reads all files.
+func (f *conformanceFlags) read() (o conformance.Options, err error) {
+	o = f.options
+	if o.Module, err = readModule(f.module); err != nil {
+		return o, err
+	}
+	if f.providerConfig != "" {
+		if o.Config, err = readFile(f.providerConfig, maxSmall); err != nil {
+			return o, err
+		}
+	}
+	cases, err := readFile(f.cases, maxSmall)
+	if err != nil {
+		return o, err
+	}
+	if o.Cases, err = conformance.ParseCases(cases); err != nil {
+		return o, fmt.Errorf("%s: %w", f.cases, err)
+	}
+	if o.Provider, err = f.readProvider(); err != nil {
+		return o, err
+	}
+	if err := f.readSecrets(&o); err != nil {
+		return o, err
+	}
+	if f.only != "" {
+		if o.Only, err = regexp.Compile(f.only); err != nil {
+			return o, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if f.inspect != "" {
+		o.Inspect, o.IgnoreIPs = shell(f.inspect), f.ignoreIPs
+	}
+	return o, nil
+}
+
+func (f *conformanceFlags) readSecrets(o *conformance.Options) (err error) {
+	for dir, into := range map[string]*conformance.Secrets{f.secrets: &o.Secrets, f.wrongSecrets: &o.WrongSecrets} {
+		if dir == "" {
+			continue
+		}
+		if *into, err = conformance.ReadSecrets(os.DirFS(dir)); err != nil {
+			return fmt.Errorf("the Secrets of %s: %w", dir, err)
+		}
+	}
+	o.Signers = map[string][]byte{}
+	for name, file := range f.signers {
+		if o.Signers[name], err = readModule(file); err != nil {
+			return fmt.Errorf("--signer-module %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// readProvider returns the zero value without --config, which conformance
+// fills in.
+func (f *conformanceFlags) readProvider() (v1alpha1.Provider, error) {
+	if f.config == "" {
+		return v1alpha1.Provider{}, nil
+	}
+	data, err := readFile(f.config, v1alpha1.MaxBytes)
+	if err != nil {
+		return v1alpha1.Provider{}, err
+	}
+	c, err := v1alpha1.Decode(data)
+	if err != nil {
+		return v1alpha1.Provider{}, fmt.Errorf("--config %s: %w", f.config, err)
+	}
+	var names []string
+	for _, p := range c.Providers {
+		if p.Name == f.provider || f.provider == "" && len(c.Providers) == 1 {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return v1alpha1.Provider{}, fmt.Errorf("--provider %q: must be one of those in %s: %s", f.provider, f.config, strings.Join(names, ", "))
+}
+
+// maxInspect bounds what an inspection prints, in bytes.
+const maxInspect = 16 << 20
+
+// shell returns what a command prints. A command that fails is no description.
+func shell(command string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var stdout, stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, "sh", "-c", command)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("--inspect: %w: %s", err, strings.TrimSpace(stderr.String()[:min(stderr.Len(), 1000)]))
+		}
+		if stdout.Len() > maxInspect {
+			return "", fmt.Errorf("--inspect: %d bytes, at most %d are read: print less", stdout.Len(), maxInspect)
+		}
+		return stdout.String(), nil
+	}
+}

@@ -1,0 +1,194 @@
+package conformance
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+)
+
+// Bounds of a file of cases.
+const (
+	maxCasesBytes = 1 << 20
+	maxNodes      = 1000
+	maxObjects    = 32 // Services, routes, volumes
+)
+
+// Cases are what the kit has to know of a cloud.
+type Cases struct {
+	// ClusterName goes along with ops. Default "conformance".
+	ClusterName string `json:"clusterName,omitempty"`
+	// Nodes are machines that the cloud has, at least two.
+	Nodes []Node `json:"nodes"`
+	// UnknownNode is a machine that the cloud does not have. Default: a name
+	// that nobody gives, and a provider ID like that of the first node.
+	UnknownNode Node `json:"unknownNode,omitempty"`
+	// ForeignProviderID is one of another cloud. Default
+	// "other-cloud://i-0123456789".
+	ForeignProviderID string `json:"foreignProviderID,omitempty"`
+	// BadConfigs are configurations that the provider has to refuse, beside
+	// some rubbish of the kit's own.
+	BadConfigs []string `json:"badConfigs,omitempty"`
+	// Services are of type LoadBalancer, in Kubernetes' own form. What is left
+	// out is filled in as an API server would. Default: one with port 80.
+	Services []corev1.Service `json:"services,omitempty"`
+	// Routes lead to pods of the nodes.
+	Routes []Route `json:"routes,omitempty"`
+	// Volumes are PersistentVolumes in Kubernetes' own form.
+	Volumes []Volume `json:"volumes,omitempty"`
+	// ForeignVolume is not of this cloud. Default: one of the CSI driver
+	// other-cloud.example.com.
+	ForeignVolume *corev1.PersistentVolume `json:"foreignVolume,omitempty"`
+}
+
+// Node is a machine, and what the provider has to say of it where that is
+// given.
+type Node struct {
+	Name       string               `json:"name"`
+	ProviderID string               `json:"providerID,omitempty"`
+	Addresses  []corev1.NodeAddress `json:"addresses,omitempty"`
+	PodCIDRs   []string             `json:"podCIDRs,omitempty"`
+	Labels     map[string]string    `json:"labels,omitempty"`
+}
+
+// Route is a destination and the name of the node behind which it is.
+type Route struct {
+	Node string `json:"node"`
+	CIDR string `json:"cidr"`
+}
+
+// Volume is a PersistentVolume and the labels that it has to get; without any
+// they only have to be the same each time.
+type Volume struct {
+	PersistentVolume corev1.PersistentVolume `json:"persistentVolume"`
+	Labels           map[string]string       `json:"labels,omitempty"`
+}
+
+// ParseCases reads a file of cases in YAML or JSON. Unknown fields are errors.
+func ParseCases(data []byte) (Cases, error) {
+	var c Cases
+	if len(data) > maxCasesBytes {
+		return c, fmt.Errorf("it has %d bytes, at most %d are allowed", len(data), maxCasesBytes)
+	}
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return c, err
+	}
+	return c, c.validate()
+}
+
+func (c *Cases) validate() error {
+	if len(c.Nodes) < 2 || len(c.Nodes) > maxNodes {
+		return fmt.Errorf("%d nodes, from 2 to %d are needed: list machines that the cloud has", len(c.Nodes), maxNodes)
+	}
+	names := map[string]bool{}
+	for _, n := range c.Nodes {
+		if n.Name == "" || names[n.Name] {
+			return fmt.Errorf("nodes: the name %q is empty or stands twice", n.Name)
+		}
+		names[n.Name] = true
+	}
+	if len(c.Services) > maxObjects || len(c.Routes) > maxObjects || len(c.Volumes) > maxObjects {
+		return fmt.Errorf("more than %d services, routes or volumes", maxObjects)
+	}
+	for _, r := range c.Routes {
+		if !names[r.Node] || r.CIDR == "" {
+			return errors.New("routes: each needs a cidr and the name of one of the nodes")
+		}
+	}
+	for _, s := range c.Services {
+		if s.Name == "" {
+			return errors.New("services: each needs metadata.name")
+		}
+	}
+	return nil
+}
+
+// withDefaults does not change what c refers to.
+func (c Cases) withDefaults() Cases {
+	setDefault(&c.ClusterName, "conformance")
+	setDefault(&c.ForeignProviderID, "other-cloud://i-0123456789")
+	setDefault(&c.UnknownNode.Name, "conformance-no-such-node")
+	if len(c.Services) == 0 {
+		s := corev1.Service{}
+		s.Name, s.Spec.Ports = "conformance", []corev1.ServicePort{{Name: "http", Port: 80}}
+		c.Services = []corev1.Service{s}
+	}
+	services := make([]corev1.Service, len(c.Services))
+	for i := range c.Services {
+		services[i] = *c.Services[i].DeepCopy()
+		fillService(&services[i], c.ClusterName, int32(i))
+	}
+	c.Services = services
+	if c.ForeignVolume == nil {
+		c.ForeignVolume = &corev1.PersistentVolume{}
+		c.ForeignVolume.Name = "conformance-foreign"
+		c.ForeignVolume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "other-cloud.example.com", VolumeHandle: "vol-0123456789"}
+	}
+	return c
+}
+
+// fillService does what an API server does.
+func fillService(s *corev1.Service, cluster string, number int32) {
+	setDefault(&s.Namespace, "conformance")
+	setDefault(&s.UID, uidOf(cluster+"/"+s.Namespace+"/"+s.Name))
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	setDefault(&s.Spec.ClusterIP, fmt.Sprintf("10.96.213.%d", 10+number))
+	if s.Spec.ClusterIPs == nil {
+		s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
+	}
+	if s.Spec.IPFamilies == nil {
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	if s.Spec.IPFamilyPolicy == nil {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy = &single
+	}
+	setDefault(&s.Spec.SessionAffinity, corev1.ServiceAffinityNone)
+	setDefault(&s.Spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	for i := range s.Spec.Ports {
+		fillPort(&s.Spec.Ports[i], 31000+100*number+int32(i))
+	}
+}
+
+func fillPort(p *corev1.ServicePort, nodePort int32) {
+	setDefault(&p.Protocol, corev1.ProtocolTCP)
+	setDefault(&p.NodePort, nodePort)
+	if p.TargetPort == (intstr.IntOrString{}) {
+		p.TargetPort = intstr.FromInt32(p.Port)
+	}
+}
+
+// uidOf is the same for the same text in each run, so that a run finds and
+// removes what one before it has left.
+func uidOf(text string) types.UID {
+	d := sha256.Sum256([]byte(text))
+	return types.UID(fmt.Sprintf("%x-%x-4%x-8%x-%x", d[:4], d[4:6], d[6:8], d[8:10], d[10:16])[:36])
+}
+
+func (n Node) object() *corev1.Node {
+	o := &corev1.Node{}
+	o.Name, o.UID, o.Labels = n.Name, uidOf("node/"+n.Name), n.Labels
+	o.Spec.ProviderID, o.Spec.PodCIDRs = n.ProviderID, n.PodCIDRs
+	o.Status.Addresses = n.Addresses
+	return o
+}
+
+var uuidInID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// unlike returns a provider ID of the form of a known one that no machine has.
+func unlike(known, name string) string {
+	if uuidInID.MatchString(known) {
+		return uuidInID.ReplaceAllString(known, "c0ffee00-dead-4bad-8bad-00c0ffee0000")
+	}
+	scheme, _, found := strings.Cut(known, "://")
+	if !found {
+		return ""
+	}
+	return scheme + "://" + name
+}

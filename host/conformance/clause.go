@@ -1,0 +1,122 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// clause is one thing that has to hold.
+type clause struct {
+	id, text string
+	// ops are needed, all of them.
+	ops []abi.Op
+	// lacks says why the clause does not apply, or ""; may be nil.
+	lacks func(*kit) string
+	check func(ctx context.Context, c *check)
+}
+
+// check is a clause that runs.
+type check struct {
+	*kit
+	note     string
+	failures int
+	evidence []string
+}
+
+// Bounds of the evidence of one clause.
+const (
+	maxFailures = 5
+	maxCalls    = 40
+)
+
+// failf says that the clause does not hold, with the host calls of an op.
+func (c *check) failf(o outcome, format string, args ...any) {
+	c.failures++
+	if c.failures > maxFailures {
+		return
+	}
+	c.evidence = append(c.evidence, fmt.Sprintf(format, args...))
+	for i, e := range o.trace {
+		if i == maxCalls {
+			c.evidence = append(c.evidence, fmt.Sprintf("  ... %d more", len(o.trace)-i))
+			break
+		}
+		c.evidence = append(c.evidence, "  "+e.String())
+	}
+}
+
+// notef says what was tried.
+func (c *check) notef(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
+
+// Run walks the guest through all clauses. The error says that the kit itself
+// could not be set up; what is wrong with the guest stands in the report.
+func Run(ctx context.Context, o Options) (Report, error) {
+	k, err := newKit(ctx, o)
+	if err != nil {
+		return Report{}, fmt.Errorf("conformance: %w", err)
+	}
+	defer k.close(context.WithoutCancel(ctx))
+	k.loaded = k.load(ctx)
+	report := Report{Guest: k.manifest.Name, Version: k.manifest.Version}
+	for _, one := range clauses() {
+		if k.Only != nil && !k.Only.MatchString(one.id) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return report, fmt.Errorf("conformance: %w", err)
+		}
+		report.Results = append(report.Results, k.run(ctx, one))
+	}
+	return report, nil
+}
+
+func (k *kit) run(ctx context.Context, one clause) Result {
+	r := Result{ID: one.id, Clause: one.text}
+	k.Progress(r)
+	start := time.Now()
+	if why := k.inapplicable(one); why != "" {
+		r.Verdict, r.Note = NotApplicable, why
+	} else {
+		c := &check{kit: k}
+		k.restart(ctx)
+		one.check(ctx, c)
+		r.Verdict, r.Note = Pass, c.note
+		if c.failures > 0 {
+			r.Verdict, r.Evidence = Fail, c.evidence
+		}
+		if more := c.failures - maxFailures; more > 0 {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("and %d more", more))
+		}
+	}
+	r.Took = time.Since(start)
+	k.Progress(r)
+	return r
+}
+
+func (k *kit) inapplicable(one clause) string {
+	if k.loaded != nil && one.id != "load" {
+		return "the guest did not load"
+	}
+	for _, op := range one.ops {
+		if !k.slot.Supports(op) {
+			return "the guest has no " + op.String()
+		}
+	}
+	if one.lacks != nil {
+		return one.lacks(k)
+	}
+	return ""
+}
+
+// clauses are all of them, in the order in which they run.
+func clauses() (all []clause) {
+	for _, group := range [][]clause{
+		loadClauses(), instanceClauses(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
+
+func loadClauses() []clause {
+	return []clause{
+		{id: "load", text: "the module loads with these grants, and describe says what the manifest says", check: checkLoad},
+		{id: "load-groups", text: "the ops of the manifest come in whole groups", check: checkGroups},
+		{id: "config-invalid", text: "configure refuses rubbish with the code invalid and says what is wrong", check: checkRubbish},
+		{id: "probe", text: "probe is ready, and again", check: checkProbe},
+		{
+			id: "probe-credentials", text: "probe fails with unauthenticated, and says so, when the cloud refuses the credentials",
+			lacks: noCredentials, check: checkWrongCredentials,
+		},
+	}
+}
+
+func checkLoad(_ context.Context, c *check) {
+	if c.loaded != nil {
+		c.failf(outcome{}, "it does not load: %v", c.loaded)
+	}
+}
+
+func checkGroups(_ context.Context, c *check) {
+	has := map[string]bool{}
+	for _, op := range c.manifest.Ops {
+		has[op] = true
+	}
+	for _, group := range [][]abi.Op{
+		{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata},
+		{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete},
+		{abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete},
+	} {
+		var there, missing []string
+		for _, op := range group {
+			if has[op.String()] {
+				there = append(there, op.String())
+			} else {
+				missing = append(missing, op.String())
+			}
+		}
+		if len(there) > 0 && len(missing) > 0 {
+			c.failf(outcome{}, "the manifest has %s without %s: the host turns them all off", strings.Join(there, ", "), strings.Join(missing, ", "))
+		}
+	}
+}
+
+// checkRubbish loads the guest with configurations that are none.
+func checkRubbish(ctx context.Context, c *check) {
+	rubbish := append([]string{"\x00\xff\xfe rubbish", "}{ this is : no [configuration\n\t\t- \"", "<html></html>"}, c.Cases.BadConfigs...)
+	loader := c.loader(c.host, nil)
+	for _, config := range rubbish {
+		g, err := loader.Prepare(ctx, plugin.Bundle{Module: c.Module, Config: []byte(config)}, func(string) {})
+		if err == nil {
+			c.failf(outcome{}, "the configuration %q is accepted", clip(config, 80))
+			_ = g.Close(ctx) // what it would say is of no use here
+			continue
+		}
+		c.ear.hear("the error of configure", err.Error())
+		var answer *abi.Error
+		switch {
+		case !errors.As(err, &answer):
+			c.failf(outcome{}, "the configuration %q: no answer of the guest: %v", clip(config, 80), err)
+		case answer.Code != abi.CodeInvalid:
+			c.failf(outcome{}, "the configuration %q: code %s (%s), want invalid", clip(config, 80), answer.Code, clip(answer.Message, 200))
+		case answer.Message == "":
+			c.failf(outcome{}, "the configuration %q is refused without a message", clip(config, 80))
+		}
+	}
+	c.notef("%d configurations", len(rubbish))
+}
+
+func checkProbe(ctx context.Context, c *check) {
+	for range 2 {
+		if o := c.probe(ctx, nil); o.err != nil {
+			c.failf(o, "%s", o)
+		}
+	}
+	c.notef("%s", clip(c.slot.Serving().Summary(), 100))
+}
+
+func noCredentials(k *kit) string {
+	if len(k.Provider.Credentials) == 0 {
+		return "no credential is configured"
+	}
+	return ""
+}
+
+// checkWrongCredentials loads the guest a second time, with Secrets that the
+// cloud refuses.
+func checkWrongCredentials(ctx context.Context, c *check) {
+	network, err := newNetwork(ctx, &c.Options, c.WrongSecrets)
+	if err != nil {
+		c.failf(outcome{}, "the network with wrong credentials: %v", err)
+		return
+	}
+	defer network.close(ctx)
+	host := c.newHost(network, network.scrub)
+	g, err := c.loader(host, nil).Prepare(ctx, plugin.Bundle{Module: c.Module, Config: c.Config}, func(string) {})
+	if err != nil {
+		c.failf(outcome{}, "it does not load: %v", err)
+		return
+	}
+	err = g.Probe(ctx)
+	_ = g.Close(ctx) // nothing depends on it
+	if err == nil {
+		c.failf(outcome{}, "probe is ready although the credentials are wrong")
+		return
+	}
+	c.ear.hear("the error of probe", err.Error())
+	if code := codeOf(err); code != abi.CodeUnauthenticated || strings.TrimSpace(err.Error()) == "" {
+		c.failf(outcome{}, "probe: %s: %v, want unauthenticated with a message", code, err)
+	}
+	c.notef("%s", clip(err.Error(), 200))
+}

@@ -1,0 +1,177 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/egress"
+)
+
+// fault is a way in which a cloud fails. Requests that meet one are sent to a
+// server of the kit, over a real connection and through the host's own client,
+// or, with mangle, to the cloud, whose answer is spoiled.
+type fault struct {
+	name string
+	// answer is the server's; it may be nil with mangle.
+	answer func(w http.ResponseWriter, r *http.Request)
+	// status is what a message should name, or 0.
+	status int
+	// mangle changes what the cloud answered.
+	mangle func(*abi.HttpResult)
+	// store is what a call of the store answers; abi.CodeOK: it meets no fault.
+	store abi.Code
+	// hangs: the answer comes with the end of the op.
+	hangs bool
+	// readsOnly: a write may well be answered so by a cloud that works.
+	readsOnly bool
+}
+
+// retryAfter is what a throttling cloud asks for: more than the host waits by
+// itself, so that it reaches the provider.
+const retryAfter = 120 * time.Second
+
+const page = "<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>"
+
+// faults returns all of them.
+func faults() []*fault {
+	return []*fault{
+		throttling(),
+		status(http.StatusRequestEntityTooLarge, "application/json", `{"overLimit":{"code":413,"message":"over limit","retryAfter":"120"}}`, map[string]string{"Retry-After": "120"}),
+		status(http.StatusInternalServerError, "application/json", `{"error":{"code":500,"message":"internal error"}}`, nil),
+		status(http.StatusBadGateway, "text/html", page, nil),
+		status(http.StatusServiceUnavailable, "text/plain", "no server is available", nil),
+		status(http.StatusUnauthorized, "application/json", `{"error":{"code":401,"message":"the request you have made requires authentication"}}`, nil),
+		status(http.StatusForbidden, "application/json", `{"error":{"code":403,"message":"policy does not allow it"}}`, nil),
+		{name: "hang", answer: hang, hangs: true, store: abi.CodeDeadline},
+		{name: "reset", answer: reset, store: abi.CodeUnavailable},
+		{name: "truncated", mangle: truncate, readsOnly: true},
+		{name: "html", answer: answering(http.StatusOK, "text/html", page, nil), readsOnly: true},
+		{name: "empty", answer: answering(http.StatusOK, "application/json", "{}", nil), readsOnly: true},
+		{name: "lost", mangle: lose},
+	}
+}
+
+func throttling() *fault {
+	f := status(http.StatusTooManyRequests, "application/json", `{"error":{"code":429,"message":"too many requests"}}`, map[string]string{"Retry-After": strconv.Itoa(int(retryAfter.Seconds()))})
+	f.store = abi.CodeThrottled
+	return f
+}
+
+func status(code int, kind, body string, headers map[string]string) *fault {
+	f := &fault{name: strconv.Itoa(code), status: code, answer: answering(code, kind, body, headers)}
+	if code == http.StatusServiceUnavailable {
+		f.store = abi.CodeUnavailable
+	}
+	return f
+}
+
+func answering(code int, kind, body string, headers map[string]string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body)) // the client may be gone
+	}
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// reset closes the connection in the middle of an exchange, without goodbye.
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // else it is closed in the usual way
+	}
+	_ = conn.Close()
+}
+
+// truncate leaves half of a body, with a length that fits.
+func truncate(r *abi.HttpResult) {
+	if r.Response != nil {
+		r.Response.Body = r.Response.Body[:len(r.Response.Body)/2]
+	}
+}
+
+// lose is a request that was carried out and whose answer never came.
+func lose(r *abi.HttpResult) {
+	*r = abi.HttpResult{Code: uint32(abi.CodeUnavailable), Error: &abi.ErrorDetail{Message: "connection reset by peer"}}
+}
+
+// faultServer is a cloud that fails. It listens on loopback.
+type faultServer struct {
+	server  *http.Server
+	address netip.AddrPort
+	current atomic.Pointer[fault]
+	served  atomic.Int64
+	options egress.Options
+	names   []string // of credentials
+}
+
+// newFaultServer serves until close. The requests are sent with these options.
+func newFaultServer(ctx context.Context, options egress.Options, credentials []string) (*faultServer, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("a server for faults: %w", err)
+	}
+	s := &faultServer{address: listener.Addr().(*net.TCPAddr).AddrPort(), options: options, names: credentials}
+	s.server = &http.Server{ReadHeaderTimeout: loadTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.served.Add(1)
+		s.current.Load().answer(w, r)
+	})}
+	go func() { _ = s.server.Serve(listener) }() // until close
+	return s, nil
+}
+
+func (s *faultServer) close() { _ = s.server.Close() }
+
+// client returns one without history: no breaker is open and no budget used.
+func (s *faultServer) client() (*egress.Client, error) {
+	return egress.New([]egress.Grant{{
+		Scheme: "http", Host: s.address.Addr().String(), Port: s.address.Port(), PathPrefix: "/", Credentials: s.names,
+	}}, s.options)
+}
+
+// redirected is the request, to the server.
+func (s *faultServer) redirected(request *abi.HttpRequest) (*abi.HttpRequest, error) {
+	u, err := url.Parse(request.GetUrl())
+	if err != nil {
+		return nil, errors.New("the URL is not valid")
+	}
+	u.Scheme, u.Host = "http", s.address.String()
+	return &abi.HttpRequest{
+		Method: request.GetMethod(), Url: u.String(), Headers: request.GetHeaders(), Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
+		Credential: request.GetCredential(), FollowRedirects: request.GetFollowRedirects(), CredentialScope: request.GetCredentialScope(),
+	}, nil
+}
+
+// send lets requests meet the fault.
+func (s *faultServer) send(ctx context.Context, f *fault, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	s.current.Store(f)
+	out := make([]*abi.HttpRequest, len(requests))
+	for i, request := range requests {
+		if out[i], err = s.redirected(request); err != nil {
+			return nil, err
+		}
+	}
+	return client.Send(ctx, out)
+}

@@ -1,0 +1,284 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/module"
+	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
+
+const hostVersion = "v0-conformance"
+
+// kit is a guest that is tested, with all that is around it. It runs one op at
+// a time.
+type kit struct {
+	Options
+	network  *network
+	server   *faultServer
+	injector *injector
+	memory   *memory
+	ear      *ear
+	host     *switched
+	manifest *manifest.Manifest
+	slot     *plugin.Slot
+	// loaded is why the guest did not load.
+	loaded error
+}
+
+// newKit prepares everything but the guest.
+func newKit(ctx context.Context, o Options) (*kit, error) {
+	o = o.withDefaults()
+	o.Cases = o.Cases.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	network, err := newNetwork(ctx, &o, o.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(o.Provider.Credentials))
+	for i, c := range o.Provider.Credentials {
+		names[i] = c.Name
+	}
+	server, err := newFaultServer(ctx, network.options, names)
+	if err != nil {
+		network.close(ctx)
+		return nil, err
+	}
+	k := &kit{Options: o, network: network, server: server, memory: newMemory(), slot: plugin.NewSlot(), host: &switched{}}
+	k.ear = &ear{secrets: append(o.Secrets.values(o.Provider.Credentials), o.WrongSecrets.values(o.Provider.Credentials)...)}
+	k.injector = &injector{http: o.HTTP, store: k.memory.store(), server: server}
+	if o.HTTP == nil {
+		k.injector.http = network
+	}
+	return k, nil
+}
+
+func (k *kit) close(ctx context.Context) {
+	k.slot.Close(ctx)
+	k.server.close()
+	k.network.close(ctx)
+}
+
+// switched is an engine.Host whose memory can be emptied.
+type switched struct{ current atomic.Pointer[hostfunc.Host] }
+
+// HostCall is engine.Host.
+func (s *switched) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
+	return s.current.Load().HostCall(ctx, name, request)
+}
+
+// newHost answers host calls, with an empty cache, by the injector.
+func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.Host {
+	return hostfunc.New(hostfunc.Options{
+		Provider: k.Provider.Name, Logger: k.ear.logger(), Events: k.ear, Nodes: true,
+		Cache: hostfunc.NewCache(clock.RealClock{}), Store: k.injector, HTTP: http, Scrub: scrub,
+		Rates: hostfunc.NewRates(hostfunc.Limits{
+			LogLines: 1e6, LogLinesBurst: 1e6, LogBytes: 1 << 30, LogBytesBurst: 1 << 30,
+			Events: 1e6, EventsBurst: 1e6, StoreCalls: 1e6, StoreCallsBurst: 1e6,
+		}),
+	})
+}
+
+// restart is what the end of a manager does to the next op: nothing that was
+// kept in memory is there any more.
+func (k *kit) restart(ctx context.Context) {
+	k.host.current.Store(k.newHost(k.injector, k.network.scrub))
+	if g := k.slot.Serving(); g != nil {
+		g.Trim(ctx)
+	}
+}
+
+// loader loads the guest on a host.
+func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
+	p := k.Provider
+	limits := plugin.Limits{
+		MaxInstances: p.Limits.Instances, MaxCallsPerInstance: p.Limits.CallsPerInstance,
+		MaxMemoryBytes: uint64(p.Limits.Memory.Value()), MaxTableElements: maxTableElements,
+		OpTimeout: p.Ops.Timeout.Duration, OpTimeouts: map[abi.Op]time.Duration{},
+		LoadTimeout: min(loadTimeout, p.Ops.Timeout.Duration),
+	}
+	for name, timeout := range p.Ops.Timeouts {
+		if op, ok := abi.ParseOp(name); ok {
+			limits.OpTimeouts[op] = timeout.Duration
+		}
+	}
+	return &plugin.Loader{
+		Engine: k.Engine, Compiler: k.Compiler, Limits: limits, Policy: module.Policy{Capabilities: p.Capabilities},
+		ClusterName: k.Cases.ClusterName, HostVersion: hostVersion, MaxCallDepth: maxCallDepth,
+		NewHost: func(declared *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
+			if m != nil {
+				*m = *declared
+			}
+			return host, nil, nil
+		},
+	}
+}
+
+// load brings the guest as far as its configuration.
+func (k *kit) load(ctx context.Context) error {
+	k.restart(ctx)
+	k.manifest = &manifest.Manifest{}
+	g, err := k.loader(k.host, k.manifest).Prepare(ctx, plugin.Bundle{Module: k.Module, Config: k.Config}, func(string) {})
+	if err != nil {
+		k.ear.hear("the error of loading", err.Error())
+		return err
+	}
+	for _, w := range g.Warnings() {
+		k.ear.hear("a warning about the configuration", w)
+	}
+	k.slot.Serve(g)
+	return nil
+}
+
+// outcome is what became of one op, or of one with its repetitions.
+type outcome struct {
+	op abi.Op
+	// err is nil when the guest answered ok and the answer is usable.
+	err     error
+	trace   []exchange
+	ops     int
+	took    time.Duration
+	crashed bool
+}
+
+// code is abi.CodeOK without an error. What is no answer of the guest is
+// internal.
+func (o outcome) code() abi.Code { return codeOf(o.err) }
+
+func codeOf(err error) abi.Code {
+	var e *abi.Error
+	switch {
+	case err == nil:
+		return abi.CodeOK
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return abi.CodeInternal
+}
+
+func (o outcome) retryAfter() time.Duration {
+	var e *abi.Error
+	if errors.As(o.err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// writes are the requests that changed something, or tried to.
+func (o outcome) writes() (all []exchange) {
+	for _, e := range o.trace {
+		if e.write {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// String says what the op answered.
+func (o outcome) String() string {
+	if o.err == nil {
+		return o.op.String() + ": ok"
+	}
+	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), clip(o.err.Error(), 300))
+}
+
+// errCrashed is what is left of an op that was ended: nobody saw its answer.
+var errCrashed = errors.New("the op was ended by the kit")
+
+// call runs one op.
+func (k *kit) call(ctx context.Context, p *plan, about opcontext.Op, op abi.Op, req, resp abi.Message) outcome {
+	ctx, cancel := context.WithCancel(opcontext.NewContext(ctx, about))
+	defer cancel()
+	if p != nil && p.fault != nil && p.fault.hangs {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, k.FaultTimeout)
+		defer stop()
+	}
+	k.injector.begin(p, cancel)
+	start := time.Now()
+	err := k.slot.Invoke(ctx, op, req, resp)
+	o := outcome{op: op, err: err, ops: 1, took: time.Since(start)}
+	o.trace, o.crashed = k.injector.end()
+	if o.crashed {
+		o.err = errCrashed
+		k.restart(context.WithoutCancel(ctx))
+	}
+	if o.err != nil {
+		k.ear.hear("the error of "+op.String(), o.err.Error())
+	}
+	return o
+}
+
+// maxErrors is how often in a row an op may fail after a crash or a fault
+// before it is taken for stuck.
+const maxErrors = 5
+
+// drive repeats an op as the manager does, until it is done or fails. With
+// patience it goes on after errors that are no retry_after, too, as a controller
+// does.
+func (k *kit) drive(ctx context.Context, patience bool, op func(ctx context.Context) outcome) outcome {
+	ctx, cancel := context.WithTimeout(ctx, k.DriveTimeout)
+	defer cancel()
+	var all outcome
+	for errs := 0; ; {
+		o := op(ctx)
+		all = outcome{op: o.op, err: o.err, trace: append(all.trace, o.trace...), ops: all.ops + 1, took: all.took + o.took, crashed: all.crashed || o.crashed}
+		wait := min(k.MaxWait, max(o.retryAfter(), 10*time.Millisecond))
+		switch {
+		case o.err == nil:
+			return all
+		case o.crashed:
+		case o.code() == abi.CodeRetryAfter, o.code() == abi.CodeThrottled && o.retryAfter() > 0:
+			errs = 0
+		case !patience || errs >= maxErrors:
+			return all
+		default:
+			errs++
+			wait = min(k.MaxWait, 100*time.Millisecond<<errs)
+		}
+		if !sleep(ctx, wait) {
+			all.err = fmt.Errorf("%s is not done after %d tries in %v, the last answer is: %w", o.op, all.ops, k.DriveTimeout, o.err)
+			return all
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// nodes are those of the cases.
+func (k *kit) nodes() []*corev1.Node {
+	all := make([]*corev1.Node, len(k.Cases.Nodes))
+	for i, n := range k.Cases.Nodes {
+		all[i] = n.object()
+	}
+	return all
+}
+
+func (k *kit) timed(op abi.Op, run func() error) outcome {
+	start := time.Now()
+	err := run()
+	return outcome{op: op, err: err, ops: 1, took: time.Since(start)}
+}

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
+
+// Options are what a Run needs. Module, Engine and Cases are required; the zero
+// value of another field is its default.
+type Options struct {
+	// Module is the uncompressed module of the provider.
+	Module []byte
+	// Config is the provider's configuration, as it would stand in its
+	// ConfigMap.
+	Config []byte
+	// Engine runs the module and the signers.
+	Engine engine.Engine
+	// Compiler compiles apart; nil: the engine compiles in this process.
+	Compiler plugin.Compiler
+	// Provider is that of a HostConfiguration, with its defaults filled in:
+	// grants, credentials, capabilities, limits. Its source is not looked at.
+	// The zero value grants every capability and no URL.
+	Provider v1alpha1.Provider
+	// Secrets are those that the credentials name.
+	Secrets Secrets
+	// WrongSecrets are refused by the cloud. Nil: Secrets with values spoiled.
+	WrongSecrets Secrets
+	// Signers are the uncompressed modules of the signers, by the name of
+	// their credential.
+	Signers map[string][]byte
+	// HTTP reaches the cloud instead of the grants of Provider, for tests in
+	// which the cloud is a function.
+	HTTP hostfunc.HTTP
+	// Cases are what the kit has to know of the cloud.
+	Cases Cases
+	// Inspect describes all that the cloud keeps for the cluster, in lines. It
+	// is the witness that nothing is left behind. Nil: there is none.
+	Inspect func(ctx context.Context) (string, error)
+	// IgnoreIPs treats all addresses in what Inspect says as equal.
+	IgnoreIPs bool
+	// Only picks the clauses whose ID it matches; nil takes all.
+	Only *regexp.Regexp
+	// Progress is told when a clause begins (no verdict) and ends; may be nil.
+	Progress func(Result)
+
+	// MaxWait bounds one wait that the guest asks for (retry_after), so that a
+	// run is quicker than a manager. Default 2 s.
+	MaxWait time.Duration
+	// DriveTimeout bounds an op with all its repetitions. Default 5 min.
+	DriveTimeout time.Duration
+	// FaultTimeout is the deadline of an op whose cloud hangs. Default 3 s.
+	FaultTimeout time.Duration
+	// MaxPositions bounds the host calls of one op at which it is ended or its
+	// cloud fails, each in a run of its own. Default 200.
+	MaxPositions int
+	// CrashAtWrites ends ops at requests that change something only, where
+	// every position would take too long.
+	CrashAtWrites bool
+	// MaxThrottled is how many requests one op may send to a cloud that answers
+	// 429. Default 8.
+	MaxThrottled int
+}
+
+// grace is how long after its deadline an op may still take to end.
+const grace = 2 * time.Second
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxWait, 2*time.Second)
+	setDefault(&o.DriveTimeout, 5*time.Minute)
+	setDefault(&o.FaultTimeout, 3*time.Second)
+	setDefault(&o.MaxPositions, 200)
+	setDefault(&o.MaxThrottled, 8)
+	if o.Progress == nil {
+		o.Progress = func(Result) {}
+	}
+	if o.Provider.Name == "" {
+		c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "provider"}}}
+		if o.HTTP != nil {
+			c.Providers[0].Grants = []v1alpha1.Grant{{Host: "cloud.invalid"}} // for the capability
+		}
+		v1alpha1.SetDefaults(&c)
+		o.Provider = c.Providers[0]
+	}
+	if o.WrongSecrets == nil {
+		o.WrongSecrets = o.Secrets.spoiled(o.Provider.Credentials)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case len(o.Module) == 0:
+		return errors.New("there is no module")
+	case o.Engine == nil:
+		return errors.New("there is no engine")
+	}
+	if err := o.Cases.validate(); err != nil {
+		return fmt.Errorf("cases: %w", err)
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
