@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,10 @@ type parser struct {
 }
 
 func (p *parser) entry(e entry) error {
+	if e.header {
+		p.header(e)
+		return nil
+	}
 	k, known := p.keys[e.section+"."+e.key]
 	switch {
 	case !known:
@@ -147,12 +152,22 @@ func (p *parser) entry(e entry) error {
 	}
 	value := e.value
 	if e.blank {
+		if k.Type != "bool" {
+			return fmt.Errorf("[%s] %s: the value is missing: write %s = value", k.Section, k.Name, k.Name)
+		}
 		value = "true"
 	}
 	if err := k.set(p.config, e.subsection, value); err != nil {
 		return fmt.Errorf("[%s] %s: %w", k.Section, k.Name, err)
 	}
 	return nil
+}
+
+// header makes a class of which nothing else is said.
+func (p *parser) header(e entry) {
+	if e.section == strings.ToLower(classSection) && e.subsection != "" && p.config.Classes[e.subsection] == nil {
+		p.config.Classes[e.subsection] = &Class{}
+	}
 }
 
 // harmless: a switch for what is not supported may be off.
@@ -184,11 +199,10 @@ const maxWarnings = 20
 
 func (c *Config) check() error {
 	lb := &c.LoadBalancer
+	if err := checkURL(c.Global.AuthURL); err != nil {
+		return fmt.Errorf("[Global] auth-url %w", err)
+	}
 	switch {
-	case c.Global.AuthURL == "":
-		return errors.New("[Global] auth-url is missing: the URL of Keystone")
-	case !strings.HasPrefix(c.Global.AuthURL, "https://") && !strings.HasPrefix(c.Global.AuthURL, "http://"):
-		return errors.New("[Global] auth-url: not a URL that begins with https://")
 	case !slices.Contains([]string{"public", "internal", "admin"}, c.Global.EndpointType):
 		return fmt.Errorf("[Global] os-endpoint-type: %q is none of public, internal, admin", c.Global.EndpointType)
 	case c.Global.RegionalProviderID && c.Global.Region == "":
@@ -197,6 +211,20 @@ func (c *Config) check() error {
 		return errors.New("[LoadBalancer] monitor-timeout must not be over monitor-delay: Octavia refuses that")
 	case lb.ContainerStore != "barbican" && lb.ContainerStore != "external":
 		return fmt.Errorf("[LoadBalancer] container-store: %q is none of barbican, external", lb.ContainerStore)
+	}
+	return nil
+}
+
+// checkURL does not show the URL: somebody may have put a password there.
+func checkURL(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case address == "":
+		return errors.New("is missing: the URL of Keystone")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return errors.New("is no URL: write https://HOST[:PORT][/PATH]")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("has more than https://HOST[:PORT][/PATH]: user and password belong into the Secret of the credential")
 	}
 	return nil
 }

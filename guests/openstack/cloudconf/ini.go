@@ -1,6 +1,7 @@
 package cloudconf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -12,15 +13,19 @@ type entry struct {
 	section, subsection, key string // section and key in lower case
 	value                    string
 	blank                    bool // a key without "=": true for a switch
+	header                   bool // the section's header, without a key
 }
 
-// maxBytes and maxEntries bound a file.
+// The bounds of a file.
 const (
 	maxBytes   = 256 << 10
 	maxEntries = 4096
+	maxName    = 64   // bytes of a section's name, and of a key
+	maxValue   = 4096 // bytes of a value, and of a class's name
 )
 
-// readINI calls f with each entry, in order. Its errors name the line.
+// readINI calls f with each header and each entry, in order. Its errors name
+// the line and never show the text, which may be a secret at a wrong place.
 func readINI(text string, f func(entry) error) error {
 	if len(text) > maxBytes {
 		return fmt.Errorf("the file has %d bytes, the most is %d", len(text), maxBytes)
@@ -66,7 +71,7 @@ func (r *reader) physical() string {
 	line, rest, _ := strings.Cut(r.rest, "\n")
 	r.rest = rest
 	r.lines++
-	return strings.TrimSuffix(line, "\r")
+	return strings.ReplaceAll(line, "\r", "")
 }
 
 // entry understands the line; ok is false when it holds no entry.
@@ -77,9 +82,11 @@ func (r *reader) entry() (e entry, ok bool, err error) {
 	case text == "" || text[0] == '#' || text[0] == ';':
 		return e, false, nil
 	case text[0] == '[':
-		return e, false, r.header(text)
+		err = r.header(text)
+		e.section, e.subsection, e.header = r.section, r.subsection, true
+		return e, err == nil, err
 	case r.section == "":
-		return e, false, fmt.Errorf("%q stands before the first [section]", cut(text))
+		return e, false, errors.New("this stands before the first [section]")
 	}
 	key, value, found := strings.Cut(text, "=")
 	if !found {
@@ -88,10 +95,13 @@ func (r *reader) entry() (e entry, ok bool, err error) {
 	}
 	e.section, e.subsection, e.key = r.section, r.subsection, strings.ToLower(strings.TrimSpace(key))
 	if !isName(e.key) {
-		return e, false, fmt.Errorf("%q is not a key: write key = value", cut(text))
+		return e, false, errors.New("no key is here: write key = value, or # before a comment")
 	}
 	if e.blank = !found; !e.blank {
 		e.value, err = r.value(value)
+	}
+	if len(e.value) > maxValue {
+		err = fmt.Errorf("[%s] %s: a value of %d bytes, the most is %d", e.section, e.key, len(e.value), maxValue)
 	}
 	return e, err == nil, err
 }
@@ -108,8 +118,8 @@ func (r *reader) header(text string) error {
 	}
 	rest = strings.TrimSpace(rest)
 	name = strings.ToLower(strings.TrimSpace(name))
-	if !ok || !isName(name) || rest != "" && rest[0] != '#' && rest[0] != ';' {
-		return fmt.Errorf(`%q is not a section: write [Name] or [Name "other name"]`, cut(text))
+	if !ok || !isName(name) || rest != "" && rest[0] != '#' && rest[0] != ';' || len(subsection) > maxValue || strings.Contains(subsection, `\`) {
+		return errors.New(`this is no section: write [Name] or [Name "other name"]`)
 	}
 	r.section, r.subsection = name, subsection
 	return nil
@@ -123,22 +133,19 @@ func (r *reader) value(text string) (string, error) {
 	for i := 0; ; i++ {
 		if i >= len(text) {
 			if quoted {
-				return "", fmt.Errorf(`a closing " is missing`)
+				return "", errors.New(`a closing " is missing`)
 			}
 			return b.String()[:trimmed], nil
 		}
 		c := text[i]
 		switch {
 		case c == '\\' && i+1 == len(text):
-			if r.rest == "" {
-				return "", fmt.Errorf("nothing follows the \\ at the end of the file")
-			}
-			text, i = r.physical(), -1
+			text, i, trimmed = r.physical(), -1, b.Len()
 		case c == '\\':
 			i++
 			c, ok := unescape(text[i])
 			if !ok {
-				return "", fmt.Errorf(`\%c is unknown: write \\ \" \n or \t`, text[i])
+				return "", errors.New(`unknown behind \: write \\ \" \n or \t`)
 			}
 			b.WriteByte(c)
 			trimmed = b.Len()
@@ -172,6 +179,9 @@ func unescape(c byte) (byte, bool) {
 
 // isName wants a letter, then letters, digits and "-".
 func isName(s string) bool {
+	if len(s) > maxName {
+		return false
+	}
 	for i, c := range []byte(s) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
@@ -179,14 +189,4 @@ func isName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// cut shortens what is shown: a line may hold a secret that stands at a wrong
-// place, so only the beginning of its key is.
-func cut(text string) string {
-	text, _, _ = strings.Cut(text, "=")
-	if len(text) > 30 {
-		text = text[:30] + "..."
-	}
-	return text
 }
