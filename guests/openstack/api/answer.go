@@ -19,6 +19,9 @@ type StatusError struct {
 	Request string
 	// Message is the cloud's, shortened, on one line.
 	Message string
+	// Fault is the name of the fault in the cloud's JSON, e.g. Nova's
+	// itemNotFound. Empty for what is no such JSON: a proxy's page, perhaps.
+	Fault string
 
 	code *abi.Error
 }
@@ -41,7 +44,7 @@ func (e *StatusError) Unwrap() error { return e.code }
 
 // reasons: net/http would add half a megabyte to the module.
 var reasons = map[int]string{ //nolint:gochecknoglobals // a constant
-	400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 413: "Too Large", 429: "Too Many Requests",
+	400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 412: "Precondition Failed", 413: "Too Large", 429: "Too Many Requests",
 	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
 }
 
@@ -67,7 +70,10 @@ func IsNotFound(err error) bool { return StatusOf(err) == http404 }
 // immutable ones, or somebody else has what was asked for.
 func IsConflict(err error) bool { return StatusOf(err) == http409 }
 
-const http404, http409 = 404, 409
+// IsOutdated: the object has changed since it was read; see PutRevision.
+func IsOutdated(err error) bool { return StatusOf(err) == http412 }
+
+const http404, http409, http412 = 404, 409, 412
 
 // refusal is the error of a result that is no success.
 func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
@@ -79,6 +85,7 @@ func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
 		return nil
 	}
 	e := &StatusError{Status: status, Request: describe(req), Message: messageOf(result.Response)}
+	e.Fault, _ = faultOf(result.Response.Body)
 	e.code = &abi.Error{Code: codeOf(status), Message: e.Error()}
 	if e.code.Code == abi.CodeThrottled {
 		e.code.RetryAfter = retryAfter(result.Response)
@@ -94,7 +101,7 @@ func codeOf(status int) abi.Code {
 		return abi.CodeUnauthenticated
 	case http404:
 		return abi.CodeNotFound
-	case http409:
+	case http409, http412:
 		return abi.CodeConflict
 	case 413, 429, 503:
 		return abi.CodeThrottled
@@ -181,7 +188,7 @@ func messageOf(resp *abi.HttpResponse) string {
 	text := strings.TrimSpace(string(resp.Body))
 	if strings.HasPrefix(text, "<") {
 		text = titleOf(text)
-	} else if found := faultOf(resp.Body); found != "" {
+	} else if _, found := faultOf(resp.Body); found != "" {
 		text = found
 	}
 	text = brief(text, maxMessage)
@@ -195,26 +202,25 @@ func messageOf(resp *abi.HttpResponse) string {
 	return strings.TrimSpace(text)
 }
 
-// faultOf knows {"faultstring": s} (Octavia) and {"X": {"message": s}} (the
-// others).
-func faultOf(body []byte) string {
+// faultOf knows {"faultstring": words} (Octavia) and {name: {"message": words}}
+// (the others).
+func faultOf(body []byte) (name, words string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
-		return ""
+		return "", ""
 	}
-	var words string
 	for _, key := range []string{"faultstring", "message"} {
 		if json.Unmarshal(members[key], &words) == nil && words != "" {
-			return words
+			return "", words
 		}
 	}
-	for _, member := range members {
+	for name, member := range members {
 		var fault struct{ Message string }
 		if json.Unmarshal(member, &fault) == nil && fault.Message != "" {
-			return fault.Message
+			return name, fault.Message
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // titleOf is the title of a page of HTML.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ type Read struct {
 	// Path is behind the endpoint and its version: "/servers/ID".
 	Path  string
 	Query url.Values
+	// Version is another microversion of Nova than the usual one. May be empty.
+	Version string
 	// Key is the member of the answer that is decoded into Out. An answer
 	// without it is an error: an empty object is never an empty list.
 	Key string
@@ -73,6 +76,9 @@ func (c *Client) Reads(reads ...*Read) []error {
 		var err error
 		if requests[i], err = c.request("GET", r.Service, r.Path, r.Query, nil); err != nil {
 			return each(errs, err)
+		}
+		if r.Version != "" {
+			setVersion(requests[i], r.Version)
 		}
 	}
 	results, err := c.op.HTTP().DoAll(requests...)
@@ -118,6 +124,13 @@ func (c *Client) Put(service Service, path, key string, in, out any) error {
 	return c.write("PUT", service, path, key, in, out)
 }
 
+// PutRevision changes, as Put, an object of Neutron that still has that
+// revision_number; IsOutdated tells that it has another.
+func (c *Client) PutRevision(service Service, path, key string, revision int64, in, out any) error {
+	return c.write("PUT", service, path, key, in, out,
+		&abi.HttpHeader{Name: "If-Match", Value: "revision_number=" + strconv.FormatInt(revision, 10)})
+}
+
 // Delete deletes. What is not there is an error, see IsNotFound.
 func (c *Client) Delete(service Service, path string, query url.Values) error {
 	req, err := c.request("DELETE", service, path, query, nil)
@@ -127,7 +140,7 @@ func (c *Client) Delete(service Service, path string, query url.Values) error {
 	return c.send(req, "", nil)
 }
 
-func (c *Client) write(method string, service Service, path, key string, in, out any) error {
+func (c *Client) write(method string, service Service, path, key string, in, out any, headers ...*abi.HttpHeader) error {
 	body, err := json.Marshal(map[string]any{key: in})
 	if err != nil {
 		return fmt.Errorf("encoding %s of %s: %w", key, path, err)
@@ -136,6 +149,7 @@ func (c *Client) write(method string, service Service, path, key string, in, out
 	if err != nil {
 		return err
 	}
+	req.Headers = append(req.Headers, headers...)
 	return c.send(req, key, out)
 }
 
@@ -162,10 +176,14 @@ func (c *Client) request(method string, service Service, path string, query url.
 		req.Url += "?" + query.Encode()
 	}
 	if service == Compute {
-		req.Headers = append(req.Headers, &abi.HttpHeader{Name: "OpenStack-API-Version", Value: "compute " + computeVersion},
-			&abi.HttpHeader{Name: "X-OpenStack-Nova-API-Version", Value: computeVersion})
+		setVersion(req, computeVersion)
 	}
 	return req, nil
+}
+
+func setVersion(req *abi.HttpRequest, version string) {
+	req.Headers = append(req.Headers[:1:1], &abi.HttpHeader{Name: "OpenStack-API-Version", Value: "compute " + version},
+		&abi.HttpHeader{Name: "X-OpenStack-Nova-API-Version", Value: version})
 }
 
 // reserve is what is left of an op when the cloud has not answered: enough to
