@@ -63,6 +63,15 @@ func StatusOf(err error) int {
 	return 0
 }
 
+// FaultOf returns the name of the fault of a refusal, see StatusError.
+func FaultOf(err error) string {
+	var e *StatusError
+	if errors.As(err, &e) {
+		return e.Fault
+	}
+	return ""
+}
+
 // IsNotFound: the cloud itself said that there is no such object.
 func IsNotFound(err error) bool { return StatusOf(err) == http404 }
 
@@ -175,9 +184,8 @@ func broken(req *abi.HttpRequest, why string) error {
 // describe names a request by method and path: a query may be long.
 func describe(req *abi.HttpRequest) string {
 	_, rest, _ := strings.Cut(req.Url, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	path, _, _ = strings.Cut(path, "?")
-	return req.Method + " " + host + "/" + brief(path, 200)
+	path, _, _ := strings.Cut(rest, "?")
+	return req.Method + " " + brief(path, 260)
 }
 
 // maxMessage bounds what is shown of the cloud's words, in bytes.

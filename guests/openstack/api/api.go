@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,6 +168,11 @@ func (c *Client) send(req *abi.HttpRequest, key string, out any) error {
 }
 
 func (c *Client) request(method string, service Service, path string, query url.Values, body []byte) (*abi.HttpRequest, error) {
+	// Behind "/" and nothing is the list: an answer about it is none about an
+	// object.
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
+		return nil, sdk.Invalidf("%s %s%s: an ID is empty", method, service, brief(path, 200))
+	}
 	endpoint, err := c.endpoint(service)
 	if err != nil {
 		return nil, err
@@ -182,7 +188,8 @@ func (c *Client) request(method string, service Service, path string, query url.
 }
 
 func setVersion(req *abi.HttpRequest, version string) {
-	req.Headers = append(req.Headers[:1:1], &abi.HttpHeader{Name: "OpenStack-API-Version", Value: "compute " + version},
+	req.Headers = slices.DeleteFunc(req.Headers, func(h *abi.HttpHeader) bool { return strings.HasSuffix(h.Name, "API-Version") })
+	req.Headers = append(req.Headers, &abi.HttpHeader{Name: "OpenStack-API-Version", Value: "compute " + version},
 		&abi.HttpHeader{Name: "X-OpenStack-Nova-API-Version", Value: version})
 }
 
