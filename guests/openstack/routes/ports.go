@@ -1,0 +1,180 @@
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// port is one of Neutron.
+type port struct {
+	ID        string `json:"id"`
+	NetworkID string `json:"network_id"`
+	DeviceID  string `json:"device_id"`
+	FixedIPs  []struct {
+		IPAddress string `json:"ip_address"`
+	} `json:"fixed_ips"`
+	// Pairs and Secured are nil where the cloud lacks the extensions
+	// allowed-address-pairs and port-security.
+	Pairs    *[]pair `json:"allowed_address_pairs"`
+	Secured  *bool   `json:"port_security_enabled"`
+	Revision *int64  `json:"revision_number"`
+}
+
+// pair is an address or a CIDR that a port may send from.
+type pair struct {
+	IPAddress  string `json:"ip_address"`
+	MACAddress string `json:"mac_address,omitempty"`
+}
+
+var portFields = []string{ //nolint:gochecknoglobals // a constant
+	"fields", "id", "fields", "network_id", "fields", "device_id", "fields", "fixed_ips",
+	"fields", "allowed_address_pairs", "fields", "port_security_enabled", "fields", "revision_number",
+}
+
+// filtered: anything may be sent by this port but what its pairs allow.
+func (p *port) filtered() bool { return p.Pairs != nil && (p.Secured == nil || *p.Secured) }
+
+// allows: a wider CIDR will do, too, as administrators set for all pods.
+func (p *port) allows(cidr netip.Prefix) bool {
+	return !p.filtered() || slices.ContainsFunc(*p.Pairs, func(allowed pair) bool {
+		wider, ok := allowed.prefix()
+		return ok && wider.Bits() <= cidr.Bits() && wider.Contains(cidr.Addr())
+	})
+}
+
+func (p pair) prefix() (netip.Prefix, bool) {
+	if !strings.Contains(p.IPAddress, "/") {
+		address, err := netip.ParseAddr(p.IPAddress)
+		return netip.PrefixFrom(address, address.BitLen()), err == nil
+	}
+	prefix, err := netip.ParsePrefix(p.IPAddress)
+	return prefix.Masked(), err == nil
+}
+
+// portOf finds the port that has an address, nil when there is none.
+func (r *Routes) portOf(address netip.Addr) (*port, error) {
+	ports, err := r.portsOf([]string{address.String()})
+	if err != nil {
+		return nil, err
+	}
+	return ports[address.String()], nil
+}
+
+// maxFilters bounds the URL of one list of ports to about 5 kB.
+const maxFilters = 80
+
+// portsOf finds the ports of addresses, by address.
+func (r *Routes) portsOf(addresses []string) (map[string]*port, error) {
+	candidates := map[string][]*port{}
+	for chunk := range slices.Chunk(addresses, maxFilters) {
+		query := api.Query(portFields...)
+		for _, a := range chunk {
+			query.Add("fixed_ips", "ip_address="+a)
+		}
+		ports, err := api.List[*port](r.c, api.Network, "/ports", query, "ports")
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range ports {
+			for _, ip := range p.FixedIPs {
+				candidates[ip.IPAddress] = append(candidates[ip.IPAddress], p)
+			}
+		}
+	}
+	found := map[string]*port{}
+	for _, a := range addresses {
+		p, err := r.choose(a, candidates[a])
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			found[a] = p
+		}
+	}
+	return found, nil
+}
+
+// choose takes the port that is on a network of the router: other networks of
+// the project may use the same addresses. The networks are only asked for when
+// there is a choice, since Neutron refuses a next hop that is not on them.
+func (r *Routes) choose(address string, ports []*port) (*port, error) {
+	if len(ports) > 1 {
+		if err := r.readNetworks(); err != nil {
+			return nil, err
+		}
+		ports = slices.DeleteFunc(ports, func(p *port) bool { return !r.networks[p.NetworkID] })
+	}
+	switch len(ports) {
+	case 0:
+		return nil, nil //nolint:nilnil // none is an answer
+	case 1:
+		return ports[0], nil
+	}
+	return nil, sdk.Invalidf("%d ports on networks of router %s have the address %s; a route needs one", len(ports), r.routerID, address)
+}
+
+func (r *Routes) readNetworks() error {
+	if r.networks != nil {
+		return nil
+	}
+	ports, err := api.List[port](r.c, api.Network, "/ports", api.Query("device_id", r.routerID, "fields", "network_id"), "ports")
+	if err != nil {
+		return fmt.Errorf("the networks of router %s: %w", r.routerID, err)
+	}
+	r.networks = map[string]bool{}
+	for _, p := range ports {
+		r.networks[p.NetworkID] = true
+	}
+	return nil
+}
+
+// setPair makes a port allow the addresses of a pod network, or no longer. The
+// list is replaced as a whole, so only that of the revision which was read:
+// the other family's route may change the same port at the same time.
+func (r *Routes) setPair(p *port, cidr netip.Prefix, allow bool) error {
+	path := "/ports/" + api.Segment(p.ID)
+	for range maxTries {
+		pairs, change := p.with(cidr, allow)
+		if !change {
+			return nil
+		}
+		if p.Revision == nil {
+			return sdk.Invalidf("the port has no revision_number: Neutron's extension revision-if-match (Pike) is needed")
+		}
+		in := map[string]any{"allowed_address_pairs": pairs}
+		err := r.c.PutRevision(api.Network, path, "port", *p.Revision, in, nil)
+		if !api.IsOutdated(err) {
+			return err
+		}
+		p = &port{}
+		if err := r.c.Get(api.Network, path, api.Query(portFields...), "port", p); err != nil {
+			return err
+		}
+	}
+	return sdk.RetryAfter(time.Second, "the port is being changed by others all the time")
+}
+
+// with returns the pairs with or without that CIDR, and whether it is a
+// change. What allows more stays: it is not ours.
+func (p *port) with(cidr netip.Prefix, allow bool) ([]pair, bool) {
+	if allow {
+		if p.allows(cidr) {
+			return nil, false
+		}
+		return append(slices.Clone(*p.Pairs), pair{IPAddress: cidr.String()}), true
+	}
+	if p.Pairs == nil {
+		return nil, false
+	}
+	left := slices.DeleteFunc(slices.Clone(*p.Pairs), func(old pair) bool {
+		prefix, ok := old.prefix()
+		return ok && prefix == cidr
+	})
+	return left, len(left) != len(*p.Pairs)
+}

@@ -1,0 +1,212 @@
+// Package routes serves the pod networks of Nodes by the extra routes of one
+// Neutron router. A route is whole when the router has it and the port of the
+// Node lets the pods' addresses out (allowed_address_pairs).
+//
+// The entry of the router is the record: it is made first and removed last, so
+// what a crash leaves is seen by the next List, which has it made again or
+// deleted. It imports abi, sdk, api, cloudconf and the standard library.
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// Routes are those of the router of the configuration, within one op.
+type Routes struct {
+	c        *api.Client
+	routerID string
+	networks map[string]bool // that the router is in; nil: not asked yet
+}
+
+// New sends nothing.
+func New(c *api.Client, config *cloudconf.Config) *Routes {
+	return &Routes{c: c, routerID: config.Route.RouterID}
+}
+
+// List returns all routes of the router, those of other clusters and of
+// administrators included: upstream leaves alone what is outside of the
+// cluster's CIDRs. It is never partial: what cannot be read is an error.
+//
+// One call, GET of the router, while it has seen all routes in the last five
+// minutes; else one more for the ports of each 80 next hops and one for the
+// names of the servers (a few servers: one for each).
+//
+// A route that is being created is left out, so that it is created to the end.
+// One that is half there comes first and says that it has node addresses,
+// none: upstream then deletes it and, where its Node exists, creates it again.
+func (r *Routes) List() ([]*abi.Route, error) {
+	router, err := r.router()
+	if err != nil {
+		return nil, err
+	}
+	var halves, wholes []*abi.Route
+	var unknown []extraRoute
+	for _, route := range *router.Routes {
+		if seen := r.remembered(route); seen.state == unseen {
+			unknown = append(unknown, route)
+		} else {
+			halves, wholes = sort(route, seen, halves, wholes)
+		}
+	}
+	found, err := r.look(unknown)
+	if err != nil {
+		return nil, fmt.Errorf("finding the servers of the routes of router %s: %w", r.routerID, err)
+	}
+	for i, route := range unknown {
+		r.remember(route, found[i])
+		halves, wholes = sort(route, found[i], halves, wholes)
+	}
+	return append(halves, wholes...), nil
+}
+
+func sort(route extraRoute, seen sight, halves, wholes []*abi.Route) ([]*abi.Route, []*abi.Route) {
+	listed := &abi.Route{Name: route.name(), DestinationCidr: route.cidr(), TargetNode: seen.node}
+	switch seen.state {
+	case making:
+		return halves, wholes
+	case half:
+		listed.HasTargetNodeAddresses = true
+		return append(halves, listed), wholes
+	case gone:
+		listed.TargetNode, listed.Blackhole = route.NextHop, true
+	}
+	return halves, append(wholes, listed)
+}
+
+// Create makes the router send a pod network to the Node's InternalIP of its
+// family. Three calls: the port of the address, the route, the port's
+// allowed_address_pairs; two where the pairs have it already.
+func (r *Routes) Create(request *abi.RouteCreateRequest) error {
+	cidr, err := destination(request.Route)
+	if err != nil {
+		return err
+	}
+	node := request.Route.GetTargetNode()
+	address, err := nextHop(request.Route, cidr)
+	if err != nil {
+		return err
+	}
+	p, err := r.portOf(address)
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		return sdk.InstanceNotFound(fmt.Sprintf("a route to %s by node %s: no port of this project has its address %s; the Node's InternalIP must be that of a port on a network of router %s",
+			cidr, node, address, r.routerID))
+	}
+	route := extraRoute{Destination: cidr.String(), NextHop: address.String()}
+	r.remember(route, sight{state: making})
+	if err := r.add(route); err != nil {
+		return fmt.Errorf("a route to %s by node %s at %s: %w", cidr, node, address, err)
+	}
+	if err := r.setPair(p, cidr, true); err != nil {
+		return fmt.Errorf("port %s of node %s: allowing the addresses %s: %w", p.ID, node, cidr, err)
+	}
+	r.remember(route, sight{state: whole, node: node})
+	return nil
+}
+
+// Delete removes a listed route, its Node there or not. Three calls: the port
+// of the next hop, its allowed_address_pairs, the route; two where the port is
+// gone or has none. A route that is not listed by that name is looked for by
+// its destination and its Node, see List.
+func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
+	cidr, err := destination(request.Route)
+	if err != nil {
+		return err
+	}
+	if route, ok := parseName(request.Route.Name); ok && route.cidr() == cidr.String() {
+		return r.delete(route, cidr)
+	}
+	listed, err := r.List()
+	if err != nil {
+		return err
+	}
+	for _, other := range listed {
+		if other.DestinationCidr != cidr.String() || other.TargetNode != request.Route.TargetNode {
+			continue
+		}
+		route, _ := parseName(other.Name)
+		if err := r.delete(route, cidr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
+	r.remember(route, sight{state: unseen})
+	address, err := netip.ParseAddr(route.NextHop)
+	if err != nil {
+		return sdk.Invalidf("the route %q has no address behind %q", route.name(), via)
+	}
+	p, err := r.portOf(address)
+	if err != nil {
+		return err
+	}
+	if p != nil {
+		// A port that has gone since is as good as without the pair.
+		if err := r.setPair(p, cidr, false); err != nil && !api.IsNotFound(err) {
+			return fmt.Errorf("port %s of the route %s: removing the addresses: %w", p.ID, route.name(), err)
+		}
+	}
+	if err := r.remove(route); err != nil {
+		return fmt.Errorf("the route %s: %w", route.name(), err)
+	}
+	return nil
+}
+
+// destination wants the CIDR as it is listed later, since upstream compares
+// them as text: another spelling would be deleted and created for ever.
+func destination(route *abi.Route) (netip.Prefix, error) {
+	text := route.GetDestinationCidr()
+	cidr, err := netip.ParsePrefix(text)
+	if err != nil {
+		return cidr, sdk.Invalidf("the route's destination %q is not a CIDR", text)
+	}
+	if cidr = cidr.Masked(); cidr.String() != text {
+		return cidr, sdk.Invalidf("the route's destination %q has to be written %q in spec.podCIDRs of the Node", text, cidr)
+	}
+	return cidr, nil
+}
+
+// nextHop is the first InternalIP of the CIDR's family.
+func nextHop(route *abi.Route, cidr netip.Prefix) (netip.Addr, error) {
+	for _, a := range route.TargetNodeAddresses {
+		address, err := netip.ParseAddr(a.Address)
+		if err == nil && a.Type == abi.AddressType_ADDRESS_TYPE_INTERNAL_IP && address.Is4() == cidr.Addr().Is4() {
+			return address, nil
+		}
+	}
+	family := "IPv6"
+	if cidr.Addr().Is4() {
+		family = "IPv4"
+	}
+	return netip.Addr{}, sdk.Invalidf("a route to %s needs an address: node %s has no InternalIP of %s", cidr, route.TargetNode, family)
+}
+
+// via stands in the names of routes, which upstream hands back to Delete.
+const via = " via "
+
+func (route extraRoute) name() string { return route.Destination + via + route.NextHop }
+
+// cidr is the destination as Kubernetes spells it.
+func (route extraRoute) cidr() string {
+	cidr, err := netip.ParsePrefix(route.Destination)
+	if err != nil {
+		return route.Destination
+	}
+	return cidr.Masked().String()
+}
+
+func parseName(name string) (route extraRoute, ok bool) {
+	route.Destination, route.NextHop, ok = strings.Cut(name, via)
+	return route, ok
+}

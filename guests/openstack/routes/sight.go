@@ -1,0 +1,163 @@
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+)
+
+// sight is what a route looked like.
+type sight struct {
+	state state
+	node  string // of half and whole
+}
+
+type state string
+
+const (
+	unseen state = ""
+	// making: Create is at it, or was a moment ago.
+	making state = "making"
+	// half: the port does not allow the addresses.
+	half  state = "half"
+	whole state = "whole"
+	// gone: no port of a server has the next hop.
+	gone state = "gone"
+)
+
+// Sights are kept in the cache of the host, so that a list is one call. A
+// manager that starts has none: it looks at all routes, and so finds what a
+// crash left. makingLife is longer than the ten seconds between two lists: a
+// create that failed is tried again before its half is deleted.
+const (
+	sightKey   = "openstack/routes/"
+	sightLife  = 5 * time.Minute
+	makingLife = time.Minute
+)
+
+func (r *Routes) remembered(route extraRoute) sight {
+	value, found, err := r.c.Op().Cache().Get(sightKey + route.name())
+	if err != nil || !found {
+		return sight{}
+	}
+	name, node, _ := strings.Cut(string(value), " ")
+	return sight{state(name), node}
+}
+
+// remember never fails: what the cache does not keep is looked at again.
+func (r *Routes) remember(route extraRoute, s sight) {
+	life := sightLife
+	if s.state == making {
+		life = makingLife
+	}
+	_ = r.c.Op().Cache().Put(sightKey+route.name(), []byte(string(s.state)+" "+s.node), life)
+}
+
+// look finds what the cloud has of routes: one sight for each.
+func (r *Routes) look(routes []extraRoute) ([]sight, error) {
+	if len(routes) == 0 {
+		return nil, nil
+	}
+	addresses := make([]string, 0, len(routes))
+	for _, route := range routes {
+		addresses = append(addresses, route.NextHop)
+	}
+	ports, err := r.portsOf(unique(addresses))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.ownSubports(ports); err != nil {
+		return nil, fmt.Errorf("subports of a trunk: %w", err)
+	}
+	ids := make([]string, 0, len(ports))
+	for _, p := range ports {
+		if p.DeviceID != "" {
+			ids = append(ids, p.DeviceID)
+		}
+	}
+	nodes, err := r.nodesOf(unique(ids))
+	if err != nil {
+		return nil, err
+	}
+	sights := make([]sight, len(routes))
+	for i, route := range routes {
+		sights[i] = sightOf(route, ports[route.NextHop], nodes)
+	}
+	return sights, nil
+}
+
+func sightOf(route extraRoute, p *port, nodes map[string]string) sight {
+	if p == nil || nodes[p.DeviceID] == "" {
+		return sight{state: gone}
+	}
+	cidr, err := netip.ParsePrefix(route.Destination)
+	if err == nil && !p.allows(cidr.Masked()) {
+		return sight{half, nodes[p.DeviceID]}
+	}
+	return sight{whole, nodes[p.DeviceID]}
+}
+
+// maxSingle is up to how many servers are asked for one by one.
+const maxSingle = 4
+
+// nodesOf finds the names of the Nodes of servers, by the servers' IDs. Only
+// the cloud's 404 for a server itself means that there is none: Nova's lists
+// leave out what a broken cell has.
+func (r *Routes) nodesOf(ids []string) (map[string]string, error) {
+	type server struct{ ID, Name string }
+	nodes := map[string]string{}
+	if len(ids) > maxSingle {
+		servers, err := api.List[server](r.c, api.Compute, "/servers", api.Query("limit", "1000"), "servers")
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range servers {
+			nodes[s.ID] = nodeName(s.Name)
+		}
+	}
+	var reads []*api.Read
+	for _, id := range ids {
+		if _, known := nodes[id]; !known {
+			reads = append(reads, &api.Read{Service: api.Compute, Path: "/servers/" + api.Segment(id), Key: "server", Out: &server{}})
+		}
+	}
+	if len(reads) == 0 {
+		return nodes, nil
+	}
+	for i, err := range r.c.Reads(reads...) {
+		if err != nil && !api.IsNotFound(err) {
+			return nil, err
+		}
+		s := reads[i].Out.(*server)
+		nodes[s.ID] = nodeName(s.Name)
+	}
+	return nodes, nil
+}
+
+// nodeName is the name of a server's Node: kubelet writes it in lower case.
+// What cannot be the name of a Node is none.
+func nodeName(server string) string {
+	name := strings.ToLower(server)
+	valid := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-' }
+	if len(name) > maxNodeName || strings.ContainsFunc(name, func(c rune) bool { return !valid(c) }) {
+		return ""
+	}
+	return name
+}
+
+const maxNodeName = 253
+
+func unique(items []string) []string {
+	seen := make(map[string]bool, len(items))
+	kept := items[:0:0]
+	for _, item := range items {
+		if !seen[item] {
+			seen[item] = true
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
