@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -40,6 +41,9 @@ func (c *Client) endpoint(service Service) (string, error) {
 		c.endpoints = endpoints
 	}
 	for _, name := range types[service].names {
+		if c.endpoints[name] == severalRegions {
+			return "", sdk.Error(abi.CodeInvalid, fmt.Sprintf("Keystone's catalog has the service %s in several regions; set [Global] region: a server of another region must not pass for one that is gone", service))
+		}
 		if address := c.endpoints[name]; address != "" {
 			return versioned(address, types[service].version), nil
 		}
@@ -51,10 +55,15 @@ func (c *Client) endpoint(service Service) (string, error) {
 // Has reports whether the catalog has a service.
 func (c *Client) Has(service Service) (bool, error) {
 	_, err := c.endpoint(service)
-	if sdk.CodeOf(err) == abi.CodeInvalid && c.endpoints != nil {
-		return false, nil
+	if c.endpoints == nil || err == nil {
+		return err == nil, err
 	}
-	return err == nil, err
+	for _, name := range types[service].names {
+		if c.endpoints[name] != "" {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 func versioned(address, version string) string {
@@ -94,6 +103,10 @@ func identity(authURL string) string {
 	return versioned(strings.TrimSuffix(strings.TrimRight(authURL, "/"), "/v2.0"), "/v3")
 }
 
+// severalRegions stands for the URL of a service that has several: the first
+// would do as long as nobody asks what is gone.
+const severalRegions = "several regions"
+
 type service struct {
 	Type      string
 	Endpoints []struct {
@@ -102,21 +115,28 @@ type service struct {
 	}
 }
 
-// choose takes the first endpoint of the region and the interface.
+// choose takes the first endpoint of the region and the interface. Without a
+// region to choose by, a service of several gets severalRegions.
 func (c *Client) choose(services []service) map[string]string {
 	known := []string{}
 	for _, t := range types {
 		known = append(known, t.names...)
 	}
-	chosen := map[string]string{}
+	chosen, regions := map[string]string{}, map[string]string{}
 	for _, s := range services {
-		if !slices.Contains(known, s.Type) || chosen[s.Type] != "" {
+		if !slices.Contains(known, s.Type) {
 			continue
 		}
 		for _, e := range s.Endpoints {
-			if e.Interface == c.config.EndpointType && (c.config.Region == "" || c.config.Region == e.Region || c.config.Region == e.RegionID) {
-				chosen[s.Type] = e.URL
-				break
+			if e.Interface != c.config.EndpointType || c.config.Region != "" && c.config.Region != e.Region && c.config.Region != e.RegionID {
+				continue
+			}
+			region := cmp.Or(e.RegionID, e.Region)
+			switch first, found := regions[s.Type]; {
+			case !found:
+				chosen[s.Type], regions[s.Type] = e.URL, region
+			case c.config.Region == "" && first != region:
+				chosen[s.Type] = severalRegions
 			}
 		}
 	}

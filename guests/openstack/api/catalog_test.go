@@ -29,7 +29,7 @@ func TestEndpoints(t *testing.T) {
 		service               Service
 		want                  string
 	}{
-		"the first without a region":     {catalogOf("compute", several...), "", "public", Compute, "http://p2/x"},
+		"the first without a region":     {catalogOf("compute", "public R http://p1", "public R http://p2"), "", "public", Compute, "http://p1/x"},
 		"of a region":                    {catalogOf("compute", several...), "R1", "public", Compute, "http://p1/x"},
 		"of an interface":                {catalogOf("compute", several...), "R1", "internal", Compute, "http://i1/x"},
 		"admin":                          {catalogOf("compute", several...), "R1", "admin", Compute, "http://a1/x"},
@@ -65,6 +65,25 @@ func TestRegionByName(t *testing.T) {
 	config.Region = "R1"
 	if err := New(h.Op(), config).Get(Compute, "/x", nil, "x", &struct{}{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// The servers of another region would pass for gone.
+func TestSeveralRegionsNeedAChoice(t *testing.T) {
+	fake := answering(404, `{"itemNotFound": {"message": "Instance x could not be found."}}`)
+	fake.catalog = catalogOf("compute", "public R1 http://c1", "public R2 http://c2")
+	_, h := newClient(t, fake)
+	config := global()
+	config.Region = ""
+	const want = "Keystone's catalog has the service compute in several regions; set [Global] region: a server of another region must not pass for one that is gone"
+	for range 2 { // the second time from the cache
+		err := New(h.Op(), config).Get(Compute, "/servers/x", nil, "server", &struct{}{})
+		if IsNotFound(err) || sdk.CodeOf(err) != abi.CodeInvalid || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		if _, err := New(h.Op(), config).Has(Compute); err == nil {
+			t.Error("Has answers without a region")
+		}
 	}
 }
 
