@@ -83,7 +83,10 @@ func (r *Routes) portsOf(addresses []string) (map[string]*port, error) {
 		}
 		for _, p := range ports {
 			for _, ip := range p.FixedIPs {
-				candidates[ip.IPAddress] = append(candidates[ip.IPAddress], p)
+				same := func(other *port) bool { return other.ID == p.ID }
+				if !slices.ContainsFunc(candidates[ip.IPAddress], same) {
+					candidates[ip.IPAddress] = append(candidates[ip.IPAddress], p)
+				}
 			}
 		}
 	}

@@ -1,0 +1,169 @@
+package routes_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// node is a Node of Kubernetes.
+type node struct {
+	name, address, cidr string
+}
+
+// reconcile is what upstream's route controller does in one pass: it deletes
+// what no Node wants, then creates what is missing. It returns whether all
+// went well.
+func (m *manager) reconcile(nodes []node) bool {
+	listed, err := m.r.List()
+	if err != nil {
+		return false
+	}
+	ok := true
+	keep := map[node]bool{}
+	for _, r := range listed {
+		wanted := slices.IndexFunc(nodes, func(n node) bool { return n.name == r.TargetNode && n.cidr == r.DestinationCidr })
+		if wanted >= 0 && !r.Blackhole && !r.HasTargetNodeAddresses {
+			keep[nodes[wanted]] = true
+			continue
+		}
+		ok = m.delete(r) == nil && ok
+	}
+	for _, n := range nodes {
+		if !keep[n] {
+			ok = m.create(route(n.name, n.cidr, n.address)) == nil && ok
+		}
+	}
+	return ok
+}
+
+func wantedState(nodes []node) string {
+	lines := []string{}
+	for _, n := range nodes {
+		lines = append(lines, n.cidr+" via "+n.address, "port-"+n.name+" allows "+n.cidr)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// TestCrashes ends the manager at each call of random changes of the cluster,
+// before or after the cloud carried it out. A new manager, which remembers
+// nothing, always reaches the state that the Nodes want and then writes
+// nothing. An op that ends in an error without a crash is tried again by a
+// manager that remembers.
+func TestCrashes(t *testing.T) {
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		c := newCloud()
+		c.atomic = seed%2 == 0
+		var pool []node
+		for i := range 6 {
+			n := node{fmt.Sprintf("node-%d", i), fmt.Sprintf("10.0.0.%d", i), fmt.Sprintf("10.244.%d.0/24", i)}
+			pool = append(pool, n)
+			c.addNode(n.name, n.address)
+		}
+		m := newManager(t, c)
+		var nodes []node
+		for range 6 {
+			nodes = nodes[:0]
+			for _, i := range random.Perm(len(pool))[:random.IntN(len(pool)+1)] {
+				n := pool[i]
+				n.cidr = fmt.Sprintf("10.244.%d.0/24", (i+random.IntN(2)*len(pool))%250)
+				nodes = append(nodes, n)
+			}
+			at, after, count := random.IntN(25), random.IntN(2) == 1, 0
+			down := false
+			c.fail = func(_ string, done bool) int {
+				if done == after {
+					count++
+				}
+				if down = down || count > at; down {
+					return 503
+				}
+				return 0
+			}
+			m.reconcile(nodes)
+			c.fail = nil
+			if down && random.IntN(2) == 0 {
+				m = newManager(t, c)
+			}
+		}
+		settle(t, m, c, nodes)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// settle gives the manager as many passes as it needs in two minutes.
+func settle(t *testing.T, m *manager, c *cloud, nodes []node) {
+	t.Helper()
+	for range 12 {
+		m.reconcile(nodes)
+		m.host.Clock = m.host.Clock.Add(10 * time.Second)
+	}
+	check(t, "state", c.state(), wantedState(nodes))
+	c.took()
+	if !m.reconcile(nodes) {
+		t.Error("a pass without a change fails")
+	}
+	for _, call := range c.took() {
+		if !strings.HasPrefix(call, "GET ") {
+			t.Errorf("a pass without a change calls %s", call)
+		}
+	}
+}
+
+// TestFailedCreateIsNotDeleted: a port whose pairs cannot be changed for a
+// while must not make a route come and go.
+func TestFailedCreateIsNotDeleted(t *testing.T) {
+	c := newCloud()
+	c.addNode("node-1", "10.0.0.11")
+	nodes := []node{{"node-1", "10.0.0.11", "10.244.1.0/24"}}
+	c.fail = func(call string, _ bool) int {
+		if strings.HasPrefix(call, "PUT /network/v2.0/ports/") {
+			return 503
+		}
+		return 0
+	}
+	m := newManager(t, c)
+	for range 5 {
+		m.reconcile(nodes)
+		m.host.Clock = m.host.Clock.Add(10 * time.Second)
+	}
+	for _, call := range c.took() {
+		if strings.HasSuffix(call, "/remove_extraroutes") {
+			t.Errorf("%s", call)
+		}
+	}
+	m.reconcile(nil) // the Node goes before it ever worked
+	m.host.Clock = m.host.Clock.Add(2 * time.Minute)
+	c.fail = nil
+	m.reconcile(nil)
+	check(t, "state", c.state(), "")
+}
+
+// FuzzNames: Delete is given the names of routes back; what is not one of ours
+// never changes another route.
+func FuzzNames(f *testing.F) {
+	f.Add("10.244.1.0/24 via 10.0.0.11", "10.244.1.0/24", "node-1")
+	f.Add("10.244.1.0/24 via ../../x", "10.244.1.0/24", "node-2")
+	f.Add("", "10.244.2.0/24", "node-1")
+	f.Fuzz(func(t *testing.T, name, cidr, target string) {
+		c := newCloud()
+		c.addNode("node-1", "10.0.0.11")
+		m := newManager(t, c)
+		if err := m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")); err != nil {
+			t.Fatal(err)
+		}
+		err := m.delete(&abi.Route{Name: name, DestinationCidr: cidr, TargetNode: target})
+		if cidr != "10.244.1.0/24" && c.state() == "" {
+			t.Fatalf("deleting %q of %q as %q deleted another route (%v)", cidr, target, name, err)
+		}
+	})
+}
