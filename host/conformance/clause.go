@@ -21,7 +21,10 @@ type clause struct {
 // check is a clause that runs.
 type check struct {
 	*kit
-	note     string
+	note string
+	// idle: there was nothing to try.
+	idle     bool
+	tries    int
 	failures int
 	evidence []string
 }
@@ -50,6 +53,15 @@ func (c *check) failf(o outcome, format string, args ...any) {
 
 // notef says what was tried.
 func (c *check) notef(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
+
+// tried notes how often something was tried. Never is no proof of anything.
+func (c *check) tried(n int, what string) {
+	c.tries += n
+	c.notef("%d %s", c.tries, what)
+	if c.idle = c.tries == 0; c.idle {
+		c.note = "the ops make no request"
+	}
+}
 
 // Run walks the guest through all clauses. The error says that the kit itself
 // could not be set up; what is wrong with the guest stands in the report.
@@ -84,8 +96,11 @@ func (k *kit) run(ctx context.Context, one clause) Result {
 		k.restart(ctx)
 		one.check(ctx, c)
 		r.Verdict, r.Note = Pass, c.note
-		if c.failures > 0 {
+		switch {
+		case c.failures > 0:
 			r.Verdict, r.Evidence = Fail, c.evidence
+		case c.idle:
+			r.Verdict = NotApplicable
 		}
 		if more := c.failures - maxFailures; more > 0 {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("and %d more", more))
@@ -114,7 +129,8 @@ func (k *kit) inapplicable(one clause) string {
 // clauses are all of them, in the order in which they run.
 func clauses() (all []clause) {
 	for _, group := range [][]clause{
-		loadClauses(), instanceClauses(),
+		loadClauses(), instanceClauses(), listClauses(), balancerClauses(), safetyClauses(), crashClauses(), faultClauses(),
+		routeClauses(), volumeClauses(), secretClauses(),
 	} {
 		all = append(all, group...)
 	}

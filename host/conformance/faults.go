@@ -29,6 +29,8 @@ type fault struct {
 	mangle func(*abi.HttpResult)
 	// store is what a call of the store answers; abi.CodeOK: it meets no fault.
 	store abi.Code
+	// lost: the request is carried out.
+	lost bool
 	// hangs: the answer comes with the end of the op.
 	hangs bool
 	// readsOnly: a write may well be answered so by a cloud that works.
@@ -48,7 +50,7 @@ func faults() []*fault {
 		status(http.StatusRequestEntityTooLarge, "application/json", `{"overLimit":{"code":413,"message":"over limit","retryAfter":"120"}}`, map[string]string{"Retry-After": "120"}),
 		status(http.StatusInternalServerError, "application/json", `{"error":{"code":500,"message":"internal error"}}`, nil),
 		status(http.StatusBadGateway, "text/html", page, nil),
-		status(http.StatusServiceUnavailable, "text/plain", "no server is available", nil),
+		unavailable(),
 		status(http.StatusUnauthorized, "application/json", `{"error":{"code":401,"message":"the request you have made requires authentication"}}`, nil),
 		status(http.StatusForbidden, "application/json", `{"error":{"code":403,"message":"policy does not allow it"}}`, nil),
 		{name: "hang", answer: hang, hangs: true, store: abi.CodeDeadline},
@@ -56,14 +58,22 @@ func faults() []*fault {
 		{name: "truncated", mangle: truncate, readsOnly: true},
 		{name: "html", answer: answering(http.StatusOK, "text/html", page, nil), readsOnly: true},
 		{name: "empty", answer: answering(http.StatusOK, "application/json", "{}", nil), readsOnly: true},
-		{name: "lost", mangle: lose},
 	}
+}
+
+// lostAnswer is a request that is carried out and whose answer never comes.
+func lostAnswer() *fault {
+	return &fault{name: "answer lost", mangle: lose, store: abi.CodeUnavailable, lost: true}
 }
 
 func throttling() *fault {
 	f := status(http.StatusTooManyRequests, "application/json", `{"error":{"code":429,"message":"too many requests"}}`, map[string]string{"Retry-After": strconv.Itoa(int(retryAfter.Seconds()))})
 	f.store = abi.CodeThrottled
 	return f
+}
+
+func unavailable() *fault {
+	return status(http.StatusServiceUnavailable, "text/plain", "no server is available", nil)
 }
 
 func status(code int, kind, body string, headers map[string]string) *fault {
@@ -106,10 +116,13 @@ func truncate(r *abi.HttpResult) {
 	}
 }
 
-// lose is a request that was carried out and whose answer never came.
 func lose(r *abi.HttpResult) {
 	*r = abi.HttpResult{Code: uint32(abi.CodeUnavailable), Error: &abi.ErrorDetail{Message: "connection reset by peer"}}
 }
+
+// quickly is the host's first wait before it sends a request again, which
+// would only take time here.
+const quickly = 10 * time.Millisecond
 
 // faultServer is a cloud that fails. It listens on loopback.
 type faultServer struct {
@@ -128,6 +141,7 @@ func newFaultServer(ctx context.Context, options egress.Options, credentials []s
 	if err != nil {
 		return nil, fmt.Errorf("a server for faults: %w", err)
 	}
+	options.Backoff = quickly // its failures are not overload
 	s := &faultServer{address: listener.Addr().(*net.TCPAddr).AddrPort(), options: options, names: credentials}
 	s.server = &http.Server{ReadHeaderTimeout: loadTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.served.Add(1)

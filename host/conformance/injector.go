@@ -41,6 +41,9 @@ type plan struct {
 	dead bool
 }
 
+// patient disturbs nothing; it makes drive go on after errors.
+func patient() *plan { return &plan{at: -1} }
+
 // meets reports whether the next request is the one.
 func (p *plan) meets(write, store bool) bool {
 	if p == nil || p.dead || p.writes && !write {
@@ -244,6 +247,9 @@ func (i *injector) callStore(ctx context.Context, what string, write bool, call 
 	case dead:
 		return nil, &abi.Error{Code: abi.CodeDeadline, Message: "the op was ended"}
 	case f != nil:
+		if f.lost {
+			_, _ = call() // what it answers is lost
+		}
 		return nil, i.storeFault(ctx, what, f)
 	}
 	if c != crashBefore {

@@ -68,3 +68,126 @@ func text(m any) string {
 	}
 	return string(data)
 }
+
+func (k *kit) list(ctx context.Context, p *plan, token string, size uint32) (*abi.ListInstancesResponse, outcome) {
+	resp := &abi.ListInstancesResponse{}
+	o := k.call(ctx, p, opcontext.Op{}, abi.OpListInstances, &abi.ListInstancesRequest{PageToken: token, PageSize: size}, resp)
+	return resp, said(o, resp.Done)
+}
+
+// said makes an answer that is not done an error.
+func said(o outcome, done bool) outcome {
+	if o.err == nil && !done {
+		o.err = fmt.Errorf("the answer does not say done")
+	}
+	return o
+}
+
+// balancing runs an op on a Service.
+func (k *kit) balancing(ctx context.Context, p *plan, op abi.Op, s *corev1.Service, nodes []*corev1.Node, resp abi.Message) outcome {
+	about := opcontext.Op{
+		Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
+		Nodes:  nodes, Serial: "Service " + s.Namespace + "/" + s.Name,
+	}
+	request := &abi.LoadBalancerRequest{ClusterName: k.Cases.ClusterName, Service: convert.Service(s), Nodes: &abi.NodeSnapshot{}}
+	if op == abi.OpLoadBalancerEnsure || op == abi.OpLoadBalancerUpdate {
+		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
+	}
+	return k.call(ctx, p, about, op, request, resp)
+}
+
+func (k *kit) lbGet(ctx context.Context, p *plan, s *corev1.Service) (*abi.LoadBalancerGetResponse, outcome) {
+	resp := &abi.LoadBalancerGetResponse{}
+	o := k.balancing(ctx, p, abi.OpLoadBalancerGet, s, nil, resp)
+	if o.err == nil && resp.Existence != abi.Existence_EXISTENCE_DOES_NOT_EXIST {
+		_, o.err = convert.CloudLoadBalancerStatus(resp.Status)
+	}
+	return resp, o
+}
+
+func (k *kit) lbName(ctx context.Context, s *corev1.Service) (string, outcome) {
+	resp := &abi.LoadBalancerNameResponse{}
+	o := k.balancing(ctx, nil, abi.OpLoadBalancerName, s, nil, resp)
+	return resp.Name, o
+}
+
+// lbEnsure asks once; ensured asks until it is done.
+func (k *kit) lbEnsure(ctx context.Context, p *plan, s *corev1.Service, nodes []*corev1.Node) (*abi.LoadBalancerStatus, outcome) {
+	resp := &abi.LoadBalancerEnsureResponse{}
+	o := k.balancing(ctx, p, abi.OpLoadBalancerEnsure, s, nodes, resp)
+	if o.err == nil {
+		_, o.err = convert.CloudLoadBalancerStatus(resp.Status)
+	}
+	if o.err == nil && len(resp.Status.GetIngress()) == 0 {
+		o.err = fmt.Errorf("the status has no address; answer retry_after until there is one")
+	}
+	return resp.Status, o
+}
+
+func (k *kit) ensured(ctx context.Context, p *plan, s *corev1.Service, nodes []*corev1.Node) (status *abi.LoadBalancerStatus, all outcome) {
+	all = k.drive(ctx, p != nil, func(ctx context.Context) (o outcome) {
+		status, o = k.lbEnsure(ctx, p, s, nodes)
+		return o
+	})
+	return status, all
+}
+
+func (k *kit) lbUpdate(ctx context.Context, p *plan, s *corev1.Service, nodes []*corev1.Node) outcome {
+	resp := &abi.Done{}
+	o := k.balancing(ctx, p, abi.OpLoadBalancerUpdate, s, nodes, resp)
+	return said(o, resp.Done)
+}
+
+func (k *kit) updated(ctx context.Context, p *plan, s *corev1.Service, nodes []*corev1.Node) outcome {
+	return k.drive(ctx, p != nil, func(ctx context.Context) outcome { return k.lbUpdate(ctx, p, s, nodes) })
+}
+
+func (k *kit) lbDelete(ctx context.Context, p *plan, s *corev1.Service) outcome {
+	resp := &abi.Done{}
+	o := k.balancing(ctx, p, abi.OpLoadBalancerDelete, s, nil, resp)
+	return said(o, resp.Done)
+}
+
+func (k *kit) deleted(ctx context.Context, p *plan, s *corev1.Service) outcome {
+	return k.drive(ctx, p != nil, func(ctx context.Context) outcome { return k.lbDelete(ctx, p, s) })
+}
+
+// cleared deletes whatever an earlier run may have left, with patience.
+func (k *kit) cleared(ctx context.Context, s *corev1.Service) outcome {
+	return k.drive(ctx, true, func(ctx context.Context) outcome { return k.lbDelete(ctx, nil, s) })
+}
+
+func (k *kit) routes(ctx context.Context, p *plan) ([]*abi.Route, outcome) {
+	resp := &abi.RouteListResponse{}
+	o := k.call(ctx, p, opcontext.Op{}, abi.OpRouteList, &abi.RouteListRequest{ClusterName: k.Cases.ClusterName}, resp)
+	if o = said(o, resp.Done); o.err == nil {
+		_, o.err = convert.CloudRoutes(resp.Routes)
+	}
+	return resp.Routes, o
+}
+
+func (k *kit) routeCreate(ctx context.Context, p *plan, hint string, r *abi.Route) outcome {
+	resp := &abi.Done{}
+	o := k.call(ctx, p, opcontext.Op{}, abi.OpRouteCreate, &abi.RouteCreateRequest{ClusterName: k.Cases.ClusterName, NameHint: hint, Route: r}, resp)
+	return said(o, resp.Done)
+}
+
+func (k *kit) routeDelete(ctx context.Context, p *plan, r *abi.Route) outcome {
+	resp := &abi.Done{}
+	o := k.call(ctx, p, opcontext.Op{}, abi.OpRouteDelete, &abi.RouteDeleteRequest{ClusterName: k.Cases.ClusterName, Route: r}, resp)
+	return said(o, resp.Done)
+}
+
+func (k *kit) volumeLabels(ctx context.Context, p *plan, pv *corev1.PersistentVolume) (map[string]string, outcome) {
+	volume, err := convert.Volume(pv)
+	if err != nil {
+		return nil, outcome{op: abi.OpVolumeLabels, err: err}
+	}
+	about := opcontext.Op{Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID}}
+	resp := &abi.VolumeLabelsResponse{}
+	o := k.call(ctx, p, about, abi.OpVolumeLabels, &abi.VolumeLabelsRequest{Volume: volume}, resp)
+	if o = said(o, resp.Done); o.err == nil {
+		_, o.err = convert.CloudVolumeLabels(resp.Labels)
+	}
+	return resp.Labels, o
+}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
@@ -55,8 +56,9 @@ func run(tb testing.TB, o conformance.Options) conformance.Report {
 func staticOptions(tb testing.TB) conformance.Options {
 	return conformance.Options{
 		Module: built(tb, "static.wasm"), Config: testdata(tb, "static-inventory.yaml"),
-		Cases:  cases(tb, "static.yaml"),
-		Engine: wazero.New(wazero.Options{CacheDir: tb.TempDir()}),
+		Cases:        cases(tb, "static.yaml"),
+		Engine:       wazero.New(wazero.Options{CacheDir: tb.TempDir()}),
+		FaultTimeout: 200 * time.Millisecond,
 	}
 }
 

@@ -1,0 +1,275 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/convert"
+)
+
+var balancerOps = []abi.Op{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete}
+
+func balancerClauses() []clause {
+	all := []clause{
+		{id: "lb-name", text: "lb_name is not empty, the same each time, another for another Service, and makes no request", check: checkName},
+		{id: "lb-absent", text: "what was never made does not exist, and deleting it is ok and changes nothing", check: checkAbsent},
+		{id: "lb-ensure", text: "lb_ensure ends with an address; again it says the same and writes nothing; lb_get says the same", check: checkEnsure},
+		{id: "lb-nodes", text: "lb_update follows nodes that come and go, down to none; again it writes nothing", check: checkNodes},
+		{id: "lb-ports", text: "lb_ensure follows ports that are added, changed and removed, with the same address; again it writes nothing", check: checkPorts},
+		{id: "lb-delete", text: "lb_delete leaves nothing, lb_get says so, and again is ok", check: checkDelete},
+	}
+	for i := range all {
+		all[i].ops = balancerOps
+	}
+	return all
+}
+
+// backends are the nodes of the cases as the API server has them: with the
+// provider ID and addresses that the guest gives them, where it does.
+func (c *check) backends(ctx context.Context) []*corev1.Node {
+	nodes := c.nodes()
+	if !c.slot.Supports(abi.OpInstanceMetadata) {
+		return nodes
+	}
+	for _, n := range nodes {
+		m, o := c.metadata(ctx, nil, n)
+		converted, err := convert.InstanceMetadata(m)
+		if o.err != nil || err != nil {
+			continue // the clauses about instances tell
+		}
+		n.Spec.ProviderID, n.Status.Addresses = converted.ProviderID, converted.NodeAddresses
+	}
+	return nodes
+}
+
+// service is the first one of the cases; those about crashes and faults are
+// about that one.
+func (k *kit) service() *corev1.Service { return k.Cases.Services[0].DeepCopy() }
+
+func checkName(ctx context.Context, c *check) {
+	seen := map[string]string{}
+	services := append([]corev1.Service{*c.service()}, c.Cases.Services...)
+	services[0].Name, services[0].UID = "conformance-other", uidOf("other")
+	for i := range services {
+		s := &services[i]
+		name, o := c.lbName(ctx, s)
+		if o.err != nil || name == "" || len(o.trace) > 0 {
+			c.failf(o, "Service %s: %s, %q, %d requests; want a name without any", s.Name, o, name, len(o.trace))
+		}
+		if again, o := c.lbName(ctx, s); again != name {
+			c.failf(o, "Service %s: %q, and before %q", s.Name, again, name)
+		}
+		if other, taken := seen[name]; taken {
+			c.failf(o, "Service %s has the name %q of %s", s.Name, name, other)
+		}
+		seen[name] = s.Name
+	}
+}
+
+func checkAbsent(ctx context.Context, c *check) {
+	s := c.service()
+	s.Name, s.UID = "conformance-never-made", uidOf("never made")
+	before, err := c.witness(ctx)
+	if err != nil {
+		c.failf(outcome{}, "%v", err)
+		return
+	}
+	for range 2 {
+		if got, o := c.lbGet(ctx, nil, s); o.err != nil || got.Existence != abi.Existence_EXISTENCE_DOES_NOT_EXIST {
+			c.failf(o, "%s, %s, want DOES_NOT_EXIST", o, got.Existence)
+		}
+		o := c.deleted(ctx, nil, s)
+		if o.err != nil {
+			c.failf(o, "%s", o)
+		}
+		c.checkWitness(ctx, before, o, "after lb_delete of what was never made")
+	}
+}
+
+// fresh ensures a Service of which nothing is there, and returns what the
+// witness said before. Remove has to be called at the end.
+func (c *check) fresh(ctx context.Context, s *corev1.Service, nodes []*corev1.Node) (status *abi.LoadBalancerStatus, before []string, ok bool) {
+	if o := c.cleared(ctx, s); o.err != nil {
+		c.failf(o, "Service %s: before anything: %s", s.Name, o)
+		return nil, nil, false
+	}
+	before, err := c.witness(ctx)
+	if err != nil {
+		c.failf(outcome{}, "%v", err)
+		return nil, nil, false
+	}
+	status, o := c.ensured(ctx, nil, s, nodes)
+	if o.err != nil {
+		c.failf(o, "Service %s: %s", s.Name, o)
+		c.remove(ctx, s)
+		return nil, nil, false
+	}
+	return status, before, true
+}
+
+// remove tidies up; whether that works is another clause's.
+func (c *check) remove(ctx context.Context, s *corev1.Service) {
+	c.cleared(context.WithoutCancel(ctx), s)
+}
+
+// checkQuiet fails when an op that has nothing to do writes.
+func (c *check) checkQuiet(o outcome, what string) {
+	switch writes := o.writes(); {
+	case o.err != nil:
+		c.failf(o, "%s: %s", what, o)
+	case len(writes) > 0:
+		c.failf(o, "%s: %d writes, want none; the first is %s", what, len(writes), writes[0])
+	}
+}
+
+func (c *check) eachService(ctx context.Context, check func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, before []string)) {
+	nodes := c.backends(ctx)
+	for i := range c.Cases.Services {
+		s := c.Cases.Services[i].DeepCopy()
+		status, before, ok := c.fresh(ctx, s, nodes)
+		if !ok {
+			continue
+		}
+		s.Status.LoadBalancer = known(status)
+		check(s, nodes, status, before)
+		c.remove(ctx, s)
+	}
+	if c.note == "" {
+		c.notef("%d Services, %d nodes", len(c.Cases.Services), len(nodes))
+	}
+}
+
+// known is the status as the service controller writes it into the Service.
+func known(s *abi.LoadBalancerStatus) corev1.LoadBalancerStatus {
+	converted, err := convert.CloudLoadBalancerStatus(s)
+	if err != nil {
+		return corev1.LoadBalancerStatus{}
+	}
+	return *converted
+}
+
+func checkEnsure(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
+		for range 2 {
+			again, o := c.ensured(ctx, nil, s, nodes)
+			c.checkQuiet(o, "Service "+s.Name+": lb_ensure again")
+			if a, b := text(status), text(again); a != b {
+				c.failf(o, "Service %s: the status is %s, and before %s", s.Name, b, a)
+			}
+			c.restart(ctx) // the next one remembers nothing
+		}
+		got, o := c.lbGet(ctx, nil, s)
+		if o.err != nil || got.Existence != abi.Existence_EXISTENCE_EXISTS || text(got.Status) != text(status) {
+			c.failf(o, "Service %s: %s, %s %s, want EXISTS %s", s.Name, o, got.Existence, text(got.Status), text(status))
+		}
+		if writes := o.writes(); len(writes) > 0 {
+			c.failf(o, "Service %s: lb_get writes: %s", s.Name, writes[0])
+		}
+	})
+}
+
+func checkNodes(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
+		for _, some := range [][]*corev1.Node{nodes[:len(nodes)-1], nodes[:1], nodes[1:], nil, nodes} {
+			what := fmt.Sprintf("Service %s, %d of %d nodes: ", s.Name, len(some), len(nodes))
+			if o := c.updated(ctx, nil, s, some); o.err != nil {
+				c.failf(o, "%s%s", what, o)
+				continue
+			}
+			c.restart(ctx)
+			c.checkQuiet(c.updated(ctx, nil, s, some), what+"lb_update again")
+			again, o := c.ensured(ctx, nil, s, some)
+			c.checkQuiet(o, what+"lb_ensure after lb_update")
+			if o.err == nil && text(again) != text(status) {
+				c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+			}
+		}
+	})
+}
+
+// changes are the ports of a Service after each of several changes.
+func changes(s *corev1.Service) (all []*corev1.Service, names []string) {
+	next := s
+	change := func(name string, f func(ports []corev1.ServicePort) []corev1.ServicePort) {
+		next = next.DeepCopy()
+		next.Spec.Ports = f(next.Spec.Ports)
+		all, names = append(all, next), append(names, name)
+	}
+	change("a port added", func(ports []corev1.ServicePort) []corev1.ServicePort {
+		added := corev1.ServicePort{Name: "added", Port: 18080}
+		fillPort(&added, 31900)
+		if len(ports) == 1 && ports[0].Name == "" {
+			ports[0].Name = "first" // as the API server requires
+		}
+		return append(ports, added)
+	})
+	change("a port changed", func(ports []corev1.ServicePort) []corev1.ServicePort {
+		ports[len(ports)-1].Port = 18081
+		return ports
+	})
+	change("a node port changed", func(ports []corev1.ServicePort) []corev1.ServicePort {
+		ports[len(ports)-1].NodePort++
+		return ports
+	})
+	change("the first port removed", func(ports []corev1.ServicePort) []corev1.ServicePort { return ports[1:] })
+	change("as at the beginning", func([]corev1.ServicePort) []corev1.ServicePort { return s.DeepCopy().Spec.Ports })
+	return all, names
+}
+
+func checkPorts(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
+		begin, ok := c.state(ctx, s)
+		variants, names := changes(s)
+		for i, variant := range variants {
+			what := "Service " + s.Name + ", " + names[i] + ": "
+			again, o := c.ensured(ctx, nil, variant, nodes)
+			if o.err != nil {
+				c.failf(o, "%s%s", what, o)
+				continue
+			}
+			if a, b := addresses(status), addresses(again); a != b {
+				c.failf(o, "%sthe address is %s, and before %s", what, b, a)
+			}
+			c.restart(ctx)
+			_, o = c.ensured(ctx, nil, variant, nodes)
+			c.checkQuiet(o, what+"lb_ensure again")
+		}
+		if ok {
+			c.checkState(ctx, s, begin, outcome{}, "Service "+s.Name+", with the ports of the beginning")
+		}
+	})
+}
+
+// addresses are those of a status.
+func addresses(s *abi.LoadBalancerStatus) string {
+	all := ""
+	for _, in := range s.GetIngress() {
+		all += " " + in.Ip + in.Hostname
+	}
+	return all
+}
+
+func checkDelete(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, _ []*corev1.Node, _ *abi.LoadBalancerStatus, before []string) {
+		o := c.deleted(ctx, nil, s)
+		if o.err != nil {
+			c.failf(o, "Service %s: %s", s.Name, o)
+			return
+		}
+		c.checkGone(ctx, s, before, o, "Service "+s.Name+", after lb_delete")
+		c.restart(ctx)
+		if o := c.deleted(ctx, nil, s); o.err != nil {
+			c.failf(o, "Service %s: lb_delete again: %s", s.Name, o)
+		}
+	})
+}
+
+func (c *check) checkGone(ctx context.Context, s *corev1.Service, before []string, o outcome, after string) {
+	if got, get := c.lbGet(ctx, nil, s); get.err != nil || got.Existence != abi.Existence_EXISTENCE_DOES_NOT_EXIST {
+		c.failf(get, "%s: %s, %s, want DOES_NOT_EXIST", after, get, got.Existence)
+	}
+	c.checkWitness(ctx, before, o, after)
+}

@@ -1,0 +1,158 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+func crashClauses() []clause {
+	all := []clause{
+		{id: "crash-ensure", text: "lb_ensure that is ended before or after any request, asked again, ends as undisturbed, and lb_delete leaves nothing", check: checkCrashEnsure},
+		{id: "crash-update", text: "lb_update that is ended before or after any request, asked again, ends as undisturbed", check: checkCrashUpdate},
+		{id: "crash-delete", text: "lb_delete that is ended before or after any request, asked again, leaves nothing", check: checkCrashDelete},
+		{id: "recover-ensure", text: "lb_ensure that meets an error, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
+	}
+	for i := range all {
+		all[i].ops = balancerOps
+	}
+	return all
+}
+
+// disturbed are the plans that end an op at one position after the other.
+// Run reports whether it makes sense to go on with the next position.
+func (c *check) disturbed(ctx context.Context, plans []plan, run func(p *plan) (ok bool)) {
+	points, what := 0, "points"
+	for _, one := range plans {
+		for at := 1; ctx.Err() == nil; at++ {
+			if at > c.MaxPositions {
+				what = fmt.Sprintf("points, the first %d of each kind", c.MaxPositions)
+				break
+			}
+			p := one
+			p.at = at
+			c.restart(ctx)
+			if !run(&p) {
+				return
+			}
+			if !p.fired {
+				break
+			}
+			points++
+		}
+	}
+	c.tried(points, what)
+}
+
+func (c *check) crashes() []plan {
+	return []plan{{crash: crashBefore, writes: c.CrashAtWrites}, {crash: crashAfter, writes: c.CrashAtWrites}}
+}
+
+func checkCrashEnsure(ctx context.Context, c *check) { c.disturbEnsure(ctx, c.crashes()) }
+
+func checkRecoverEnsure(ctx context.Context, c *check) {
+	c.disturbEnsure(ctx, []plan{{fault: unavailable(), writes: c.CrashAtWrites}, {fault: lostAnswer(), writes: true}})
+}
+
+func (c *check) disturbEnsure(ctx context.Context, plans []plan) {
+	s, nodes := c.service(), c.backends(ctx)
+	_, before, ok := c.fresh(ctx, s, nodes)
+	if !ok {
+		return
+	}
+	defer c.remove(ctx, s)
+	want, ok := c.state(ctx, s)
+	if !ok || !c.gone(ctx, s, before, "undisturbed") {
+		return
+	}
+	c.disturbed(ctx, plans, func(p *plan) bool {
+		status, o := c.ensured(ctx, p, s, nodes)
+		what := "lb_ensure with " + p.String()
+		if o.err != nil {
+			c.failf(o, "%s: %s", what, o)
+		} else if c.checkState(ctx, s, want, o, what) && p.fired {
+			c.checkSettled(ctx, s, nodes, status, what)
+		}
+		return c.gone(ctx, s, before, what)
+	})
+}
+
+// checkSettled: nothing is left to do.
+func (c *check) checkSettled(ctx context.Context, s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, after string) {
+	again, o := c.ensured(ctx, nil, s, nodes)
+	c.checkQuiet(o, after+", lb_ensure again")
+	if o.err == nil && text(again) != text(status) {
+		c.failf(o, "%s: the status is %s, and before %s", after, text(again), text(status))
+	}
+}
+
+// gone deletes a Service, and reports whether nothing of it is left.
+func (c *check) gone(ctx context.Context, s *corev1.Service, before []string, after string) bool {
+	o := c.cleared(ctx, s)
+	if o.err != nil {
+		c.failf(o, "%s, then lb_delete: %s", after, o)
+		return false
+	}
+	return c.checkWitness(ctx, before, o, after+", then lb_delete")
+}
+
+func checkCrashUpdate(ctx context.Context, c *check) {
+	s, nodes := c.service(), c.backends(ctx)
+	_, _, ok := c.fresh(ctx, s, nodes)
+	if !ok {
+		return
+	}
+	defer c.remove(ctx, s)
+	some := nodes[1:]
+	o := c.updated(ctx, nil, s, some)
+	if o.err != nil {
+		c.failf(o, "%s", o)
+		return
+	}
+	want, ok := c.state(ctx, s)
+	if !ok {
+		return
+	}
+	c.disturbed(ctx, c.crashes(), func(p *plan) bool {
+		if o := c.updated(ctx, nil, s, nodes[:1]); o.err != nil {
+			c.failf(o, "%s", o)
+			return false
+		}
+		c.restart(ctx)
+		what := fmt.Sprintf("lb_update with %s", p)
+		o := c.updated(ctx, p, s, some)
+		if o.err != nil {
+			c.failf(o, "%s: %s", what, o)
+			return false
+		}
+		return c.checkState(ctx, s, want, o, what)
+	})
+}
+
+func checkCrashDelete(ctx context.Context, c *check) {
+	s, nodes := c.service(), c.backends(ctx)
+	_, before, ok := c.fresh(ctx, s, nodes)
+	if !ok {
+		return
+	}
+	defer c.remove(ctx, s)
+	c.disturbed(ctx, c.crashes(), func(p *plan) bool {
+		if _, o := c.ensured(ctx, nil, s, nodes); o.err != nil {
+			c.failf(o, "%s", o)
+			return false
+		}
+		c.restart(ctx)
+		what := fmt.Sprintf("lb_delete with %s", p)
+		o := c.deleted(ctx, p, s)
+		if o.err != nil {
+			c.failf(o, "%s: %s", what, o)
+			return false
+		}
+		failed := c.failures
+		c.checkGone(ctx, s, before, o, what)
+		return c.failures == failed
+	})
+}

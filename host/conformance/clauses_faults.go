@@ -1,0 +1,175 @@
+package conformance
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+func faultClauses() []clause {
+	return []clause{
+		{id: "fault-error", text: "an op whose every request fails is an error, with a message that names the cloud's status", check: checkFaultError},
+		{id: "fault-401", text: "an op whose every request is answered 401 is unauthenticated", check: checkFault401},
+		{id: "throttled", text: "429 with Retry-After is passed on with at least that delay, or is an error, after few requests", check: checkThrottled},
+		{id: "hang", text: "an op whose cloud hangs ends by its deadline, as an error", check: checkHang},
+	}
+}
+
+// subject is an op that can be asked at any time, as it changes nothing while
+// all its requests fail.
+type subject struct {
+	name string
+	ask  func(p *plan) outcome
+}
+
+// subjects are the ops of this guest. What they are about is there until
+// remove is called.
+func (c *check) subjects(ctx context.Context) (all []subject, remove func()) {
+	add := func(name string, ask func(p *plan) outcome) { all = append(all, subject{name, ask}) }
+	remove = func() {}
+	add("probe", func(p *plan) outcome { return c.probe(ctx, p) })
+	if c.slot.Supports(abi.OpInstanceExists) {
+		for _, node := range c.bothWays(ctx) {
+			add("instance_exists", func(p *plan) outcome { _, o := c.exists(ctx, p, node); return o })
+			add("instance_metadata", func(p *plan) outcome { _, o := c.metadata(ctx, p, node); return o })
+		}
+	}
+	if c.slot.Supports(abi.OpListInstances) {
+		add("list_instances", func(p *plan) outcome { _, o := c.list(ctx, p, "", 100); return o })
+	}
+	if c.slot.Supports(abi.OpLoadBalancerEnsure) {
+		remove = c.balancerSubjects(ctx, add)
+	}
+	if c.slot.Supports(abi.OpRouteCreate) && len(c.Cases.Routes) > 0 {
+		add("route_list", func(p *plan) outcome { _, o := c.routes(ctx, p); return o })
+		add("route_create", func(p *plan) outcome { return c.routeCreate(ctx, p, "hint", c.wantedRoutes(ctx)[0]) })
+	}
+	if c.slot.Supports(abi.OpVolumeLabels) && len(c.Cases.Volumes) > 0 {
+		add("volume_labels", func(p *plan) outcome {
+			_, o := c.volumeLabels(ctx, p, &c.Cases.Volumes[0].PersistentVolume)
+			return o
+		})
+	}
+	return all, remove
+}
+
+func (c *check) balancerSubjects(ctx context.Context, add func(string, func(*plan) outcome)) (remove func()) {
+	s, nodes := c.service(), c.backends(ctx)
+	absent := s.DeepCopy()
+	absent.Name, absent.UID = "conformance-fails", uidOf("fails")
+	if _, _, ok := c.fresh(ctx, s, nodes); !ok {
+		return func() {}
+	}
+	add("lb_get", func(p *plan) outcome { _, o := c.lbGet(ctx, p, s); return o })
+	add("lb_ensure (new)", func(p *plan) outcome { _, o := c.lbEnsure(ctx, p, absent, nodes); return o })
+	add("lb_ensure", func(p *plan) outcome { _, o := c.lbEnsure(ctx, p, s, nodes[1:]); return o })
+	add("lb_update", func(p *plan) outcome { return c.lbUpdate(ctx, p, s, nodes[1:]) })
+	add("lb_delete", func(p *plan) outcome { return c.lbDelete(ctx, p, s) })
+	return func() {
+		c.remove(ctx, s)
+		c.remove(ctx, absent)
+	}
+}
+
+// eachSubject asks every op with a fault at each request, and leaves out the
+// ops that made none.
+func (c *check) eachSubject(ctx context.Context, all []*fault, judge func(name string, f *fault, o outcome)) {
+	subjects, remove := c.subjects(ctx)
+	defer remove()
+	runs := 0
+	for _, f := range all {
+		for _, s := range subjects {
+			if ctx.Err() != nil {
+				return
+			}
+			p := &plan{fault: f}
+			c.restart(ctx)
+			c.server.served.Store(0)
+			o := s.ask(p)
+			if !p.fired {
+				continue
+			}
+			runs++
+			judge(s.name+" with fault "+f.name, f, o)
+		}
+	}
+	c.tried(runs, "times")
+}
+
+func checkFaultError(ctx context.Context, c *check) {
+	all := slices.DeleteFunc(faults(), func(f *fault) bool { return f.hangs }) // another clause
+	c.eachSubject(ctx, all, func(name string, f *fault, o outcome) {
+		switch {
+		case o.err == nil:
+			c.failf(o, "%s: ok, although all that it was answered was that", name)
+		case strings.TrimSpace(o.err.Error()) == "" || o.err.Error() == o.code().String():
+			c.failf(o, "%s: %s without a message", name, o.code())
+		case !names(o, f):
+			c.failf(o, "%s: the message does not name the status: %s", name, o)
+		}
+	})
+}
+
+// names reports whether an error tells what the cloud answered: the number, or
+// a code that stands for it.
+func names(o outcome, f *fault) bool {
+	switch code := o.code(); {
+	case f.status == 0, strings.Contains(o.err.Error(), strconv.Itoa(f.status)), isStore(o):
+		return true
+	case f.status == http.StatusUnauthorized:
+		return code == abi.CodeUnauthenticated
+	case f.status == http.StatusTooManyRequests, f.status == http.StatusRequestEntityTooLarge, f.status == http.StatusServiceUnavailable:
+		return code == abi.CodeThrottled || code == abi.CodeRetryAfter
+	}
+	return false
+}
+
+// isStore reports whether it was the store that failed, which has no status.
+func isStore(o outcome) bool {
+	return len(o.trace) > 0 && strings.HasPrefix(o.trace[len(o.trace)-1].what, "store ")
+}
+
+func checkFault401(ctx context.Context, c *check) {
+	only := slices.DeleteFunc(faults(), func(f *fault) bool { return f.status != http.StatusUnauthorized })
+	c.eachSubject(ctx, only, func(name string, _ *fault, o outcome) {
+		if o.code() != abi.CodeUnauthenticated {
+			c.failf(o, "%s: %s, want unauthenticated", name, o)
+		}
+	})
+}
+
+func checkThrottled(ctx context.Context, c *check) {
+	plain := 0
+	c.eachSubject(ctx, []*fault{throttling()}, func(name string, _ *fault, o outcome) {
+		switch code := o.code(); {
+		case o.err == nil:
+			c.failf(o, "%s: ok", name)
+		case code != abi.CodeThrottled && code != abi.CodeRetryAfter:
+			plain++
+		case o.retryAfter() < retryAfter:
+			c.failf(o, "%s: %s, retry after %v; the cloud asked for %v", name, code, o.retryAfter(), retryAfter)
+		}
+		if n := c.server.served.Load(); n > int64(c.MaxThrottled) {
+			c.failf(o, "%s: %d requests, at most %d are good manners", name, n, c.MaxThrottled)
+		}
+	})
+	if plain > 0 {
+		c.note += ", " + strconv.Itoa(plain) + " of them errors without a delay"
+	}
+}
+
+func checkHang(ctx context.Context, c *check) {
+	only := slices.DeleteFunc(faults(), func(f *fault) bool { return !f.hangs })
+	c.eachSubject(ctx, only, func(name string, _ *fault, o outcome) {
+		if o.err == nil {
+			c.failf(o, "%s: ok", name)
+		}
+		if o.took > c.FaultTimeout+grace {
+			c.failf(o, "%s: it took %v, the deadline was %v", name, o.took, c.FaultTimeout)
+		}
+	})
+}
