@@ -1,0 +1,98 @@
+// Package volumes says in which zone and region a volume of Cinder is. It
+// imports abi, sdk, api, cloudconf and the standard library.
+package volumes
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// The labels of a volume, and what its volume source says.
+const (
+	labelZone   = "topology.kubernetes.io/zone"
+	labelRegion = "topology.kubernetes.io/region"
+
+	csiSource, csiDriver = "csi", "cinder.csi.openstack.org"
+	inTreeSource         = "cinder"
+)
+
+// Labels returns the zone and the region of a volume, spelled as those of
+// Nodes are; nothing for a volume that is not Cinder's. One call, none with
+// ignore-volume-az. A volume that Cinder does not know is CodeNotFound.
+func Labels(c *api.Client, config *cloudconf.Config, v *abi.Volume) (map[string]string, error) {
+	if v.Source != inTreeSource && (v.Source != csiSource || v.Driver != csiDriver) {
+		return nil, nil
+	}
+	labels := map[string]string{}
+	if region := label(config.Global.Region); region != "" {
+		labels[labelRegion] = region
+	}
+	if config.BlockStorage.IgnoreVolumeAZ {
+		return labels, nil
+	}
+	zone, err := zoneOf(c, v.VolumeId)
+	if err != nil {
+		return nil, fmt.Errorf("volume %.253s: %w", v.Name, err)
+	}
+	labels[labelZone] = zone
+	return labels, nil
+}
+
+// maxID bounds an ID, which is a UUID in every cloud that is known.
+const maxID = 128
+
+func zoneOf(c *api.Client, id string) (string, error) {
+	if id == "" || len(id) > maxID {
+		return "", sdk.Invalidf("%.140q is not the ID of a volume of Cinder; see the volume handle of the PersistentVolume", id)
+	}
+	var volume struct {
+		ID   string
+		Zone string `json:"availability_zone"`
+	}
+	err := c.Get(api.BlockStorage, "/volumes/"+api.Segment(id), nil, "volume", &volume)
+	if api.IsNotFound(err) {
+		return "", sdk.NotFound("Cinder has no volume " + id + " in this project and region: " + err.Error())
+	}
+	if err != nil {
+		return "", err
+	}
+	if volume.ID != id {
+		return "", sdk.Error(abi.CodeInternal, fmt.Sprintf("Cinder was asked about the volume %s and answers about %.140q", id, volume.ID))
+	}
+	zone := label(volume.Zone)
+	if zone == "" {
+		return "", sdk.Error(abi.CodeUnavailable, fmt.Sprintf("Cinder says no availability zone of volume %s (%.140q); set [BlockStorage] ignore-volume-az = true in cloud.conf where it has none", id, volume.Zone))
+	}
+	return zone, nil
+}
+
+// maxLabel is the longest value of a label, in bytes.
+const maxLabel = 63
+
+// label makes the value of a label as package instances does: a zone of a
+// volume and of a Node have to be equal. Other characters become a "-" for
+// each row of them, and it begins and ends with a letter or a digit.
+func label(text string) string {
+	var b strings.Builder
+	replaced := false
+	for _, c := range []byte(text) {
+		ok := isLabelByte(c)
+		if ok {
+			b.WriteByte(c)
+		} else if !replaced {
+			b.WriteByte('-')
+		}
+		replaced = !ok
+	}
+	value := strings.Trim(b.String(), "-_.")
+	return strings.TrimRight(value[:min(len(value), maxLabel)], "-_.")
+}
+
+func isLabelByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
+}
