@@ -22,7 +22,7 @@ cloud_stamp() { { root_stamp; find "$here/inside" -type f -not -name '*.pyc' -pr
 # another process by now, so its command line is looked at too.
 cloud_pid() {
   local pid
-  pid=$(cat "$state/pid" 2>/dev/null) || return 0
+  pid=$(cat "$state/pid" 2>/dev/null) && [ -r "/proc/$pid/cmdline" ] || return 0
   if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q 'openstack-inside'; then echo "$pid"; fi
 }
 
