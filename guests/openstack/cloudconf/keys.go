@@ -182,9 +182,13 @@ func otherKeys() []Key {
 	ignored := func(section, name string) Key {
 		return Key{Section: section, Name: name, Type: "string", Status: Ignored, Note: metadata}
 	}
+	csi := func(name string) Key {
+		return Key{Section: "BlockStorage", Name: name, Type: "string", Status: Ignored, Note: "a key of the CSI driver's, which has a cloud.conf of its own"}
+	}
 	return []Key{
 		text("Route", "router-id", "", "router that gets the routes of the pod networks; without it there are no routes", func(c *Config) *string { return &c.Route.RouterID }),
 		flag("BlockStorage", "ignore-volume-az", "false", "no zone label on volumes", func(c *Config) *bool { return &c.BlockStorage.IgnoreVolumeAZ }),
+		csi("node-volume-attach-limit"), csi("rescan-on-resize"), csi("ignore-volume-microversion"),
 		ignored("Metadata", "search-order"),
 		{Section: "Metadata", Name: "request-timeout", Type: "duration", Status: Elsewhere, Note: "providers[].limits and providers[].grants"},
 	}
