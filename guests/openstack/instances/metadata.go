@@ -8,10 +8,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// hostLabel says which Nodes are on one machine; the value is Nova's, and
-// differs from project to project.
-const hostLabel = "topology.openstack.org/host-id"
-
 // details is what servers need beside what Nova says of them.
 type details struct {
 	ports    map[string][]*port // of servers
@@ -70,9 +66,6 @@ func (i *Instances) describe(s *server, d *details) (*abi.InstanceMetadata, erro
 	}
 	if m.InstanceType == "" {
 		return nil, sdk.Error(abi.CodeInternal, fmt.Sprintf("server %s (%s): the cloud does not say its flavor", s.ID, s.Status))
-	}
-	if host := label(s.HostID); host != "" {
-		m.AdditionalLabels = map[string]string{hostLabel: host}
 	}
 	return m, nil
 }

@@ -43,8 +43,8 @@ func (i *Instances) serverID(node *abi.Node) (string, error) {
 		return "", about(node, err)
 	}
 	if region != "" && region != i.config.Global.Region {
-		return "", about(node, sdk.Invalidf("the provider ID %.200q is of the region %q, and cloud.conf has [Global] region %q: nothing is known about servers of other regions",
-			node.ProviderId, region, i.config.Global.Region))
+		return "", about(node, sdk.Invalidf("the provider ID %.200q is of another region than [Global] region %q in cloud.conf: nothing is known about servers there",
+			node.ProviderId, i.config.Global.Region))
 	}
 	id := canonical(text)
 	if id == "" {

@@ -13,7 +13,6 @@ type server struct {
 	ID         string                     `json:"id"`
 	Name       string                     `json:"name"`
 	Status     string                     `json:"status"`
-	HostID     string                     `json:"hostId"`
 	AccessIPv4 string                     `json:"accessIPv4"`
 	AccessIPv6 string                     `json:"accessIPv6"`
 	Metadata   map[string]string          `json:"metadata"`
