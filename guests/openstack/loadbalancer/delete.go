@@ -1,0 +1,292 @@
+package loadbalancer
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// Get answers DoesNotExist when nothing of the Service is left: no load
+// balancer with its name or tag, and no floating IP that was made for it. It
+// costs 3 or 4 calls, at once, and one more when there is a load balancer.
+func Get(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
+	k, err := newCall(c, config, request)
+	if err != nil {
+		return 0, nil, err
+	}
+	found, err := k.remains()
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, r := range found.balancers {
+		address := r.lb.Address
+		if r.state.floating != nil {
+			address = r.state.floating.Address
+		}
+		return sdk.Exists, statusOf(k.service, config, address), nil
+	}
+	for _, ip := range found.floating {
+		return sdk.Exists, statusOf(k.service, config, ip.Address), nil
+	}
+	return sdk.DoesNotExist, nil, nil
+}
+
+// Delete takes away what is the Service's: the floating IP that was made for
+// it and the load balancer, or its part of a shared one. It succeeds when all
+// of it is gone, and answers RetryAfter before.
+func Delete(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) error {
+	k, err := newCall(c, config, request)
+	if err != nil {
+		return err
+	}
+	found, err := k.remains()
+	if err != nil {
+		return err
+	}
+	var pending error
+	for _, r := range found.balancers {
+		err := k.remove(r)
+		if err != nil && sdk.CodeOf(err) != abi.CodeRetryAfter {
+			return err
+		}
+		pending = firstOf(pending, err)
+	}
+	for _, ip := range found.floating {
+		if err := k.deleteFloatingIP(&ip); err != nil {
+			return err
+		}
+	}
+	return pending
+}
+
+// remains is what there is of a Service.
+type remains struct {
+	balancers []remainder
+	// floating are floating IPs that were made for the Service, and that the
+	// load balancer they were at has left.
+	floating []floatingIP
+}
+
+type remainder struct {
+	lb    *balancer
+	state *children
+	// whole: all of it is the Service's to delete.
+	whole bool
+}
+
+func (k *call) remains() (*remains, error) {
+	candidates, err := k.candidates()
+	if err != nil {
+		return nil, err
+	}
+	all := &remains{}
+	for i := range candidates {
+		lb := &candidates[i]
+		state, err := k.children(lb, true)
+		if err != nil {
+			return nil, err
+		}
+		r := remainder{lb: lb, state: state, whole: k.whole(lb, state)}
+		if r.whole || slices.Contains(lb.Tags, k.name) || len(k.tagged(state)) > 0 {
+			all.balancers = append(all.balancers, r)
+		}
+	}
+	v := &values{of: k.service.Annotations}
+	if v.flag(annKeepFloatingIP, false) {
+		return all, v.err
+	}
+	ips, err := k.floatingIPsAt(addressesOf(k.service))
+	for _, ip := range ips {
+		if ip.PortID == "" && ip.Description == k.floatingDescription() {
+			all.floating = append(all.floating, ip)
+		}
+	}
+	return all, err
+}
+
+// candidates are the load balancers with the name, the old name, the tag, or
+// the ID of the annotation. An ID is not there when the cloud says 404.
+func (k *call) candidates() ([]balancer, error) {
+	var named, legacy, tagged []balancer
+	reads := []*reading{byName(k.name, &named), byName(legacyName(k.service), &legacy)}
+	if k.version.has(withTags, "") {
+		reads = append(reads, list("/lbaas/loadbalancers", api.Query("tags", k.name), "loadbalancers", &tagged))
+	}
+	if err := readAll(k.c, reads...); err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(slices.Concat(named, legacy, tagged), func(lb balancer) bool {
+		return lb.Name != k.name && lb.Name != legacyName(k.service) && !slices.Contains(lb.Tags, k.name)
+	})
+	v := &values{of: k.service.Annotations}
+	if id := v.text(annID, ""); id != "" && v.err == nil && !slices.ContainsFunc(all, func(lb balancer) bool { return lb.ID == id }) {
+		var annotated balancer
+		err := readAll(k.c, one(k.path(id), "loadbalancer", &annotated))
+		if err == nil {
+			all = append(all, annotated)
+		} else if !api.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return distinct(all), nil
+}
+
+func distinct(all []balancer) []balancer {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(lb balancer) bool {
+		again := seen[lb.ID] || lb.Status == "DELETED"
+		seen[lb.ID] = true
+		return again
+	})
+}
+
+// whole: a controller made the load balancer, no other Service uses it, and it
+// was made for this Service or has parts of this Service only.
+func (k *call) whole(lb *balancer, state *children) bool {
+	own := lb.Name == k.name || lb.Name == legacyName(k.service)
+	if !own && !strings.HasPrefix(lb.Name, servicePrefix) {
+		return false
+	}
+	if len(others(lb.Tags, k.name)) > 0 {
+		return false
+	}
+	mine := k.tagged(state)
+	for _, l := range state.listeners {
+		if !slices.Contains(mine, l) && (!own || len(services(l.Tags)) > 0) {
+			return false
+		}
+	}
+	return own || slices.Contains(lb.Tags, k.name) || len(mine) > 0
+}
+
+// others are the tags of other Services.
+func others(tags []string, name string) []string {
+	return slices.DeleteFunc(services(tags), func(tag string) bool { return tag == name })
+}
+
+func (k *call) tagged(state *children) []*listener {
+	var all []*listener
+	for _, l := range state.listeners {
+		if slices.Contains(l.Tags, k.name) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// remove deletes a load balancer or the Service's part of it. The order is
+// such that what is left is found again: the floating IP before the load
+// balancer, pools before listeners, and the tag last.
+func (k *call) remove(r remainder) error {
+	if err := k.ready(r.lb); err != nil && !inError(err) {
+		return err
+	}
+	if !r.whole {
+		return k.leave(r)
+	}
+	if ip := r.state.floating; ip != nil && made(ip) && !(&values{of: k.service.Annotations}).flag(annKeepFloatingIP, false) {
+		if err := k.deleteFloatingIP(ip); err != nil {
+			return err
+		}
+	}
+	if !k.config.LoadBalancer.CascadeDelete {
+		if err := k.deleteParts(r.lb, r.state.listeners, r.state.pools); err != nil {
+			return err
+		}
+	}
+	return k.deleteBalancer(r.lb)
+}
+
+func inError(err error) bool {
+	failed := (*statusError)(nil)
+	return errors.As(err, &failed)
+}
+
+func (k *call) deleteBalancer(lb *balancer) error {
+	query := api.Query()
+	if k.config.LoadBalancer.CascadeDelete {
+		query.Set("cascade", "true")
+	}
+	err := k.writeAt(lb, func() error { return k.c.Delete(api.LoadBalancer, k.path(lb.ID), query) })
+	switch {
+	case api.IsNotFound(err) || (err == nil && lb.Status == "DELETED"):
+		return nil
+	case err == nil:
+		return sdk.RetryAfter(minPause, "the load balancer "+lb.ID+" is being deleted")
+	case inError(err) && lb.Status == "DELETED":
+		return nil
+	}
+	return err
+}
+
+// leave takes the Service's listeners and tag from a load balancer of others.
+func (k *call) leave(r remainder) error {
+	if err := k.ready(r.lb); err != nil {
+		return err
+	}
+	for _, l := range k.tagged(r.state) {
+		if err := k.deleteListener(r.lb, l); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(r.lb.Tags, k.name) {
+		return nil
+	}
+	return k.writeAt(r.lb, func() error {
+		tags := slices.DeleteFunc(slices.Clone(r.lb.Tags), func(tag string) bool { return tag == k.name })
+		return k.c.Put(api.LoadBalancer, k.path(r.lb.ID), "loadbalancer", object{"tags": tags}, nil)
+	})
+}
+
+func (k *call) deleteParts(lb *balancer, listeners []*listener, pools []*pool) error {
+	for _, p := range pools {
+		if err := k.deletePool(lb, p); err != nil {
+			return err
+		}
+	}
+	for _, l := range listeners {
+		l.pool = nil
+		if err := k.deleteListener(lb, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteListener deletes the pool first: without its listener nobody would
+// know whose it is.
+func (k *call) deleteListener(lb *balancer, l *listener) error {
+	if l.pool != nil {
+		if err := k.deletePool(lb, l.pool); err != nil {
+			return err
+		}
+	}
+	return k.writeAt(lb, func() error {
+		return gone(k.c.Delete(api.LoadBalancer, "/lbaas/listeners/"+api.Segment(l.ID), nil))
+	})
+}
+
+// deletePool deletes a pool with its members.
+func (k *call) deletePool(lb *balancer, p *pool) error {
+	if p.MonitorID != "" {
+		if err := k.deleteMonitor(lb, p.MonitorID); err != nil {
+			return err
+		}
+	}
+	return k.writeAt(lb, func() error { return gone(k.c.Delete(api.LoadBalancer, "/lbaas/pools/"+api.Segment(p.ID), nil)) })
+}
+
+func (k *call) deleteMonitor(lb *balancer, id string) error {
+	return k.writeAt(lb, func() error {
+		return gone(k.c.Delete(api.LoadBalancer, "/lbaas/healthmonitors/"+api.Segment(id), nil))
+	})
+}
+
+func (k *call) deleteFloatingIP(ip *floatingIP) error {
+	return gone(k.c.Delete(api.Network, "/floatingips/"+api.Segment(ip.ID), nil))
+}

@@ -1,0 +1,83 @@
+package loadbalancer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// target finds the load balancer of an Ensure or Update, leaving lb nil where
+// none is. One call; another one, by the old name, before one is made.
+func (w *work) target() error {
+	if w.id != "" {
+		return w.shared()
+	}
+	w.owner = true
+	for _, name := range []string{w.name, legacyName(w.service)} {
+		var found []balancer
+		if err := readAll(w.c, byName(name, &found)); err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(lb balancer) bool {
+			return lb.Name != name || lb.Status == "DELETED" || lb.Status == "PENDING_DELETE"
+		})
+		if len(found) > 1 {
+			return sdk.Error(abi.CodeConflict, fmt.Sprintf("there are %d load balancers with the name %s (%s, %s): delete all but one", len(found), name, found[0].ID, found[1].ID))
+		}
+		if len(found) == 1 {
+			w.lb = &found[0]
+			return w.cutNameIsOurs()
+		}
+	}
+	return nil
+}
+
+// cutNameIsOurs: a name that was cut may be another Service's, too. The
+// description is longer.
+func (w *work) cutNameIsOurs() error {
+	if len(w.name) < maxNameBytes || strings.HasPrefix(w.lb.Description, descriptionPrefix+w.service.Namespace+"/"+w.service.Name+" ") {
+		return nil
+	}
+	return sdk.Error(abi.CodeConflict, "the load balancer "+w.lb.ID+" has the name of this Service, cut to 255 bytes, and is another one's: "+w.lb.Description)
+}
+
+func byName(name string, out *[]balancer) *reading {
+	return list("/lbaas/loadbalancers", api.Query("name", name), "loadbalancers", out)
+}
+
+// shared finds the load balancer of the annotation and checks that the Service
+// may use it. What a Service may do with one that is not its own: add
+// listeners on free ports, change and delete those, and put its tag on it.
+func (w *work) shared() error {
+	w.lb = &balancer{}
+	if err := readAll(w.c, one(w.path(w.id), "loadbalancer", w.lb)); err != nil {
+		w.lb = nil
+		if api.IsNotFound(err) {
+			return sdk.Invalidf("the annotation %s: there is no load balancer %s; remove the annotation or correct it", annID, w.id)
+		}
+		return err
+	}
+	w.owner = w.lb.Name == w.name || w.lb.Name == legacyName(w.service)
+	switch users := services(w.lb.Tags); {
+	case w.owner:
+		return w.cutNameIsOurs()
+	case !w.version.has(withTags, w.lb.Provider):
+		return sdk.Invalidf("the annotation %s: load balancers are shared with tags only, which Octavia has from v2.5", annID)
+	case w.internal:
+		return sdk.Invalidf("the annotation %s: an internal Service cannot share the load balancer of another: it could become external", annID)
+	case !slices.Contains(w.lb.Tags, w.name) && len(users)+1 > w.config.LoadBalancer.MaxShared:
+		return sdk.Error(abi.CodeConflict, fmt.Sprintf("the load balancer %s is shared by %d Services already, and [LoadBalancer] max-shared-lb is %d", w.id, len(users), w.config.LoadBalancer.MaxShared))
+	}
+	return nil
+}
+
+// services are the tags of Services.
+func services(tags []string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return !strings.HasPrefix(tag, servicePrefix) })
+}
+
+func (k *call) path(id string) string { return "/lbaas/loadbalancers/" + api.Segment(id) }

@@ -1,0 +1,229 @@
+package loadbalancer
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// publish makes or takes away the floating IP and returns the address of the
+// Service. With nothing to do it makes no call.
+func (w *work) publish() (string, error) {
+	switch ip := w.state.floating; {
+	case isIPv6(w.lb.Address):
+		if !w.internal {
+			w.say("LoadBalancerFloatingIPSkipped", "there are no floating IPs for IPv6: the address is that of the load balancer, "+w.lb.Address)
+		}
+		return w.lb.Address, nil
+	case w.internal && w.owner:
+		return w.lb.Address, w.unpublish(ip)
+	case ip != nil:
+		return ip.Address, nil
+	case !w.owner:
+		return "", sdk.Invalidf("the load balancer %s has no floating IP, and a Service that only shares it cannot give it one: that would publish the Services of others", w.lb.ID)
+	}
+	ip, err := w.attach()
+	if ip != nil || err != nil {
+		return ip.address(), err
+	}
+	network, err := w.floatingNetwork()
+	if err != nil {
+		return "", err
+	}
+	if network == "" {
+		w.say("LoadBalancerForcedInternal", "no external network is configured or found for a floating IP: the load balancer is internal; [LoadBalancer] floating-network-id or the annotation "+annFloatingNetworkID+" says it")
+		return w.lb.Address, nil
+	}
+	ip, err = w.newFloatingIP(network)
+	return ip.address(), err
+}
+
+func (ip *floatingIP) address() string {
+	if ip == nil {
+		return ""
+	}
+	return ip.Address
+}
+
+func isIPv6(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.Is6() && !ip.Is4In6()
+}
+
+// unpublish takes the floating IP from a load balancer that became internal:
+// what was made for a Service is deleted, any other is detached.
+func (w *work) unpublish(ip *floatingIP) error {
+	switch {
+	case ip == nil:
+		return nil
+	case !w.keepFIP && made(ip):
+		return gone(w.c.Delete(api.Network, "/floatingips/"+api.Segment(ip.ID), nil))
+	}
+	return w.bind(ip, nil)
+}
+
+// made: a floating IP that a controller made, not a person.
+func made(ip *floatingIP) bool { return strings.HasPrefix(ip.Description, floatingIPPrefix) }
+
+// bind attaches a floating IP to a port, or detaches it with nil.
+func (w *work) bind(ip *floatingIP, port any) error {
+	return w.c.Put(api.Network, "/floatingips/"+api.Segment(ip.ID), "floatingip", object{"port_id": port}, nil)
+}
+
+// attach takes a floating IP that is there: the one that the Service chose, or
+// the one that it had when its load balancer was deleted by others. One call
+// where there may be one, and another to attach it.
+func (w *work) attach() (*floatingIP, error) {
+	addresses := []string{w.address}
+	if w.address == "" {
+		addresses = addressesOf(w.service)
+	}
+	found, err := w.floatingIPsAt(addresses)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		ip := &found[i]
+		switch {
+		case w.address == "" && (ip.PortID != "" || ip.Description != w.floatingDescription()):
+			continue
+		case ip.PortID != "":
+			return nil, sdk.Error(abi.CodeConflict, "spec.loadBalancerIP: the floating IP "+ip.Address+" is in use by the port "+ip.PortID)
+		}
+		return ip, w.bind(ip, w.lb.PortID)
+	}
+	return nil, nil
+}
+
+// maxAddresses bounds how many addresses of a status are looked at.
+const maxAddresses = 4
+
+// addressesOf are the addresses of the status of a Service.
+func addressesOf(service *abi.Service) []string {
+	var all []string
+	for _, ingress := range service.Status.GetIngress() {
+		address, _, _ := cutHostname(ingress)
+		if address != "" && len(all) < maxAddresses {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// cutHostname finds the address in 203.0.113.7.nip.io, too.
+func cutHostname(ingress *abi.LoadBalancerIngress) (address, rest string, found bool) {
+	if ingress.Ip != "" {
+		return ingress.Ip, "", true
+	}
+	parts := strings.SplitN(ingress.Hostname, ".", 5)
+	if len(parts) < 5 {
+		return "", "", false
+	}
+	address = strings.Join(parts[:4], ".")
+	if _, err := netip.ParseAddr(address); err != nil {
+		return "", "", false
+	}
+	return address, parts[4], true
+}
+
+// floatingIPsAt reads the floating IPs of the project with those addresses.
+func (k *call) floatingIPsAt(addresses []string) ([]floatingIP, error) {
+	if len(addresses) == 0 {
+		return nil, nil
+	}
+	lists := make([][]floatingIP, len(addresses))
+	reads := make([]*reading, len(addresses))
+	for i, address := range addresses {
+		reads[i] = floatingIPs(api.Query("floating_ip_address", address), &lists[i])
+	}
+	if err := readAll(k.c, reads...); err != nil {
+		return nil, err
+	}
+	var all []floatingIP
+	for i, found := range lists {
+		for _, ip := range found {
+			if ip.Address == addresses[i] {
+				all = append(all, ip)
+			}
+		}
+	}
+	return all, nil
+}
+
+// newFloatingIP makes one and binds it in the same call. The subnets that
+// match are tried one after the other: they may be full.
+func (w *work) newFloatingIP(network string) (*floatingIP, error) {
+	body := object{"floating_network_id": network, "port_id": w.lb.PortID, "description": w.floatingDescription()}
+	if w.address != "" {
+		body["floating_ip_address"] = w.address
+	}
+	candidates, err := w.floatingSubnets(network)
+	if err != nil {
+		return nil, err
+	}
+	if len(candidates) == 0 {
+		return w.postFloatingIP(body)
+	}
+	for _, s := range candidates[:min(len(candidates), maxCandidates)] {
+		body["subnet_id"] = s.ID
+		ip, failed := w.postFloatingIP(body)
+		if failed == nil {
+			return ip, nil
+		}
+		err = fmt.Errorf("no floating IP in the subnets that match, of which %s is the last: %w", s.ID, failed)
+		if !full(failed) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// maxCandidates bounds how many subnets are tried in one op.
+const maxCandidates = 16
+
+// full: Neutron refused that subnet, and another may do.
+func full(err error) bool {
+	status := api.StatusOf(err)
+	return status == 400 || status == 404 || status == 409
+}
+
+func (w *work) postFloatingIP(body object) (*floatingIP, error) {
+	ip := &floatingIP{}
+	if err := w.c.Post(api.Network, "/floatingips", "floatingip", body, ip); err != nil {
+		return nil, err
+	}
+	return ip, nil
+}
+
+// floatingNetwork is the configured one, else the first external network with
+// an IPv4 subnet, for two calls; empty where there is none.
+func (w *work) floatingNetwork() (string, error) {
+	if w.networks.floatingNetwork != "" {
+		return w.networks.floatingNetwork, nil
+	}
+	var external []struct{ ID string }
+	err := readAll(w.c, list("/networks", api.Query("router:external", "true", "fields", "id"), "networks", &external))
+	if err != nil || len(external) == 0 {
+		return "", err
+	}
+	var all []subnet
+	query := []string{"ip_version", "4"}
+	for _, n := range external[:min(len(external), maxCandidates)] {
+		query = append(query, "network_id", n.ID)
+	}
+	if err := readAll(w.c, subnets(&all, query...)); err != nil {
+		return "", err
+	}
+	for _, n := range external {
+		for _, s := range all {
+			if s.NetworkID == n.ID && s.IPVersion == 4 {
+				return n.ID, nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,116 @@
+package loadbalancer
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// floatingSubnets are the subnets that the floating IP may be of; none where
+// nothing is said about them. One call where something is.
+func (w *work) floatingSubnets(network string) ([]subnet, error) {
+	n := w.networks
+	if n.floatingSubnet != "" {
+		return w.floatingSubnetByID(network, n.floatingSubnet)
+	}
+	if w.address != "" || (n.floatingName == "" && n.floatingTag == "") {
+		return nil, nil
+	}
+	matches, err := nameMatcher(n.floatingName)
+	if err != nil {
+		return nil, err
+	}
+	query := []string{"network_id", network}
+	if n.floatingTag != "" {
+		query = append(query, tagFilter(n.floatingTag)...)
+	}
+	var found []subnet
+	if err := readAll(w.c, subnets(&found, query...)); err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(s subnet) bool { return s.NetworkID != network || !matches(s.Name) })
+	if len(found) == 0 {
+		return nil, sdk.Invalidf("the network %s has no subnet that matches floating-subnet %q and floating-subnet-tags %q", network, n.floatingName, n.floatingTag)
+	}
+	return found, nil
+}
+
+func (w *work) floatingSubnetByID(network, id string) ([]subnet, error) {
+	var found subnet
+	err := w.c.Get(api.Network, "/subnets/"+api.Segment(id), api.Query("fields", "id", "fields", "network_id"), "subnet", &found)
+	switch {
+	case api.IsNotFound(err):
+		return nil, sdk.Invalidf("there is no subnet %s for the floating IP: check floating-subnet-id", id)
+	case err != nil:
+		return nil, err
+	case found.NetworkID != network:
+		return nil, sdk.Invalidf("the subnet %s for the floating IP is not of the network %s: check floating-subnet-id and floating-network-id", id, network)
+	}
+	return []subnet{found}, nil
+}
+
+// nameMatcher reads a glob, or a regular expression behind ~, either behind !
+// for the opposite.
+func nameMatcher(pattern string) (func(name string) bool, error) {
+	if pattern == "" {
+		return func(string) bool { return true }, nil
+	}
+	rest, not := strings.CutPrefix(pattern, "!")
+	expression, isRegexp := strings.CutPrefix(rest, "~")
+	if !isRegexp {
+		expression = globExpression(rest)
+	}
+	re, err := regexp.Compile("^(?:" + expression + ")$")
+	if err != nil {
+		return nil, sdk.Invalidf("floating-subnet: %q is not a regular expression: %v", expression, err)
+	}
+	return func(name string) bool { return re.MatchString(name) != not }, nil
+}
+
+// globExpression knows *, ?, **, {a,b} and [a-z], as cloud-provider-openstack.
+func globExpression(glob string) string {
+	var b strings.Builder
+	braces := 0
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; {
+		case c == '*' && strings.HasPrefix(glob[i:], "**"):
+			b.WriteString(".*")
+			i++
+		case c == '*':
+			b.WriteString("[^/]*")
+		case c == '?':
+			b.WriteString("[^/]")
+		case c == '{':
+			braces++
+			b.WriteString("(?:")
+		case c == '}' && braces > 0:
+			braces--
+			b.WriteByte(')')
+		case c == ',' && braces > 0:
+			b.WriteByte('|')
+		case c == '[' || c == ']' || c == '-':
+			b.WriteByte(c)
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String()
+}
+
+// tagFilter lets Neutron choose by tags: "a,b" any of them, "&a,b" all, and
+// behind "!" the opposite.
+func tagFilter(spec string) []string {
+	list, not := strings.CutPrefix(spec, "!")
+	list, all := strings.CutPrefix(list, "&")
+	tags := strings.Split(list, ",")
+	for i := range tags {
+		tags[i] = strings.TrimSpace(tags[i])
+	}
+	name := map[[2]bool]string{
+		{false, false}: "tags-any", {false, true}: "tags", {true, false}: "not-tags-any", {true, true}: "not-tags",
+	}[[2]bool{not, all}]
+	return []string{name, strings.Join(tags, ",")}
+}

@@ -1,0 +1,85 @@
+package loadbalancer
+
+import (
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
+)
+
+// ensureMembers makes the members of a pool the nodes: with one call, or one
+// by one where the cloud.conf says so.
+func (w *work) ensureMembers(p port, of *pool) error {
+	wanted := w.members(p)
+	if w.config.LoadBalancer.Serial {
+		return w.membersOneByOne(wanted, of)
+	}
+	if sameMembers(wanted, of.members) {
+		return nil
+	}
+	subnet, err := w.memberSubnet()
+	if err != nil {
+		return err
+	}
+	return w.write(func() error {
+		return w.c.Put(api.LoadBalancer, membersPath(of), "members", withSubnet(wanted, subnet), nil)
+	})
+}
+
+func membersPath(of *pool) string { return "/lbaas/pools/" + api.Segment(of.ID) + "/members" }
+
+func sameMembers(a, b []member) bool {
+	return len(a) == len(b) && len(without(a, b, member.key)) == 0
+}
+
+// membersOneByOne adds before it deletes, but for those that only their check
+// differs of: Octavia takes an address and port once. It compares without
+// names, which are other ones here.
+func (w *work) membersOneByOne(wanted []member, of *pool) error {
+	obsolete, missing := without(of.members, wanted, nameless), without(wanted, of.members, nameless)
+	unique := without(obsolete, wanted, endpoint)
+	if err := w.deleteMembers(of, without(obsolete, unique, nameless)); err != nil {
+		return err
+	}
+	for _, m := range missing {
+		subnet, err := w.memberSubnet()
+		if err != nil {
+			return err
+		}
+		m.Name, m.SubnetID = serialMemberName(m.Name, m.Address, m.Port), subnet
+		if err := w.write(func() error { return w.c.Post(api.LoadBalancer, membersPath(of), "member", m, nil) }); err != nil {
+			return err
+		}
+	}
+	return w.deleteMembers(of, unique)
+}
+
+func (w *work) deleteMembers(of *pool, members []member) error {
+	for _, m := range members {
+		err := w.write(func() error { return gone(w.c.Delete(api.LoadBalancer, membersPath(of)+"/"+api.Segment(m.ID), nil)) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nameless(m member) member {
+	m = m.key()
+	m.Name = ""
+	return m
+}
+
+func endpoint(m member) member {
+	m = nameless(m)
+	m.MonitorPort = 0
+	return m
+}
+
+// without returns the members of a that are not in b, by that key.
+func without(a, b []member, key func(member) member) []member {
+	there := make(map[member]bool, len(b))
+	for _, m := range b {
+		there[key(m)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(m member) bool { return there[key(m)] })
+}
