@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,12 +14,19 @@ import (
 )
 
 // Instances is cloudprovider.InstancesV2 with a second way to ask whether an
-// instance exists. It is safe for concurrent use.
+// instance exists, and with lists. It is safe for concurrent use.
 type Instances interface {
 	cloudprovider.InstancesV2
 	// InstanceExistsFresh is InstanceExists asked of a fresh instance of the
 	// guest. It never returns what an earlier call was told.
 	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
+	// CanList reports whether the serving guest has list_instances.
+	CanList() bool
+	// ListInstances returns the page of a listing that the token names; "" is
+	// the first. The answer says done; nothing else of it is checked. An answer
+	// that came in the background is handed over only to the same listing's
+	// question for the same page, so each listing needs a number of its own.
+	ListInstances(ctx context.Context, listing uint64, token string, size uint32) (*abi.ListInstancesResponse, error)
 }
 
 // instances implements Instances.
@@ -78,6 +86,23 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 		return nil, invalidAnswer(abi.OpInstanceMetadata, node.Name, err)
 	}
 	return metadata, nil
+}
+
+// CanList reports whether the serving guest has list_instances.
+func (i *instances) CanList() bool { return i.invoker.Supports(abi.OpListInstances) }
+
+// ListInstances returns a page that the guest said is one.
+func (i *instances) ListInstances(ctx context.Context, listing uint64, token string, size uint32) (*abi.ListInstancesResponse, error) {
+	const op = abi.OpListInstances
+	ctx = opcontext.NewContext(ctx, opcontext.Op{Serial: fmt.Sprintf("listing %d", listing)})
+	var answer abi.ListInstancesResponse
+	if err := invoke(ctx, i.invoker.Invoke, op, "", &abi.ListInstancesRequest{PageToken: token, PageSize: size}, &answer); err != nil {
+		return nil, err
+	}
+	if !answer.Done {
+		return nil, invalidAnswer(op, "", errors.New("the answer does not say done"))
+	}
+	return &answer, nil
 }
 
 func invokeNode(ctx context.Context, run invokeFunc, op abi.Op, node *corev1.Node, answer abi.Message) error {

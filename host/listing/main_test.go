@@ -1,0 +1,26 @@
+package listing
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	klog.InitFlags(nil)
+	flag.Parse()
+	klog.LogToStderr(false)
+	_ = flag.Set("stderrthreshold", "FATAL") // thousands of nodes that were put off
+	klog.SetOutput(nothing{})
+	// They keep the time of the last error in a global, and sleep for what is
+	// decades in a bubble whose clock begins in 2000.
+	utilruntime.ErrorHandlers = nil
+	os.Exit(m.Run())
+}
+
+type nothing struct{}
+
+func (nothing) Write(p []byte) (int, error) { return len(p), nil }
