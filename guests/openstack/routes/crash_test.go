@@ -1,6 +1,7 @@
 package routes_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -164,6 +165,35 @@ func FuzzNames(f *testing.F) {
 		err := m.delete(&abi.Route{Name: name, DestinationCidr: cidr, TargetNode: target})
 		if cidr != "10.244.1.0/24" && c.state() == "" {
 			t.Fatalf("deleting %q of %q as %q deleted another route (%v)", cidr, target, name, err)
+		}
+	})
+}
+
+// FuzzAnswers: whatever the cloud says, a list is an error or has each route.
+func FuzzAnswers(f *testing.F) {
+	f.Add(`{"router": {"routes": [{"destination": "10.244.1.0/24", "nexthop": "10.0.0.11"}]}}`,
+		`{"ports": [{"id": "p", "device_id": "s", "fixed_ips": [{"ip_address": "10.0.0.11"}], "allowed_address_pairs": [{"ip_address": "10.244.1.0/24"}]}]}`,
+		`{"server": {"id": "s", "name": "node-1"}}`)
+	f.Add(`{"router": {"routes": [{}, {}]}}`, `{"ports": [null, {"fixed_ips": [{}]}, {"id": "q", "fixed_ips": [{}]}]}`, `{"server": null}`)
+	f.Add(`{"router": {"routes": null}}`, `{"ports": {}}`, `{}`)
+	f.Fuzz(func(t *testing.T, router, ports, server string) {
+		c := newCloud()
+		m := newManager(t, c)
+		bodies := map[string]string{"routers": router, "ports": ports, "servers": server, "trunks": `{"trunks": []}`}
+		m.host.HTTP = func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
+			for kind, body := range bodies {
+				if strings.Contains(req.Url, "/"+kind) {
+					return &abi.HttpResponse{Status: 200, Body: []byte(body)}, nil
+				}
+			}
+			return c.serve(req)
+		}
+		var said struct {
+			Router struct{ Routes []any }
+		}
+		listed, err := m.r.List()
+		if err == nil && (json.Unmarshal([]byte(router), &said) != nil || len(listed) != len(said.Router.Routes)) {
+			t.Fatalf("%d routes of %s", len(listed), router)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
@@ -77,11 +78,15 @@ func (r *Routes) portsOf(addresses []string) (map[string]*port, error) {
 		for _, a := range chunk {
 			query.Add("fixed_ips", "ip_address="+a)
 		}
-		ports, err := api.List[*port](r.c, api.Network, "/ports", query, "ports")
+		ports, err := api.List[port](r.c, api.Network, "/ports", query, "ports")
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range ports {
+		for i := range ports {
+			p := &ports[i]
+			if p.ID == "" {
+				return nil, unusable("GET /ports", "a port has no ID")
+			}
 			for _, ip := range p.FixedIPs {
 				same := func(other *port) bool { return other.ID == p.ID }
 				if !slices.ContainsFunc(candidates[ip.IPAddress], same) {
@@ -101,6 +106,10 @@ func (r *Routes) portsOf(addresses []string) (map[string]*port, error) {
 		}
 	}
 	return found, nil
+}
+
+func unusable(call, why string) error {
+	return sdk.Error(abi.CodeInternal, call+": the cloud's answer cannot be used: "+why)
 }
 
 // choose takes the port that is on a network of the router: other networks of

@@ -1,6 +1,8 @@
 package routes
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +40,18 @@ func (r *Routes) router() (*router, error) {
 	if found.Routes == nil {
 		return nil, sdk.Invalidf("router %s has no routes: Neutron's extension extraroute is not there; leave [Route] router-id out of cloud.conf", r.routerID)
 	}
+	for _, route := range *found.Routes {
+		if !route.valid() {
+			return nil, unusable("GET "+r.path(), fmt.Sprintf("a route is %.100q", route.name()))
+		}
+	}
 	return &found, nil
+}
+
+func (route extraRoute) valid() bool {
+	_, err := netip.ParsePrefix(route.Destination)
+	_, hopErr := netip.ParseAddr(route.NextHop)
+	return err == nil && hopErr == nil
 }
 
 func (r *Routes) missing(err error) error {

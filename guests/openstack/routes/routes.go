@@ -201,7 +201,7 @@ func (route extraRoute) name() string { return route.Destination + via + route.N
 func (route extraRoute) cidr() string {
 	cidr, err := netip.ParsePrefix(route.Destination)
 	if err != nil {
-		return route.Destination
+		return "" // of a name that is not ours
 	}
 	return cidr.Masked().String()
 }

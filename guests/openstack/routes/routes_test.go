@@ -273,7 +273,7 @@ func TestRewriteYieldsToOthers(t *testing.T) {
 		if call == "PUT /network/v2.0/routers/"+routerID && left > 0 {
 			left--
 			c.mu.Lock()
-			c.routes = append(c.routes, extraRoute{fmt.Sprintf("172.16.%d.0/24", left), "10.0.0.99"})
+			c.routes = append(c.routes, extraRoute{fmt.Sprintf("172.16.%d.0/24", left%250), "10.0.0.99"})
 			c.revision++
 			c.mu.Unlock()
 		}

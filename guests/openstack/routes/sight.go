@@ -119,8 +119,10 @@ func (r *Routes) nodesOf(ids []string) (map[string]string, error) {
 		}
 	}
 	var reads []*api.Read
+	var asked []string
 	for _, id := range ids {
 		if _, known := nodes[id]; !known {
+			asked = append(asked, id)
 			reads = append(reads, &api.Read{Service: api.Compute, Path: "/servers/" + api.Segment(id), Key: "server", Out: &server{}})
 		}
 	}
@@ -131,8 +133,11 @@ func (r *Routes) nodesOf(ids []string) (map[string]string, error) {
 		if err != nil && !api.IsNotFound(err) {
 			return nil, err
 		}
-		s := reads[i].Out.(*server)
-		nodes[s.ID] = nodeName(s.Name)
+		if s := reads[i].Out.(*server); err == nil && s.ID != asked[i] {
+			return nil, unusable("GET "+reads[i].Path, "it is about another server")
+		} else if err == nil {
+			nodes[s.ID] = nodeName(s.Name)
+		}
 	}
 	return nodes, nil
 }
