@@ -4,7 +4,9 @@ package volumes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
@@ -22,8 +24,12 @@ const (
 )
 
 // Labels returns the zone and the region of a volume, spelled as those of
-// Nodes are; nothing for a volume that is not Cinder's. One call, none with
-// ignore-volume-az. A volume that Cinder does not know is CodeNotFound.
+// Nodes are; nothing for a volume that is not Cinder's. One call, and another
+// one every ten minutes; none with ignore-volume-az. A volume that Cinder does
+// not know is CodeNotFound.
+//
+// A zone that Nova does not have is left out, with an Event: with it no Node
+// could use the volume.
 func Labels(c *api.Client, config *cloudconf.Config, v *abi.Volume) (map[string]string, error) {
 	if v.Source != inTreeSource && (v.Source != csiSource || v.Driver != csiDriver) {
 		return nil, nil
@@ -39,8 +45,43 @@ func Labels(c *api.Client, config *cloudconf.Config, v *abi.Volume) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("volume %.253s: %w", v.Name, err)
 	}
+	known, err := isNovas(c, zone)
+	if err != nil {
+		return nil, fmt.Errorf("volume %.253s: comparing its zone with Nova's: %w", v.Name, err)
+	}
+	if !known {
+		// Where there is no object for an Event, nobody misses it.
+		_ = c.Op().Event(true, "ZoneUnknown", fmt.Sprintf("Cinder says the availability zone %s, which is none of Nova's: the volume gets no label %s; "+
+			"set [BlockStorage] ignore-volume-az = true in cloud.conf where the zones of Cinder and Nova differ", zone, labelZone))
+		return labels, nil
+	}
 	labels[labelZone] = zone
 	return labels, nil
+}
+
+// The zones of Nova are kept in the cache of the host.
+const (
+	zonesKey  = "openstack/volumes/zones"
+	zonesLife = 10 * time.Minute
+)
+
+// isNovas compares labels: that is what the scheduler does.
+func isNovas(c *api.Client, zone string) (bool, error) {
+	value, found, err := c.Op().Cache().Get(zonesKey)
+	if err == nil && found {
+		return slices.Contains(strings.Split(string(value), "\n"), zone), nil
+	}
+	var said []struct{ ZoneName string }
+	if err := c.Get(api.Compute, "/os-availability-zone", nil, "availabilityZoneInfo", &said); err != nil {
+		return false, err
+	}
+	zones := make([]string, 0, len(said))
+	for _, z := range said {
+		zones = append(zones, label(z.ZoneName))
+	}
+	// Without the cache they are asked again.
+	_ = c.Op().Cache().Put(zonesKey, []byte(strings.Join(zones, "\n")), zonesLife)
+	return slices.Contains(zones, zone), nil
 }
 
 // maxID bounds an ID, which is a UUID in every cloud that is known.

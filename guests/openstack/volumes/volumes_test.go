@@ -28,14 +28,25 @@ func ask(t *testing.T, conf string, v *abi.Volume, status int32, body string) (m
 	h := sdktest.New(t)
 	h.HTTP = func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		if strings.HasSuffix(req.Url, "/auth/catalog") {
-			return &abi.HttpResponse{Status: 200, Body: []byte(`{"catalog": [{"type": "volumev3", "endpoints": [{"interface": "public", "region": "one", "url": "http://cloud/volume/v3/project"}]}]}`)}, nil
+			return &abi.HttpResponse{Status: 200, Body: []byte(`{"catalog": [{"type": "compute", "endpoints": [{"interface": "public", "region": "one", "url": "http://cloud/compute"}]}, {"type": "volumev3", "endpoints": [{"interface": "public", "region": "one", "url": "http://cloud/volume/v3/project"}]}]}`)}, nil
 		}
 		calls = append(calls, req.Method+" "+req.Url)
+		if "GET "+req.Url == zones {
+			return &abi.HttpResponse{Status: 200, Body: []byte(`{"availabilityZoneInfo": [{"zoneName": "nova"}, {"zoneName": "az 1 / rack_2"}, {"zoneName": "` + strings.Repeat("a", 62) + `-b"}]}`)}, nil
+		}
 		return &abi.HttpResponse{Status: status, Body: []byte(body)}, nil
 	}
 	labels, err := volumes.Labels(api.New(h.Op(), &config.Global), config, v)
+	for range 3 { // what it keeps must not change the answer
+		again, againErr := volumes.Labels(api.New(h.Op(), &config.Global), config, v)
+		if diff := cmp.Diff(labels, again); diff != "" || (err == nil) != (againErr == nil) {
+			t.Errorf("asked again: %v, %v", again, againErr)
+		}
+	}
 	return labels, calls, err
 }
+
+const zones = "GET http://cloud/compute/os-availability-zone"
 
 func cinder(id string) *abi.Volume {
 	return &abi.Volume{Name: "pv-1", Source: "csi", Driver: "cinder.csi.openstack.org", VolumeId: id}
@@ -47,7 +58,8 @@ func zoned(zone string) string {
 
 func TestLabels(t *testing.T) {
 	inTree := &abi.Volume{Name: "pv-2", Source: "cinder", VolumeId: volumeID}
-	get := []string{"GET http://cloud/volume/v3/project/volumes/" + volumeID}
+	volume := "GET http://cloud/volume/v3/project/volumes/" + volumeID
+	get := []string{volume, zones, volume, volume, volume}
 	for _, test := range []struct {
 		name, conf, zone string
 		volume           *abi.Volume
@@ -56,6 +68,7 @@ func TestLabels(t *testing.T) {
 	}{
 		{"csi", "region = one", "nova", cinder(volumeID), map[string]string{"topology.kubernetes.io/zone": "nova", "topology.kubernetes.io/region": "one"}, get},
 		{"in-tree", "region = one", "nova", inTree, map[string]string{"topology.kubernetes.io/zone": "nova", "topology.kubernetes.io/region": "one"}, get},
+		{"not a zone of Nova", "region = one", "ceph", cinder(volumeID), map[string]string{"topology.kubernetes.io/region": "one"}, get},
 		{"no region", "", "az 1 / rack_2", cinder(volumeID), map[string]string{"topology.kubernetes.io/zone": "az-1-rack_2"}, get},
 		{"zone too long", "", strings.Repeat("a", 62) + "-b", cinder(volumeID), map[string]string{"topology.kubernetes.io/zone": strings.Repeat("a", 62)}, get},
 		{"ignore-volume-az", "region = one\n[BlockStorage]\nignore-volume-az = true", "nova", cinder(volumeID), map[string]string{"topology.kubernetes.io/region": "one"}, nil},
