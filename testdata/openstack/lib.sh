@@ -31,5 +31,5 @@ inside() {
   local pid
   pid=$(cloud_pid)
   [ -n "$pid" ] || fail "no cloud is running; start it with $here/up"
-  nsenter --target "$pid" --mount --pid --root --wd=/ -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"
+  nsenter --target "$pid" --mount --pid --root --wd -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"
 }

@@ -12,11 +12,11 @@ external = admin.network.create_network(
 external4 = admin.network.create_subnet(
     name="external4", network_id=external.id, ip_version=4, cidr="203.0.113.0/24", is_dhcp_enabled=False)
 external6 = admin.network.create_subnet(
-    name="external6", network_id=external.id, ip_version=6, cidr="2001:db8:ff::/64", is_dhcp_enabled=False)
+    name="external6", network_id=external.id, ip_version=6, cidr="2001:db8:ff::/64", gateway_ip="2001:db8:ff::1", is_dhcp_enabled=False)
 network = user.network.create_network(name="k8s")
 subnet4 = user.network.create_subnet(name="k8s4", network_id=network.id, ip_version=4, cidr="10.0.0.0/16")
 subnet6 = user.network.create_subnet(
-    name="k8s6", network_id=network.id, ip_version=6, cidr="fd00::/64",
+    name="k8s6", network_id=network.id, ip_version=6, cidr="fd00::/64", gateway_ip="fd00::1",
     ipv6_address_mode="dhcpv6-stateful", ipv6_ra_mode="dhcpv6-stateful")
 router = user.network.create_router(name="k8s", external_gateway_info={"network_id": external.id})
 for subnet in (subnet4, subnet6):
