@@ -51,6 +51,10 @@ func (c *check) failf(o outcome, format string, args ...any) {
 	}
 }
 
+// goesOn reports whether it makes sense to try more: after some failures all
+// is said.
+func (c *check) goesOn(ctx context.Context) bool { return ctx.Err() == nil && c.failures < maxFailures }
+
 // notef says what was tried.
 func (c *check) notef(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
 
@@ -124,6 +128,14 @@ func (k *kit) inapplicable(one clause) string {
 		return one.lacks(k)
 	}
 	return ""
+}
+
+// IDs are those of all clauses, in the order in which they run.
+func IDs() (ids []string) {
+	for _, one := range clauses() {
+		ids = append(ids, one.id)
+	}
+	return ids
 }
 
 // clauses are all of them, in the order in which they run.

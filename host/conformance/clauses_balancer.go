@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -173,12 +174,17 @@ func checkEnsure(ctx context.Context, c *check) {
 
 func checkNodes(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
-		for _, some := range [][]*corev1.Node{nodes[:len(nodes)-1], nodes[:1], nodes[1:], nil, nodes} {
+		begin, _ := c.state(ctx, s)
+		last, count := begin.lines, len(nodes)
+		for _, some := range [][]*corev1.Node{nodes[:len(nodes)-1], nodes[:1], nodes, nil, nodes} {
 			what := fmt.Sprintf("Service %s, %d of %d nodes: ", s.Name, len(some), len(nodes))
-			if o := c.updated(ctx, nil, s, some); o.err != nil {
+			o := c.updated(ctx, nil, s, some)
+			if o.err != nil {
 				c.failf(o, "%s%s", what, o)
 				continue
 			}
+			last = c.checkChanged(ctx, last, len(some) != count, o, what)
+			count = len(some)
 			c.restart(ctx)
 			c.checkQuiet(c.updated(ctx, nil, s, some), what+"lb_update again")
 			again, o := c.ensured(ctx, nil, s, some)
@@ -187,7 +193,30 @@ func checkNodes(ctx context.Context, c *check) {
 				c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
 			}
 		}
+		c.checkState(ctx, s, begin, outcome{}, "Service "+s.Name+", with the nodes of the beginning")
 	})
+}
+
+// checkChanged fails when the witness does not see a change, and returns what
+// it sees. Without one nothing can be told.
+func (c *check) checkChanged(ctx context.Context, last []string, changes bool, o outcome, what string) []string {
+	lines := last
+	for end := time.Now().Add(c.Settle); ; {
+		now, err := c.witness(ctx)
+		if err != nil {
+			c.failf(o, "%s%v", what, err)
+			return last
+		}
+		lines = now
+		if c.Inspect == nil || !changes || len(differ(last, lines)) > 0 {
+			return lines
+		}
+		if time.Now().After(end) || !sleep(ctx, c.Settle/10) {
+			break
+		}
+	}
+	c.failf(o, "%sthe cloud keeps the same as before it", what)
+	return lines
 }
 
 // changes are the ports of a Service after each of several changes.
@@ -222,6 +251,7 @@ func changes(s *corev1.Service) (all []*corev1.Service, names []string) {
 func checkPorts(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
 		begin, ok := c.state(ctx, s)
+		last := begin.lines
 		variants, names := changes(s)
 		for i, variant := range variants {
 			what := "Service " + s.Name + ", " + names[i] + ": "
@@ -230,6 +260,7 @@ func checkPorts(ctx context.Context, c *check) {
 				c.failf(o, "%s%s", what, o)
 				continue
 			}
+			last = c.checkChanged(ctx, last, true, o, what)
 			if a, b := addresses(status), addresses(again); a != b {
 				c.failf(o, "%sthe address is %s, and before %s", what, b, a)
 			}

@@ -27,7 +27,7 @@ func crashClauses() []clause {
 func (c *check) disturbed(ctx context.Context, plans []plan, run func(p *plan) (ok bool)) {
 	points, what := 0, "points"
 	for _, one := range plans {
-		for at := 1; ctx.Err() == nil; at++ {
+		for at := 1; c.goesOn(ctx); at++ {
 			if at > c.MaxPositions {
 				what = fmt.Sprintf("points, the first %d of each kind", c.MaxPositions)
 				break

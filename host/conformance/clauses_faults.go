@@ -19,8 +19,8 @@ func faultClauses() []clause {
 	}
 }
 
-// subject is an op that can be asked at any time, as it changes nothing while
-// all its requests fail.
+// subject is an op that can be asked again and again, as it does not get far
+// while its requests fail.
 type subject struct {
 	name string
 	ask  func(p *plan) outcome
@@ -45,6 +45,8 @@ func (c *check) subjects(ctx context.Context) (all []subject, remove func()) {
 		remove = c.balancerSubjects(ctx, add)
 	}
 	if c.slot.Supports(abi.OpRouteCreate) && len(c.Cases.Routes) > 0 {
+		balancers := remove
+		remove = func() { balancers(); c.removeRoutes(ctx) }
 		add("route_list", func(p *plan) outcome { _, o := c.routes(ctx, p); return o })
 		add("route_create", func(p *plan) outcome { return c.routeCreate(ctx, p, "hint", c.wantedRoutes(ctx)[0]) })
 	}
@@ -83,21 +85,43 @@ func (c *check) eachSubject(ctx context.Context, all []*fault, judge func(name s
 	runs := 0
 	for _, f := range all {
 		for _, s := range subjects {
-			if ctx.Err() != nil {
+			if !c.goesOn(ctx) {
 				return
 			}
-			p := &plan{fault: f}
-			c.restart(ctx)
-			c.server.served.Store(0)
-			o := s.ask(p)
-			if !p.fired {
-				continue
+			if o, fired := c.meet(ctx, s, &plan{fault: f}); fired {
+				runs++
+				judge(s.name+" with fault "+f.name, f, o)
 			}
-			runs++
-			judge(s.name+" with fault "+f.name, f, o)
 		}
 	}
 	c.tried(runs, "times")
+}
+
+// eachSubjectFrom asks every op with a fault from one request on, and then from
+// the next.
+func (c *check) eachSubjectFrom(ctx context.Context, f *fault, judge func(name string, o outcome)) {
+	subjects, remove := c.subjects(ctx)
+	defer remove()
+	runs := 0
+	for _, s := range subjects {
+		for at := 1; at <= c.MaxPositions && c.goesOn(ctx); at++ {
+			p := &plan{fault: f, at: at, onwards: true}
+			o, fired := c.meet(ctx, s, p)
+			if !fired {
+				break
+			}
+			runs++
+			judge(s.name+" with "+p.String(), o)
+		}
+	}
+	c.tried(runs, "times")
+}
+
+func (c *check) meet(ctx context.Context, s subject, p *plan) (o outcome, fired bool) {
+	c.restart(ctx)
+	c.server.served.Store(0)
+	o = s.ask(p)
+	return o, p.fired
 }
 
 func checkFaultError(ctx context.Context, c *check) {
@@ -144,7 +168,7 @@ func checkFault401(ctx context.Context, c *check) {
 
 func checkThrottled(ctx context.Context, c *check) {
 	plain := 0
-	c.eachSubject(ctx, []*fault{throttling()}, func(name string, _ *fault, o outcome) {
+	c.eachSubjectFrom(ctx, throttling(), func(name string, o outcome) {
 		switch code := o.code(); {
 		case o.err == nil:
 			c.failf(o, "%s: ok", name)

@@ -25,7 +25,7 @@ func safetyClauses() []clause {
 func (c *check) eachFault(ctx context.Context, run func(p *plan) (wrong string, o outcome)) {
 	runs := 0
 	for _, f := range faults() {
-		for at := 0; at <= c.MaxPositions && ctx.Err() == nil; at++ {
+		for at := 0; at <= c.MaxPositions && c.goesOn(ctx); at++ {
 			p := &plan{at: at, fault: f}
 			c.restart(ctx)
 			wrong, o := run(p)
@@ -50,6 +50,8 @@ func (p *plan) String() string {
 	switch {
 	case p.at == 0:
 		return what + " at every request"
+	case p.onwards:
+		return fmt.Sprintf("%s from request %d on", what, p.at)
 	case p.writes:
 		return fmt.Sprintf("%s at write %d", what, p.at)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ear hears all that a guest says: errors, log lines, Events. It looks for
-// secrets in it and keeps nothing.
+// ear hears all that a guest says: errors, log lines, Events, before and after
+// the host has scrubbed them. It looks for secrets in it and keeps nothing.
 type ear struct {
 	secrets []string
 

@@ -32,6 +32,8 @@ type plan struct {
 	at    int
 	fault *fault
 	crash crash
+	// onwards: it happens to all requests from the position on.
+	onwards bool
 	// writes: only requests that change something count.
 	writes bool
 
@@ -53,7 +55,7 @@ func (p *plan) meets(write, store bool) bool {
 		return false
 	}
 	p.seen++
-	if p.at != 0 && p.seen != p.at {
+	if p.at != 0 && p.seen != p.at && (!p.onwards || p.seen < p.at) {
 		return false
 	}
 	p.fired = true

@@ -64,6 +64,9 @@ type Options struct {
 	// CrashAtWrites ends ops at requests that change something only, where
 	// every position would take too long.
 	CrashAtWrites bool
+	// Settle is how long a cloud may take to show by Inspect what an op has
+	// done. Default 5 s.
+	Settle time.Duration
 	// MaxThrottled is how many requests one op may send to a cloud that answers
 	// 429. Default 8.
 	MaxThrottled int
@@ -78,6 +81,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.FaultTimeout, 3*time.Second)
 	setDefault(&o.MaxPositions, 200)
 	setDefault(&o.MaxThrottled, 8)
+	setDefault(&o.Settle, 5*time.Second)
 	if o.Progress == nil {
 		o.Progress = func(Result) {}
 	}

@@ -53,19 +53,16 @@ func (k *kit) witness(ctx context.Context) ([]string, error) {
 	return append(lines, normalise(said, k.IgnoreIPs)...), nil
 }
 
-// settle is how long a cloud may take to show what an op has done.
-const settle = 5 * time.Second
-
 // same compares the witness with what it should say, and says how it differs.
 // A cloud that is a little late is asked again.
 func (k *kit) same(ctx context.Context, want []string) (differences []string) {
-	for end := time.Now().Add(settle); ; {
+	for end := time.Now().Add(k.Settle); ; {
 		got, err := k.witness(ctx)
 		if err != nil {
 			return []string{err.Error()}
 		}
 		differences = differ(want, got)
-		if len(differences) == 0 || k.Inspect == nil || time.Now().After(end) || !sleep(ctx, settle/10) {
+		if len(differences) == 0 || k.Inspect == nil || time.Now().After(end) || !sleep(ctx, k.Settle/10) {
 			return differences
 		}
 	}
