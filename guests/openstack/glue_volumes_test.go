@@ -23,7 +23,7 @@ func TestZonesOfNodesAndVolumes(t *testing.T) {
 				map[string]any{"type": "volumev3", "endpoints": []any{map[string]string{"interface": "public", "region": "eu de", "url": "http://cloud/volume"}}},
 			}},
 			"/compute/servers/" + id: map[string]any{"server": map[string]any{
-				"id": id, "name": "node-1", "status": "ACTIVE", "flavor": map[string]string{"original_name": "small"}, "OS-EXT-AZ:availability_zone": zone,
+				"id": id, "name": "node-1", "status": "ACTIVE", "flavor": map[string]string{"original_name": "small"}, "OS-EXT-AZ:availability_zone": zone, "accessIPv4": "192.0.2.1",
 			}},
 			"/network/v2.0/ports":           map[string]any{"ports": []any{}},
 			"/compute/os-availability-zone": map[string]any{"availabilityZoneInfo": []any{map[string]string{"zoneName": zone}}},
