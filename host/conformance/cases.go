@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -168,7 +169,8 @@ func fillPort(p *corev1.ServicePort, nodePort int32) {
 // removes what one before it has left.
 func uidOf(text string) types.UID {
 	d := sha256.Sum256([]byte(text))
-	return types.UID(fmt.Sprintf("%x-%x-4%x-8%x-%x", d[:4], d[4:6], d[6:8], d[8:10], d[10:16])[:36])
+	h := hex.EncodeToString(d[:])
+	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32])
 }
 
 func (n Node) object() *corev1.Node {

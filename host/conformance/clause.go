@@ -21,7 +21,8 @@ type clause struct {
 // check is a clause that runs.
 type check struct {
 	*kit
-	note string
+	clause clause
+	note   string
 	// idle: there was nothing to try.
 	idle     bool
 	tries    int
@@ -54,6 +55,11 @@ func (c *check) failf(o outcome, format string, args ...any) {
 // goesOn reports whether it makes sense to try more: after some failures all
 // is said.
 func (c *check) goesOn(ctx context.Context) bool { return ctx.Err() == nil && c.failures < maxFailures }
+
+// trying tells who waits what comes next.
+func (c *check) trying(p *plan) {
+	c.Progress(Result{ID: c.clause.id, Clause: c.clause.text, Note: p.String()})
+}
 
 // notef says what was tried.
 func (c *check) notef(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
@@ -96,7 +102,7 @@ func (k *kit) run(ctx context.Context, one clause) Result {
 	if why := k.inapplicable(one); why != "" {
 		r.Verdict, r.Note = NotApplicable, why
 	} else {
-		c := &check{kit: k}
+		c := &check{kit: k, clause: one}
 		k.restart(ctx)
 		one.check(ctx, c)
 		r.Verdict, r.Note = Pass, c.note

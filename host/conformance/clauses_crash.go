@@ -35,6 +35,7 @@ func (c *check) disturbed(ctx context.Context, plans []plan, run func(p *plan) (
 			p := one
 			p.at = at
 			c.restart(ctx)
+			c.trying(&p)
 			if !run(&p) {
 				return
 			}

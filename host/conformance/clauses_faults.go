@@ -119,6 +119,7 @@ func (c *check) eachSubjectFrom(ctx context.Context, f *fault, judge func(name s
 
 func (c *check) meet(ctx context.Context, s subject, p *plan) (o outcome, fired bool) {
 	c.restart(ctx)
+	c.trying(p)
 	c.server.served.Store(0)
 	o = s.ask(p)
 	return o, p.fired

@@ -28,6 +28,7 @@ func (c *check) eachFault(ctx context.Context, run func(p *plan) (wrong string, 
 		for at := 0; at <= c.MaxPositions && c.goesOn(ctx); at++ {
 			p := &plan{at: at, fault: f}
 			c.restart(ctx)
+			c.trying(p)
 			wrong, o := run(p)
 			if !p.fired {
 				break

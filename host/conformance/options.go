@@ -48,7 +48,8 @@ type Options struct {
 	IgnoreIPs bool
 	// Only picks the clauses whose ID it matches; nil takes all.
 	Only *regexp.Regexp
-	// Progress is told when a clause begins (no verdict) and ends; may be nil.
+	// Progress is told when a clause begins and, with a Note, each time that
+	// it disturbs an op (no verdict yet), and when it ends; may be nil.
 	Progress func(Result)
 
 	// MaxWait bounds one wait that the guest asks for (retry_after), so that a

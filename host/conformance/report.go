@@ -85,7 +85,7 @@ func (r Report) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s %s\n", printable(r.Guest), printable(r.Version))
 	for _, one := range r.Results {
-		fmt.Fprintf(b, "%-14s  %-22s %6.1fs  %s", one.Verdict, one.ID, one.Took.Seconds(), one.Clause)
+		fmt.Fprintf(b, "%-14s  %-17s %6.1f s  %s", one.Verdict, one.ID, one.Took.Seconds(), one.Clause)
 		if one.Note != "" {
 			fmt.Fprintf(b, " (%s)", printable(one.Note))
 		}

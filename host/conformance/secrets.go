@@ -26,6 +26,9 @@ type Secrets map[types.NamespacedName]map[string][]byte
 // with a dot are left out.
 func ReadSecrets(dir fs.FS) (Secrets, error) {
 	secrets := Secrets{}
+	if _, err := fs.Stat(dir, "."); err != nil {
+		return nil, err
+	}
 	files, err := fs.Glob(dir, "[^.]*/[^.]*/[^.]*")
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type conformanceFlags struct {
 	inspect                string
 	ignoreIPs              bool
 	only, output           string
-	quiet                  bool
+	quiet, verbose         bool
 	options                conformance.Options // times and bounds
 }
 
@@ -73,9 +73,11 @@ func (f *conformanceFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.only, "only", "", "Regular expression: run the clauses whose ID it matches.")
 	fs.StringVarP(&f.output, "output", "o", "text", "text or json.")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not tell on standard error which clause runs.")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Tell on standard error each time that an op is disturbed, too.")
 	fs.DurationVar(&f.options.MaxWait, "max-wait", 2*time.Second, "Longest wait before an op is asked again, whatever the provider asks for.")
 	fs.DurationVar(&f.options.DriveTimeout, "drive-timeout", 5*time.Minute, "Time for an op with all its repetitions.")
 	fs.DurationVar(&f.options.FaultTimeout, "fault-timeout", 3*time.Second, "Deadline of an op whose cloud hangs.")
+	fs.DurationVar(&f.options.Settle, "settle", 5*time.Second, "How long the cloud may take to show by --inspect what an op has done.")
 	fs.IntVar(&f.options.MaxPositions, "max-positions", 200, "At how many requests of one op it is ended, or its cloud fails, at most.")
 	fs.BoolVar(&f.options.CrashAtWrites, "crash-at-writes", false, "End ops at requests that change something only, which is quicker.")
 }
@@ -100,7 +102,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	}
 	options.Engine = wazero.New(wazero.Options{CacheDir: cache})
 	if !f.quiet {
-		options.Progress = progress(cmd.ErrOrStderr())
+		options.Progress = f.progress(cmd.ErrOrStderr())
 	}
 	report, err := conformance.Run(ctx, options)
 	if err != nil {
@@ -123,13 +125,16 @@ func (f *conformanceFlags) write(w io.Writer, report conformance.Report) error {
 	return nil
 }
 
-func progress(w io.Writer) func(conformance.Result) {
+func (f *conformanceFlags) progress(w io.Writer) func(conformance.Result) {
 	return func(r conformance.Result) {
-		if r.Verdict == "" {
-			fmt.Fprintf(w, "%-22s ...\n", r.ID)
-			return
+		switch {
+		case r.Verdict != "":
+			fmt.Fprintf(w, "%-18s %s, %.1f s\n", r.ID, r.Verdict, r.Took.Seconds())
+		case r.Note == "":
+			fmt.Fprintf(w, "%-18s ...\n", r.ID)
+		case f.verbose:
+			fmt.Fprintf(w, "%-18s   %s\n", r.ID, r.Note)
 		}
-		fmt.Fprintf(w, "%-22s %s %.1fs\n", r.ID, r.Verdict, r.Took.Seconds())
 	}
 }
 
