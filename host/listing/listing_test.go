@@ -240,14 +240,27 @@ func TestAListingUnderWayIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+func TestResetAndCloseEndWhatIsUnderWay(t *testing.T) {
 	in(t, 20, func(w *world) {
+		running := 0
 		w.list = func(ctx context.Context, _ uint64, _ string, _ uint32) (*abi.ListInstancesResponse, error) {
+			running++
+			defer func() { running-- }()
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		w.refresh(1)
+		w.Reset()
+		synctest.Wait()
+		if running != 0 {
+			t.Error("the listing goes on after a reset")
+		}
+		w.refresh(1)
+		start := time.Now()
 		w.Close()
+		if took := time.Since(start); took != 0 || running != 0 {
+			t.Errorf("the end took %v, and %d listings go on", took, running)
+		}
 		w.spent()
 		w.refresh(20)
 		w.cost("all after the end", 0, 20)
@@ -280,6 +293,9 @@ func TestACallerThatLeavesDoesNotEndTheListing(t *testing.T) {
 	in(t, 20, func(w *world) {
 		w.list = func(ctx context.Context, number uint64, token string, size uint32) (*abi.ListInstancesResponse, error) {
 			time.Sleep(time.Second)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			return w.page(ctx, number, token, size)
 		}
 		ctx, cancel := context.WithTimeoutCause(w.t.Context(), time.Millisecond, errors.New("left"))
