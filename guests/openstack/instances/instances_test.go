@@ -48,6 +48,8 @@ func TestExistence(t *testing.T) {
 	f.addServer(6, "deleted", "10.0.0.10")["status"] = "DELETED"
 	f.addServer(7, "soft", "10.0.0.11")["status"] = "SOFT_DELETED"
 	f.addServer(8, "mixedXcase", "10.0.0.12")
+	f.addServer(9, "Case", "10.0.0.13")
+	f.addServer(10, "case", "10.0.0.14")
 	tests := map[string]struct {
 		node *abi.Node
 		want string
@@ -55,6 +57,7 @@ func TestExistence(t *testing.T) {
 		"there":               {byID(uuid(1)), "exists"},
 		"there, by name":      {&abi.Node{Name: "worker-1"}, "exists"},
 		"by name, other case": {&abi.Node{Name: "mixed.case"}, "exists"},
+		"the very name first": {&abi.Node{Name: "case"}, "exists"},
 		"in ERROR":            {byID(uuid(5)), "exists"},
 		"to be restored":      {byID(uuid(7)), "exists"},
 		"not there":           {byID(uuid(99)), "gone"},

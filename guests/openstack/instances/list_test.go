@@ -140,7 +140,12 @@ func TestListThatCannotBeUsed(t *testing.T) {
 		"truncated": `{"servers": [`, "HTML": "<html>", "a link to nowhere": `{"servers": [` + one + `], "servers_links": [{"rel": "next", "href": "http://x/?limit=5"}]}`,
 		"a link to itself": `{"servers": [` + one + `], "servers_links": [{"rel": "next", "href": "http://x/?marker=` + uuid(7) + `"}]}`,
 	} {
-		f := &fakeCloud{t: t, instead: func(*abi.HttpRequest) *abi.HttpResponse { return answer(200, body) }}
+		f := &fakeCloud{t: t, instead: func(req *abi.HttpRequest) *abi.HttpResponse {
+			if strings.Contains(req.Url, "/servers") {
+				return answer(200, body)
+			}
+			return nil
+		}}
 		if page, next, err := f.instances().List(uuid(7), 10); err == nil || page != nil || next != "" {
 			t.Errorf("%s: %v, %q, %v", name, page, next, err)
 		}
