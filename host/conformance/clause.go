@@ -116,7 +116,10 @@ func (k *kit) run(ctx context.Context, one clause) Result {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("and %d more", more))
 		}
 	}
-	r.Took = time.Since(start)
+	r.Took, r.Note = time.Since(start), k.network.scrub(r.Note)
+	for i := range r.Evidence {
+		r.Evidence[i] = k.network.scrub(r.Evidence[i])
+	}
 	k.Progress(r)
 	return r
 }

@@ -14,7 +14,7 @@ func crashClauses() []clause {
 		{id: "crash-ensure", text: "lb_ensure that is ended before or after any request, asked again, ends as undisturbed, and lb_delete leaves nothing", check: checkCrashEnsure},
 		{id: "crash-update", text: "lb_update that is ended before or after any request, asked again, ends as undisturbed", check: checkCrashUpdate},
 		{id: "crash-delete", text: "lb_delete that is ended before or after any request, asked again, leaves nothing", check: checkCrashDelete},
-		{id: "recover-ensure", text: "lb_ensure that meets an error, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
+		{id: "recover-ensure", text: "lb_ensure that meets 503 or 409, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
 	}
 	for i := range all {
 		all[i].ops = balancerOps
@@ -55,7 +55,7 @@ func (c *check) crashes() []plan {
 func checkCrashEnsure(ctx context.Context, c *check) { c.disturbEnsure(ctx, c.crashes()) }
 
 func checkRecoverEnsure(ctx context.Context, c *check) {
-	c.disturbEnsure(ctx, []plan{{fault: unavailable(), writes: c.CrashAtWrites}, {fault: lostAnswer(), writes: true}})
+	c.disturbEnsure(ctx, []plan{{fault: unavailable(), writes: c.CrashAtWrites}, {fault: conflict(), writes: true}, {fault: lostAnswer(), writes: true}})
 }
 
 func (c *check) disturbEnsure(ctx context.Context, plans []plan) {

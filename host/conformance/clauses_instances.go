@@ -18,7 +18,7 @@ func instanceClauses() []clause {
 		{id: "instance-exists", text: "instances that the cloud has exist, by name and by provider ID", ops: instanceOps, check: checkExists},
 		{id: "instance-metadata", text: "metadata is valid, the same each time, and the same by name and by provider ID", ops: instanceOps, check: checkMetadata},
 		{id: "instance-shutdown", text: "the power state is known, and the same each time", ops: instanceOps, check: checkShutdown},
-		{id: "instance-unknown", text: "an instance that the cloud does not have does not exist, and has no metadata (instance_not_found)", ops: instanceOps, check: checkUnknown},
+		{id: "instance-unknown", text: "an instance that the cloud does not have does not exist, and has neither metadata nor power (instance_not_found)", ops: instanceOps, check: checkUnknown},
 		{id: "instance-foreign", text: "a node with a provider ID of another cloud is an error, never an answer", ops: instanceOps, check: checkForeign},
 	}
 }
@@ -141,9 +141,12 @@ func checkUnknown(ctx context.Context, c *check) {
 				c.failf(o, "node %s (provider ID %q): %s, %s, want DOES_NOT_EXIST", node.Name, node.Spec.ProviderID, o, e)
 			}
 		}
-		_, o := c.metadata(ctx, nil, node)
-		if o.code() != abi.CodeInstanceNotFound {
-			c.failf(o, "node %s (provider ID %q): %s, want instance_not_found", node.Name, node.Spec.ProviderID, o)
+		_, metadata := c.metadata(ctx, nil, node)
+		_, shutdown := c.shutdown(ctx, node)
+		for _, o := range []outcome{metadata, shutdown} {
+			if o.code() != abi.CodeInstanceNotFound {
+				c.failf(o, "node %s (provider ID %q): %s, want instance_not_found", node.Name, node.Spec.ProviderID, o)
+			}
 		}
 	}
 }

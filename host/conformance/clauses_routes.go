@@ -183,7 +183,7 @@ func checkRouteCrash(ctx context.Context, c *check) {
 		return
 	}
 	r := c.wantedRoutes(ctx)[0]
-	plans := append(c.crashes(), plan{fault: unavailable()}, plan{fault: lostAnswer(), writes: true})
+	plans := append(c.crashes(), plan{fault: unavailable()}, plan{fault: conflict(), writes: true}, plan{fault: lostAnswer(), writes: true})
 	c.disturbed(ctx, plans, func(p *plan) bool {
 		failed := c.failures
 		again := *p // the same for route_delete

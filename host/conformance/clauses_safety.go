@@ -34,8 +34,11 @@ func (c *check) eachFault(ctx context.Context, run func(p *plan) (wrong string, 
 				break
 			}
 			runs++
-			if wrong != "" {
+			switch {
+			case wrong != "":
 				c.failf(o, "%s: %s", p, wrong)
+			case f.hangs && o.took > c.FaultTimeout+grace:
+				c.failf(o, "%s: it took %v, the deadline was %v", p, o.took, c.FaultTimeout)
 			}
 		}
 	}

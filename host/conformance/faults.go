@@ -61,6 +61,13 @@ func faults() []*fault {
 	}
 }
 
+// conflict is an object that is busy, or was changed by somebody else.
+func conflict() *fault {
+	f := status(http.StatusConflict, "application/json", `{"error":{"code":409,"message":"the object is busy"}}`, nil)
+	f.store = abi.CodeConflict
+	return f
+}
+
 // lostAnswer is a request that is carried out and whose answer never comes.
 func lostAnswer() *fault {
 	return &fault{name: "answer lost", mangle: lose, store: abi.CodeUnavailable, lost: true}

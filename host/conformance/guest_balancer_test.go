@@ -162,18 +162,15 @@ func (g *guest) remove(c *callOf, found []*widget) (abi.Message, error) {
 }
 
 func (g *guest) route(c *callOf, op abi.Op, request []byte) (abi.Message, error) {
-	req := &abi.RouteCreateRequest{} // has the fields of the others
+	creation, deletion := &abi.RouteCreateRequest{}, &abi.RouteDeleteRequest{}
+	var wanted abi.Message = creation
 	if op == abi.OpRouteDelete {
-		deletion := &abi.RouteDeleteRequest{}
-		if err := wire.Unmarshal(request, deletion); err != nil {
-			return nil, err
-		}
-		req.Route = deletion.Route
-	} else if op == abi.OpRouteCreate {
-		if err := wire.Unmarshal(request, req); err != nil {
-			return nil, err
-		}
+		wanted = deletion
 	}
+	if err := wire.Unmarshal(request, wanted); err != nil && op != abi.OpRouteList {
+		return nil, err
+	}
+	target := firstRoute(creation.Route, deletion.Route)
 	var all struct {
 		Routes map[string]string `json:"routes"`
 	}
@@ -192,7 +189,7 @@ func (g *guest) route(c *callOf, op abi.Op, request []byte) (abi.Message, error)
 		}
 		return resp, nil
 	}
-	return g.changeRoute(c, op, req.Route, all.Routes)
+	return g.changeRoute(c, op, target, all.Routes)
 }
 
 func (g *guest) changeRoute(c *callOf, op abi.Op, r *abi.Route, now map[string]string) (abi.Message, error) {
@@ -216,6 +213,13 @@ func (g *guest) changeRoute(c *callOf, op abi.Op, r *abi.Route, now map[string]s
 		return &abi.Done{Done: true}, err
 	}
 	return &abi.Done{Done: true}, nil
+}
+
+func firstRoute(a, b *abi.Route) *abi.Route {
+	if a != nil {
+		return a
+	}
+	return b
 }
 
 func firstOf(a, b error) error {

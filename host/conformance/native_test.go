@@ -34,13 +34,10 @@ type nativeModule struct {
 func (nativeModule) Close(context.Context) error { return nil }
 
 func (m nativeModule) Instantiate(context.Context) (engine.Instance, error) {
-	return &nativeInstance{nativeModule: m}, nil
+	return &nativeInstance{m}, nil
 }
 
-type nativeInstance struct {
-	nativeModule
-	config []byte
-}
+type nativeInstance struct{ nativeModule }
 
 func (*nativeInstance) MemoryBytes() uint64         { return 1 }
 func (*nativeInstance) Close(context.Context) error { return nil }

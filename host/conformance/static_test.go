@@ -75,3 +75,10 @@ func TestStaticConforms(t *testing.T) {
 		t.Error("static does not conform")
 	}
 }
+
+func TestExampleOfCasesIsValid(t *testing.T) {
+	c := cases(t, "example.yaml")
+	if len(c.Services) != 1 || c.ForeignVolume == nil || len(c.Volumes) != 1 || c.UnknownNode.Name == "" {
+		t.Errorf("%+v", c)
+	}
+}

@@ -77,8 +77,8 @@ func TestConformanceRefuses(t *testing.T) {
 	wantFailure(t, "no such file", conformanceOf(b, "--signer-module", "cloud="+b.path("none.wasm"))...)
 	few := b.write(t, "few.yaml", []byte("nodes: [{name: a}]\n"))
 	wantFailure(t, "from 2 to 1000", "conformance", "--module", b.path("module.wasm"), "--cases", few)
-	wrong := b.write(t, "wrong.yaml", []byte("nodes: [{name: a, adress: 1}, {name: b}]\n"))
-	wantFailure(t, "adress", "conformance", "--module", b.path("module.wasm"), "--cases", wrong)
+	wrong := b.write(t, "wrong.yaml", []byte("nodes: [{name: a, colour: red}, {name: b}]\n"))
+	wantFailure(t, "colour", "conformance", "--module", b.path("module.wasm"), "--cases", wrong)
 	if err := os.MkdirAll(filepath.Join(b.dir, "secrets", "ns", "cloud"), 0o700); err != nil {
 		t.Fatal(err)
 	}
