@@ -68,8 +68,8 @@ guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
 
 .PHONY: guests-test
 guests-test: guests ## The guests that only tests need, and the signers.
-	$(call say,building signers and the guest that misbehaves)
-	for guest in faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
+	$(call say,building OpenStack, signers and the guest that misbehaves)
+	for guest in openstack faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
 
 .PHONY: guests-go
 guests-go: ## One guest by stock Go, which must stay possible.
@@ -180,7 +180,9 @@ vet:
 	$(call say,vet)
 	for module in . abi guests; do (cd $$module && $(GO) vet ./...); done
 	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
-	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./example ./faulty ./signer-keystone ./signer-cloudstack
+	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./signer-keystone ./signer-cloudstack
+	$(GO) vet -tags openstack ./host/e2e
+	cd guests && $(GO) vet -tags openstack ./openstack/...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)

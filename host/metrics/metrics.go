@@ -27,6 +27,7 @@ type Metrics struct {
 	egress      *egressVecs
 	background  *backgroundVecs
 	brake       *brakeVecs
+	listing     *listingVecs
 
 	mu        sync.Mutex
 	providers map[string]*Provider
@@ -50,6 +51,7 @@ func New() *Metrics {
 		egress:     newEgressVecs(),
 		background: newBackgroundVecs(),
 		brake:      newBrakeVecs(),
+		listing:    newListingVecs(),
 		providers:  map[string]*Provider{},
 	}
 }
@@ -61,6 +63,7 @@ func (m *Metrics) Register(register func(...metrics.Registerable)) {
 	register(m.egress.all()...)
 	register(m.background.all()...)
 	register(m.brake.all()...)
+	register(m.listing.all()...)
 }
 
 // ConfigRejected records whether the file of --config is valid.

@@ -38,6 +38,9 @@ func (p *Provider) Background() *Background {
 // Brake are the metrics of the deletion brake.
 func (p *Provider) Brake() *Brake { return &Brake{vecs: p.metrics.brake, provider: p.name} }
 
+// Listing are the metrics of what is answered from listings.
+func (p *Provider) Listing() *Listing { return &Listing{vecs: p.metrics.listing, provider: p.name} }
+
 // Egress are the metrics of the provider's HTTP requests.
 func (p *Provider) Egress() *Egress { return &Egress{vecs: p.metrics.egress, provider: p.name} }
 

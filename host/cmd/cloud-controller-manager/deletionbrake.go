@@ -20,6 +20,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/listing"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/provider"
 )
@@ -58,7 +59,8 @@ func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.Ins
 		Clock: clock.RealClock{},
 	}
 	return func(instances provider.Instances) cloudprovider.InstancesV2 {
-		m.brake = brake.New(instances, options)
+		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}})
+		m.brake = brake.New(m.listing, options)
 		return m.brake
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/listing"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/provider"
@@ -41,6 +42,7 @@ type managed struct {
 	loader   *providerLoader
 	rates    *hostfunc.Rates
 	invoker  *async.Invoker
+	listing  *listing.Listing
 	brake    *brake.Brake
 	provider *provider.Provider
 	cloud    cloudprovider.Interface

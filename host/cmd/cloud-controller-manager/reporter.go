@@ -124,6 +124,7 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
 			m.invoker.Reset()
+			m.listing.Reset()
 			m.recorder.Reset()
 		},
 	}

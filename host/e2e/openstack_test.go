@@ -1,0 +1,219 @@
+//go:build openstack
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	lifeNodes    = 20
+	lifeServices = 10
+)
+
+// TestOpenStackLife is the life of ten Services on twenty nodes: made, changed,
+// with nodes that come and go, managers that are killed within, and deleted.
+func TestOpenStackLife(t *testing.T) {
+	o := newOpenStack(t, "life")
+	servers := o.servers(t, lifeNodes, "node")
+	m := o.start(t, "a", o.cloudConf(""))
+
+	t.Run("nodes are initialised", func(t *testing.T) {
+		for name := range servers {
+			o.kubelet(t, name, "")
+		}
+		o.awaitInitialized(t.Context(), t, m)
+		o.checkNodes(t, servers)
+	})
+	t.Run("services get their load balancers", func(t *testing.T) {
+		for i := range lifeServices {
+			o.service(t, fmt.Sprintf("s%d", i), nil, portsOf(i)...)
+		}
+		o.awaitOVN(t, m)
+		o.checkNames(t, lifeServices)
+	})
+	t.Run("ports change", func(t *testing.T) {
+		for i := range lifeServices {
+			o.changePorts(t, fmt.Sprintf("s%d", i), portsOf(i+1))
+		}
+		o.awaitOVN(t, m)
+	})
+	t.Run("nodes come", func(t *testing.T) {
+		for name := range o.servers(t, 2, "late") {
+			o.kubelet(t, name, "")
+		}
+		o.awaitInitialized(t.Context(), t, m)
+		o.awaitOVN(t, m)
+	})
+	t.Run("nodes go", func(t *testing.T) {
+		o.sdk(t, fmt.Sprintf("import openstack\nopenstack.connect(cloud='kubernetes').compute.delete_server(%q)", servers["node-0"]))
+		o.heartbeat(t, "node-0", corev1.ConditionFalse)
+		o.heartbeat(t, "node-1", corev1.ConditionFalse) // its server is there
+		o.until(t.Context(), t, m, "the Node without a server is deleted", func() (bool, string) {
+			_, err := o.client.CoreV1().Nodes().Get(t.Context(), "node-0", metav1.GetOptions{})
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
+		})
+		o.awaitOVN(t, m)
+		if _, err := o.client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{}); err != nil {
+			t.Errorf("the Node whose server is there: %v", err)
+		}
+	})
+	m = o.killed(t, m)
+	t.Run("services are deleted", func(t *testing.T) {
+		services, err := o.client.CoreV1().Services(o.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range services.Items {
+			o.removeService(t, services.Items[i].Name)
+		}
+		o.awaitOVN(t, m)
+		o.checkNames(t, 0)
+		o.checkLeftovers(t)
+	})
+}
+
+// portsOf differ from Service to Service, and from i to i+1.
+func portsOf(i int) []corev1.ServicePort {
+	ports := []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
+	if i%2 == 1 {
+		ports = append(ports, corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP})
+	}
+	if i%3 == 1 {
+		ports = append(ports, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP})
+	}
+	return ports
+}
+
+func (o *openStack) changePorts(t *testing.T, name string, ports []corev1.ServicePort) {
+	t.Helper()
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/ports", "value": ports}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.client.CoreV1().Services(o.namespace).Patch(t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkNodes compares what the Nodes say with what openstacksdk says.
+func (o *openStack) checkNodes(t *testing.T, servers map[string]string) {
+	t.Helper()
+	for name, id := range servers {
+		node, err := o.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "openstack:///" + id; node.Spec.ProviderID != want {
+			t.Errorf("node %s has the provider ID %s, want %s", name, node.Spec.ProviderID, want)
+		}
+		if zone := node.Labels[corev1.LabelTopologyZone]; zone != o.rc.ServerZone {
+			t.Errorf("node %s has the zone %q, want %q", name, zone, o.rc.ServerZone)
+		}
+		if kind := node.Labels[corev1.LabelInstanceTypeStable]; kind != "m1.small" {
+			t.Errorf("node %s has the type %q", name, kind)
+		}
+	}
+}
+
+// checkNames: one load balancer for each Service, by the names that
+// cloud-provider-openstack gives, and one floating IP for each.
+func (o *openStack) checkNames(t *testing.T, services int) {
+	t.Helper()
+	var cloud struct {
+		Balancers, Floating []string
+	}
+	o.sdk(t, `
+import openstack, json
+c = openstack.connect(cloud="kubernetes")
+print(json.dumps({"balancers": [l.name for l in c.load_balancer.load_balancers()], "floating": [i.floating_ip_address for i in c.network.ips()]}))`, &cloud)
+	if len(cloud.Balancers) != services || len(cloud.Floating) != services {
+		t.Errorf("%d load balancers %v and %d floating IPs %v, want %d", len(cloud.Balancers), cloud.Balancers, len(cloud.Floating), cloud.Floating, services)
+	}
+	names := map[string]bool{}
+	for _, name := range cloud.Balancers {
+		names[name] = true
+	}
+	for i := range services {
+		if name := fmt.Sprintf("kube_service_kubernetes_%s_s%d", o.namespace, i); services > 0 && i < lifeServices && !names[name] {
+			t.Errorf("there is no load balancer %s", name)
+		}
+	}
+}
+
+// checkLeftovers: ports of load balancers would be left, too.
+func (o *openStack) checkLeftovers(t *testing.T) {
+	t.Helper()
+	var ports []string
+	o.sdk(t, `
+import openstack, json
+c = openstack.connect(cloud="admin")
+print(json.dumps([p.name for p in c.network.ports() if p.device_owner in ("ovn-lb-vip", "Octavia", "network:floatingip")]))`, &ports)
+	if len(ports) > 0 {
+		t.Errorf("ports are left: %v", ports)
+	}
+}
+
+// killed makes, changes and deletes Services while the manager is killed
+// before or after each of the first writes to the cloud, and returns the last
+// manager.
+func (o *openStack) killed(t *testing.T, m *manager) *manager {
+	next := func(t *testing.T, n int, after bool) {
+		t.Helper()
+		o.killAtWrite(m, n, after)
+		t.Cleanup(func() { o.proxy.setFault(nil) })
+	}
+	for n := range 4 {
+		for _, after := range []bool{false, true} {
+			name := fmt.Sprintf("crash-%d-%v", n, after)
+			t.Run("killed at write "+name, func(t *testing.T) {
+				next(t, n, after)
+				o.service(t, name, nil, portsOf(1)...)
+				o.until(t.Context(), t, m, "the manager is killed", func() (bool, string) { return m.ended(), "" })
+				o.proxy.setFault(nil)
+				m = o.start(t, name, o.cloudConf(""))
+				o.awaitOVN(t, m)
+				next(t, n%2, after)
+				o.removeService(t, name)
+				o.until(t.Context(), t, m, "the manager is killed", func() (bool, string) { return m.ended(), "" })
+				o.proxy.setFault(nil)
+				m = o.start(t, name+"-again", o.cloudConf(""))
+				o.awaitOVN(t, m)
+				o.checkNames(t, lifeServices)
+			})
+		}
+	}
+	return m
+}
+
+// killAtWrite kills the manager at the n-th write: before the cloud sees it,
+// or after, so that the manager never sees the answer.
+func (o *openStack) killAtWrite(m *manager, n int, after bool) {
+	var writes atomic.Int64
+	o.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet || kindOfCall(r) == "POST keystone /v3/auth/tokens" || writes.Add(1) != int64(n)+1 {
+			return false
+		}
+		if after {
+			o.proxy.forward.ServeHTTP(discard{http.Header{}}, r)
+		}
+		m.kill()
+		return true
+	})
+}
+
+// discard is an answer that nobody reads.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
