@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 	"gopkg.in/gcfg.v1"
-	_ "k8s.io/cloud-provider-openstack/pkg/version" // pins the source that Source reads
+	_ "k8s.io/cloud-provider-openstack/pkg/version" // pins the source that guests/openstack/cpo_test.go reads
+
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 )
 
 // theirs is the part of cloud-provider-openstack's Config that has one value

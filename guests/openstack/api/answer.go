@@ -72,14 +72,14 @@ func FaultOf(err error) string {
 	return ""
 }
 
-// IsNotFound: the cloud itself said that there is no such object.
+// IsNotFound reports whether the cloud itself said that there is no such object.
 func IsNotFound(err error) bool { return StatusOf(err) == http404 }
 
-// IsConflict: the object's state does not allow this now, as Octavia's
-// immutable ones, or somebody else has what was asked for.
+// IsConflict reports that the object's state does not allow this now, as
+// Octavia's immutable ones, or that somebody else has what was asked for.
 func IsConflict(err error) bool { return StatusOf(err) == http409 }
 
-// IsOutdated: the object has changed since it was read; see PutRevision.
+// IsOutdated reports whether the object has changed since it was read; see PutRevision.
 func IsOutdated(err error) bool { return StatusOf(err) == http412 }
 
 const http404, http409, http412 = 404, 409, 412

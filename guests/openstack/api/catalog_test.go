@@ -177,3 +177,29 @@ func FuzzCatalog(f *testing.F) {
 		}
 	})
 }
+
+func TestVersions(t *testing.T) {
+	const want = "GET octavia:9876/: "
+	for body, test := range map[string]struct {
+		status int32
+		ids    string
+		err    string
+	}{
+		`{"versions": [{"id": "v2.0"}, {"id": "v2.26"}]}`: {200, "v2.0 v2.26", ""},
+		`{"versions": [{"id": "v2.1"}]}`:                  {300, "v2.1", ""},
+		`{"versions": []}`:                                {200, "", want + "the cloud's answer cannot be used: it has no versions"},
+		`{}`:                                              {200, "", want + "the cloud's answer cannot be used: it has no versions"},
+		`<html>`:                                          {200, "", want + "the cloud's answer cannot be used: it is not JSON"},
+		`{"faultstring": "down"}`:                         {503, "", want + "the cloud answers 503 Service Unavailable: down"},
+	} {
+		fake := answering(test.status, body)
+		c, _ := newClient(t, fake)
+		ids, err := c.Versions(LoadBalancer)
+		if strings.Join(ids, " ") != test.ids || (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
+			t.Errorf("%d %s: %q, %v", test.status, body, ids, err)
+		}
+		if urls := fake.urls(); len(urls) != 1 || urls[0] != "GET https://octavia:9876/" {
+			t.Errorf("%q", urls)
+		}
+	}
+}

@@ -183,6 +183,10 @@ func harmless(e entry, k *Key) bool {
 }
 
 func (p *parser) warn() []string {
+	if lb := &p.config.LoadBalancer; lb.MonitorTimeout > lb.MonitorDelay {
+		// Octavia's reference wants it so, and Octavia takes it nevertheless.
+		p.warnings = append(p.warnings, "cloud.conf: [LoadBalancer] monitor-timeout is over monitor-delay: a check may begin before the last one has ended")
+	}
 	if len(p.elsewhere) > 0 {
 		slices.Sort(p.elsewhere)
 		p.warnings = append(p.warnings, "cloud.conf: "+strings.Join(slices.Compact(p.elsewhere), ", ")+
@@ -207,8 +211,6 @@ func (c *Config) check() error {
 		return fmt.Errorf("[Global] os-endpoint-type: %q is none of public, internal, admin", c.Global.EndpointType)
 	case c.Global.RegionalProviderID && c.Global.Region == "":
 		return errors.New("[Global] regional-provider-id needs region")
-	case lb.MonitorTimeout > lb.MonitorDelay:
-		return errors.New("[LoadBalancer] monitor-timeout must not be over monitor-delay: Octavia refuses that")
 	case lb.ContainerStore != "barbican" && lb.ContainerStore != "external":
 		return fmt.Errorf("[LoadBalancer] container-store: %q is none of barbican, external", lb.ContainerStore)
 	}

@@ -1,0 +1,431 @@
+//go:build cpo
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+const annotation = "loadbalancer.openstack.org/"
+
+// service makes a Service of theirs, which may be nil. What every Service has
+// and a case may leave out is filled in.
+func service(value any) *abi.Service {
+	s := &abi.Service{
+		Namespace: cpotables.Text(value, "ObjectMeta", "Namespace"), Name: cpotables.Text(value, "ObjectMeta", "Name"),
+		Uid: "00000000-0000-4000-8000-00000000000a", Annotations: map[string]string{}, AllocateNodePorts: true, ExternalTrafficPolicy: "Cluster",
+		SessionAffinity: "None",
+	}
+	annotations, _ := cpotables.At(value, "ObjectMeta", "Annotations").(cpotables.Map)
+	for _, e := range annotations {
+		s.Annotations[fmt.Sprint(e.Key)] = fmt.Sprint(e.Value)
+	}
+	if strings.HasSuffix(cpotables.Text(value, "Spec", "SessionAffinity"), "ClientIP") {
+		s.SessionAffinity = "ClientIP"
+	}
+	for _, p := range cpotables.List(value, "Spec", "Ports") {
+		s.Ports = append(s.Ports, servicePort(p))
+	}
+	return s
+}
+
+func servicePort(value any) *abi.ServicePort {
+	p := &abi.ServicePort{Name: cpotables.Text(value, "Name"), Protocol: "TCP", Port: 80, NodePort: int32(cpotables.Int(value, "NodePort"))}
+	if protocol := constant(cpotables.Text(value, "Protocol")); protocol == "UDP" || protocol == "SCTP" {
+		p.Protocol = protocol
+	}
+	if port := cpotables.Int(value, "Port"); port > 0 {
+		p.Port = int32(port)
+	}
+	return p
+}
+
+// constant is what a constant of another package stands for:
+// pools.ProtocolPROXYV2 is PROXYV2.
+func constant(symbol string) string {
+	_, name, found := strings.Cut(symbol, ".")
+	if !found {
+		return symbol
+	}
+	name = strings.TrimPrefix(name, "Protocol")
+	if name == "TerminatedHTTPS" {
+		return "TERMINATED_HTTPS"
+	}
+	return strings.TrimSuffix(name, "Protocol") // IPv4Protocol
+}
+
+// annotate makes annotations and fields of what they work out of them.
+func annotate(s *abi.Service, conf any) {
+	if conf == nil {
+		return
+	}
+	if ref := cpotables.Text(conf, "tlsContainerRef"); ref != "" {
+		s.Annotations[annotation+"default-tls-container-ref"] = ref
+	}
+	if cpotables.Bool(conf, "keepClientIP") {
+		s.Annotations[annotation+"x-forwarded-for"] = "true"
+	}
+	if proxy := constant(cpotables.Text(conf, "proxyProtocolVersion")); proxy != "" {
+		s.Annotations[annotation+"proxy-protocol"] = map[string]string{"PROXY": "v1", "PROXYV2": "v2"}[proxy]
+	}
+	if cpotables.Bool(conf, "enableMonitor") {
+		s.Annotations[annotation+"enable-health-monitor"] = "true"
+	}
+	for field, name := range map[string]string{
+		"connLimit": "connection-limit", "healthMonitorDelay": "health-monitor-delay", "healthMonitorTimeout": "health-monitor-timeout",
+		"healthMonitorMaxRetries": "health-monitor-max-retries", "healthMonitorMaxRetriesDown": "health-monitor-max-retries-down",
+	} {
+		if number := cpotables.Int(conf, field); number > 0 {
+			s.Annotations[annotation+name] = fmt.Sprint(number)
+		}
+	}
+	if subnet := cpotables.Text(conf, "lbMemberSubnetID"); subnet != "" {
+		s.Annotations[annotation+"member-subnet-id"] = subnet
+	}
+	if port := cpotables.Int(conf, "healthCheckNodePort"); port > 0 {
+		s.ExternalTrafficPolicy, s.HealthCheckNodePort = "Local", int32(port)
+	}
+	if family := constant(cpotables.Text(conf, "preferredIPFamily")); family != "" {
+		s.IpFamilies = []string{family}
+	}
+	for _, cidr := range cpotables.List(conf, "allowedCIDR") {
+		s.LoadBalancerSourceRanges = append(s.LoadBalancerSourceRanges, fmt.Sprint(cidr))
+	}
+}
+
+// options makes a cloud.conf of their LoadBalancerOpts.
+func (r *run) options(opts any) {
+	for field, key := range map[string]string{
+		"LBProvider": "lb-provider", "LBMethod": "lb-method", "SubnetID": "subnet-id", "NetworkID": "network-id", "MemberSubnetID": "member-subnet-id",
+		"IngressHostnameSuffix": "ingress-hostname-suffix",
+	} {
+		r.set("LoadBalancer", key, cpotables.Text(opts, field))
+	}
+	if cpotables.Bool(opts, "EnableIngressHostname") {
+		r.set("LoadBalancer", "enable-ingress-hostname", true)
+	}
+	r.set("LoadBalancer", "container-store", "external") // their references are no URLs
+	classes, _ := cpotables.At(opts, "LBClasses").(cpotables.Map)
+	for _, e := range classes {
+		section := fmt.Sprintf("LoadBalancerClass %q", e.Key)
+		r.set(section, "subnet-id", cpotables.Text(e.Value, "SubnetID"))
+		r.set(section, "network-id", cpotables.Text(e.Value, "NetworkID"))
+		r.set(section, "member-subnet-id", cpotables.Text(e.Value, "MemberSubnetID"))
+	}
+}
+
+// node is one with that address, and a server with a port.
+func (r *run) node(name, address string) *abi.Node {
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", len(r.cloud.objects["ports"])+1)
+	r.cloud.put("ports", object{"device_id": id, "network_id": "net", "status": "ACTIVE", "fixed_ips": []object{{"ip_address": address, "subnet_id": "subnet"}}})
+	return &abi.Node{
+		Name: name, ProviderId: "openstack:///" + id,
+		Addresses: []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: address}},
+	}
+}
+
+// ensure asks until there is an answer. A Service without ports gets one.
+func (r *run) ensure(s *abi.Service, nodes ...*abi.Node) (*abi.LoadBalancerStatus, error) {
+	r.t.Helper()
+	if len(s.Ports) == 0 {
+		s.Ports = []*abi.ServicePort{{Protocol: "TCP", Port: 80}}
+	}
+	for _, p := range s.Ports {
+		if p.NodePort == 0 && s.AllocateNodePorts {
+			p.NodePort = 30000 + p.Port%1000
+		}
+	}
+	if s.Name == "" {
+		s.Namespace, s.Name = "default", "service"
+	}
+	if err := r.configure(); err != nil {
+		return nil, err
+	}
+	request := &abi.LoadBalancerRequest{ClusterName: "kubernetes", Service: s, Nodes: r.host.Nodes(nodes...)}
+	for range 100 {
+		var resp abi.LoadBalancerEnsureResponse
+		err := r.host.Call(abi.OpLoadBalancerEnsure, request, &resp)
+		if sdk.CodeOf(err) != abi.CodeRetryAfter {
+			return resp.Status, err
+		}
+	}
+	r.t.Fatal("the load balancer is never ready")
+	return nil, nil
+}
+
+// the is the only object of a kind.
+func (r *run) the(kind string) object {
+	if all := r.cloud.objects[kind]; len(all) == 1 {
+		return all[0]
+	}
+	return object{"error": fmt.Sprintf("%d %s", len(r.cloud.objects[kind]), kind)}
+}
+
+// show is a part of an object, in words.
+func show(o object, keys ...string) string {
+	parts := make([]string, len(keys))
+	for i, key := range keys {
+		value := o[key]
+		if inner, ok := value.(map[string]any); ok && len(inner) == 0 {
+			value = nil
+		}
+		parts[i] = fmt.Sprint(key, "=", value)
+	}
+	if o["error"] != nil {
+		return fmt.Sprint(o["error"])
+	}
+	return strings.Join(parts, " ")
+}
+
+func balancerAdapters() []adapter {
+	return []adapter{
+		{
+			test: "TestLbaasV2_GetLoadBalancerName", table: "tests", run: runName, how: "lb_name",
+			meant: map[string]string{"empty input": "A manager without --cluster-name has the name kubernetes, which the provider was configured with."},
+		},
+		{
+			test: "Test_getListenerProtocol", table: "tests", run: runListenerProtocol, how: "the listener that lb_ensure makes for a Service with those annotations; a case without a protocol gets TCP",
+		},
+		{
+			test: "TestLbaasV2_createLoadBalancerStatus", table: "tests", run: runStatus, how: "the status that lb_ensure answers for an internal Service, whose VIP has the case's address",
+		},
+		{
+			test: "Test_buildPoolCreateOpt", table: "tests", run: runPool,
+			how: "the pool that lb_ensure makes. What their serviceConfig has together and their own check of a Service refuses (PROXY protocol with X-Forwarded-For) is put without X-Forwarded-For",
+			meant: map[string]string{
+				"test for pool protocol UDP with proxy protocol disabled": "Theirs makes a listener and a pool of HTTP out of a port that is UDP; here that is refused with words.",
+			},
+		},
+		{
+			test: "Test_buildMonitorCreateOpts", table: "tests", run: runMonitor, how: "the health monitor that lb_ensure makes; the name apart",
+		},
+		{
+			test: "TestBuildListenerCreateOpt", table: "testCases", run: runListener,
+			how: "the listener that lb_ensure makes; the name apart, and the source ranges, which their test has only for a client that knows no version of Octavia",
+		},
+		{test: "TestBuildBatchUpdateMemberOpts", table: "testCases", run: runMembers, how: "the members that lb_ensure makes, by their number; NodePort 0 is allocateLoadBalancerNodePorts: false"},
+		{
+			test: "Test_nodeAddressForLB", table: "tests", run: runNodeAddress,
+			how: "the address of the member that lb_ensure makes for the node, in any spelling; their ErrNoAddressFound is no member",
+		},
+		{test: "TestFilterNodes", table: "tests", run: runFilter, how: "whether lb_ensure makes a member of a node with those labels"},
+		{test: "Test_getProxyProtocolFromServiceAnnotation", table: "tests", run: runProxy, how: "the protocol of the pool that lb_ensure makes"},
+		{test: "TestPopListener", table: "items", cases: popCases, run: runPop, how: "a Service with a port for each listener becomes one with the port of the named listener only, or a new one: the listeners that lb_ensure deletes"},
+	}
+}
+
+func runName(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	if err := r.configure(); err != nil {
+		t.Fatal(err)
+	}
+	var resp abi.LoadBalancerNameResponse
+	request := &abi.LoadBalancerRequest{ClusterName: cpotables.Text(c.Value, "testArgs", "clusterName"), Service: service(cpotables.At(c.Value, "testArgs", "service"))}
+	err := r.host.Call(abi.OpLoadBalancerName, request, &resp)
+	return orError(resp.Name, err, cpotables.Text(c.Value, "expected"))
+}
+
+func runListenerProtocol(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(nil)
+	s := service(nil)
+	s.Ports = []*abi.ServicePort{servicePort(&cpotables.Object{Fields: map[string]any{"Protocol": cpotables.At(c.Value, "testArg", "protocol")}})}
+	annotate(s, cpotables.At(c.Value, "testArg", "svcConf"))
+	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
+	return orError(r.the("listeners")["protocol"], err, constant(cpotables.Text(c.Value, "expected")))
+}
+
+func runStatus(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(cpotables.At(c.Value, "fields", "LoadBalancer", "opts"))
+	s := service(cpotables.At(c.Value, "args", "service"))
+	s.Annotations["service.beta.kubernetes.io/openstack-internal-load-balancer"] = "true"
+	annotate(s, cpotables.At(c.Value, "args", "svcConf"))
+	status, err := r.ensure(s, r.node("node", "10.10.0.9"))
+	if err != nil || len(status.Ingress) != 1 {
+		return orError(status, err, "")
+	}
+	mode := status.Ingress[0].IpMode
+	if mode == "" && status.Ingress[0].Ip != "" {
+		mode = "VIP" // it is what the host makes of none
+	}
+	_, want, _ := strings.Cut(cpotables.Text(c.Value, "want", "IPMode"), "LoadBalancerIPMode")
+	return same(fmt.Sprint(status.Ingress[0].Hostname, ",", status.Ingress[0].Ip, ",", mode),
+		fmt.Sprint(cpotables.Text(c.Value, "want", "HostName"), ",", cpotables.Text(c.Value, "want", "IPAddress"), ",", want))
+}
+
+func runPool(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(cpotables.At(c.Value, "args", "lbaasV2", "0", "opts"))
+	s := service(cpotables.At(c.Value, "args", "service"))
+	annotate(s, cpotables.At(c.Value, "args", "svcConf"))
+	if s.Annotations[annotation+"proxy-protocol"] != "" {
+		delete(s.Annotations, annotation+"x-forwarded-for")
+	}
+	s.Ports = []*abi.ServicePort{servicePort(&cpotables.Object{Fields: map[string]any{"Protocol": cpotables.At(c.Value, "args", "protocol")}})}
+	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
+	got := r.the("pools")
+	affinity := cpotables.Text(c.Value, "want", "Persistence", "Type")
+	persistence, _ := got["session_persistence"].(map[string]any)
+	want := fmt.Sprint("protocol=", constant(cpotables.Text(c.Value, "want", "Protocol")), " lb_algorithm=", cpotables.Text(c.Value, "want", "LBMethod"), " ", affinity)
+	text, _ := persistence["type"].(string)
+	return orError(show(got, "protocol", "lb_algorithm")+" "+text, err, want)
+}
+
+func runMonitor(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(cpotables.At(c.Value, "testArg", "lbaas", "0", "opts"))
+	s := service(nil)
+	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "testArg", "port"))}
+	annotate(s, cpotables.At(c.Value, "testArg", "svcConf"))
+	s.Annotations[annotation+"enable-health-monitor"] = "true"
+	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
+	want := cpotables.At(c.Value, "want")
+	numbers := object{
+		"type": cpotables.Text(want, "Type"), "delay": cpotables.Int(want, "Delay"), "timeout": cpotables.Int(want, "Timeout"),
+		"max_retries": cpotables.Int(want, "MaxRetries"), "max_retries_down": cpotables.Int(want, "MaxRetriesDown"),
+	}
+	for key, field := range map[string]string{"url_path": "URLPath", "http_method": "HTTPMethod", "expected_codes": "ExpectedCodes"} {
+		if text := cpotables.Text(want, field); text != "" {
+			numbers[key] = text
+		}
+	}
+	keys := []string{"type", "delay", "timeout", "max_retries", "max_retries_down", "url_path", "http_method", "expected_codes"}
+	return orError(show(r.the("healthmonitors"), keys...), err, show(numbers, keys...))
+}
+
+func runListener(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(nil)
+	s := service(nil)
+	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "port"))}
+	annotate(s, cpotables.At(c.Value, "svcConf"))
+	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
+	want := cpotables.At(c.Value, "expectedCreateOpt")
+	wanted := object{
+		"protocol": constant(cpotables.Text(want, "Protocol")), "protocol_port": cpotables.Int(want, "ProtocolPort"), "connection_limit": cpotables.Int(want, "ConnLimit"),
+		"insert_headers": plain(cpotables.At(want, "InsertHeaders")),
+	}
+	if ref := cpotables.Text(want, "DefaultTlsContainerRef"); ref != "" {
+		wanted["default_tls_container_ref"] = ref
+	}
+	keys := []string{"protocol", "protocol_port", "connection_limit", "default_tls_container_ref", "insert_headers"}
+	return orError(show(r.the("listeners"), keys...), err, show(wanted, keys...))
+}
+
+// membersOf are the addresses of the members of the only pool.
+func (r *run) membersOf() []string {
+	list, _ := r.the("pools")["members"].([]object)
+	all := []string{}
+	for _, m := range list {
+		all = append(all, fmt.Sprint(m["address"]))
+	}
+	return all
+}
+
+func runMembers(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.options(nil)
+	s := service(nil)
+	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "port"))}
+	s.AllocateNodePorts = s.Ports[0].NodePort > 0
+	annotate(s, cpotables.At(c.Value, "svcConf"))
+	r.set("LoadBalancer", "subnet-id", "subnet")
+	nodes := []*abi.Node{}
+	for _, node := range cpotables.List(c.Value, "nodes") {
+		nodes = append(nodes, &abi.Node{Name: cpotables.Text(node, "ObjectMeta", "Name"), Addresses: nodeAddresses(node)})
+	}
+	_, err := r.ensure(s, nodes...)
+	return orError(len(r.membersOf()), err, cpotables.Int(c.Value, "expectedLen"))
+}
+
+func runNodeAddress(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.set("LoadBalancer", "subnet-id", "subnet")
+	s := service(nil)
+	if family := constant(cpotables.Text(c.Value, "testArgs", "preferredIPFamily")); family != "" {
+		s.IpFamilies = []string{family}
+	}
+	_, err := r.ensure(s, &abi.Node{Name: "node", Addresses: nodeAddresses(cpotables.At(c.Value, "testArgs", "node"))})
+	want := []string{}
+	if address := cpotables.Text(c.Value, "expect"); address != "" {
+		want = append(want, canonicalAddress(address))
+	}
+	got := r.membersOf()
+	for i := range got {
+		got[i] = canonicalAddress(got[i])
+	}
+	return orError(got, err, want)
+}
+
+func runFilter(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	r.set("LoadBalancer", "subnet-id", "subnet")
+	node := r.node("node", "10.10.0.9")
+	node.Labels = map[string]string{}
+	labels, _ := cpotables.At(c.Value, "nodeLabels").(cpotables.Map)
+	for _, e := range labels {
+		node.Labels[fmt.Sprint(e.Key)] = fmt.Sprint(e.Value)
+	}
+	_, err := r.ensure(service(cpotables.At(c.Value, "service")), node)
+	return orError(len(r.membersOf()) == 1, err, cpotables.Bool(c.Value, "nodeFiltered"))
+}
+
+func runProxy(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	_, err := r.ensure(service(cpotables.At(c.Value, "args", "service")), r.node("node", "10.10.0.9"))
+	want := constant(cpotables.Text(c.Value, "want"))
+	if want == "" {
+		want = "TCP"
+	}
+	return orError(r.the("pools")["protocol"], err, want)
+}
+
+// popCases takes the names of the cases, which are the last field.
+func popCases(f *cpotables.Func) ([]cpotables.Case, error) { return f.Table("items") }
+
+func runPop(t *testing.T, c cpotables.Case) result {
+	r := newRun(t)
+	s := service(nil)
+	kept := int32(9999)
+	var names []string
+	for i, l := range cpotables.List(c.Value, "existingListeners") {
+		port := int32(1000 + i)
+		names = append(names, cpotables.Text(l, "ID"))
+		s.Ports = append(s.Ports, &abi.ServicePort{Name: cpotables.Text(l, "ID"), Protocol: "TCP", Port: port})
+		if cpotables.Text(l, "ID") == cpotables.Text(c.Value, "id") {
+			kept = port
+		}
+	}
+	node := r.node("node", "10.10.0.9")
+	before := map[any]string{}
+	if len(s.Ports) > 0 {
+		if _, err := r.ensure(s, node); err != nil {
+			return same(err, "")
+		}
+		for _, l := range r.cloud.objects["listeners"] {
+			before[l["id"]] = names[int(l["protocol_port"].(float64))-1000]
+		}
+	}
+	s.Ports = []*abi.ServicePort{{Protocol: "TCP", Port: kept}}
+	_, err := r.ensure(s, node)
+	got, want := []string{}, []string{}
+	for _, id := range r.cloud.deleted {
+		if name, found := before[id]; found {
+			got = append(got, name)
+		}
+	}
+	for _, name := range cpotables.List(c.Value, "result") {
+		want = append(want, fmt.Sprint(name))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	return orError(got, err, want)
+}

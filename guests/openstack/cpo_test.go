@@ -1,0 +1,246 @@
+//go:build cpo
+
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
+)
+
+// The cases of cloud-provider-openstack's own tests are read from its source,
+// which testdata/cpo/go.mod pins, and put to this provider through the ABI,
+// before a cloud in memory. REPORT.md says what came of it.
+//
+//	go test -tags cpo -run CPO ./openstack [-update]
+
+var update = flag.Bool("update", false, "write testdata/cpo/REPORT.md anew")
+
+const cpoModule, reportFile = "../../testdata/cpo", "../../testdata/cpo/REPORT.md"
+
+// adapter puts the cases of one of their tests to this provider.
+type adapter struct {
+	test string
+	// table is the variable with the cases. Empty: cases.
+	table string
+	cases func(f *cpotables.Func) ([]cpotables.Case, error)
+	// how says what of this provider is compared, for the report.
+	how string
+	run func(t *testing.T, c cpotables.Case) result
+	// meant says why a case, by its name, differs. "" is for all others.
+	meant map[string]string
+	// absent says why no case is run.
+	absent string
+}
+
+// result is what this provider does and what they want, in words; or why the
+// case cannot be put.
+type result struct{ got, want, absent string }
+
+func same(got, want any) result { return result{got: fmt.Sprint(got), want: fmt.Sprint(want)} }
+
+// outcome is a line of the report.
+type outcome struct {
+	test, pos, how              string
+	cases, run, agree           int
+	differ, absent, unexplained []string
+}
+
+func TestCPO(t *testing.T) {
+	source, err := cpotables.Load(filepath.Join(cpoSource(t), "pkg", "openstack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapters := slices.Concat(configAdapters(), instanceAdapters(source), routeAdapters(), sharingAdapters(), balancerAdapters(), valueAdapters(), absentAdapters())
+	var outcomes []outcome
+	for _, test := range source.Tests() {
+		i := slices.IndexFunc(adapters, func(a adapter) bool { return a.test == test })
+		if i < 0 {
+			t.Errorf("%s: nobody runs its cases or says why not", test)
+			continue
+		}
+		o, err := adapters[i].compare(t, source)
+		if err != nil {
+			t.Errorf("%s: %v", test, err)
+		}
+		for _, text := range o.unexplained {
+			t.Errorf("%s: %s", test, text)
+		}
+		outcomes = append(outcomes, o)
+	}
+	compareReport(t, report(outcomes))
+}
+
+// cpoSource downloads the module, which go.sum verifies.
+func cpoSource(t *testing.T) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/cloud-provider-openstack")
+	command.Dir = cpoModule
+	output, err := command.Output()
+	var module struct{ Dir, Error string }
+	if err := json.Unmarshal(output, &module); err != nil || module.Error != "" {
+		t.Fatalf("go mod download: %s %v", module.Error, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module.Dir
+}
+
+func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, error) {
+	o := outcome{test: a.test, how: a.how}
+	f, err := source.Func(a.test)
+	if err != nil {
+		return o, err
+	}
+	o.pos = f.Pos()
+	list := a.cases
+	if list == nil {
+		list = func(f *cpotables.Func) ([]cpotables.Case, error) { return f.Table(a.table) }
+	}
+	cases := []cpotables.Case{{Name: "the test"}}
+	if a.table != "" || a.cases != nil {
+		if cases, err = list(f); err != nil {
+			return o, err
+		}
+	}
+	o.cases = len(cases)
+	if a.absent != "" {
+		o.absent = append(o.absent, a.absent)
+		return o, nil
+	}
+	left := map[string]bool{}
+	for name := range a.meant {
+		left[name] = true
+	}
+	for _, c := range cases {
+		a.one(t, c, &o, left)
+	}
+	for name := range left {
+		o.unexplained = append(o.unexplained, fmt.Sprintf("case %q is said to differ and does not", name))
+	}
+	return o, nil
+}
+
+func (a *adapter) one(t *testing.T, c cpotables.Case, o *outcome, left map[string]bool) {
+	r := result{absent: fmt.Sprint(c.Err)}
+	if c.Err == nil {
+		r = a.run(t, c)
+	}
+	if r.absent != "" {
+		o.absent = append(o.absent, c.Name+": "+r.absent)
+		return
+	}
+	o.run++
+	if r.got == r.want {
+		o.agree++
+		return
+	}
+	why, found := a.meant[c.Name]
+	delete(left, c.Name)
+	text := fmt.Sprintf("%s (%s): theirs %s, ours %s", c.Name, c.Pos, short(r.want), short(r.got))
+	if !found {
+		o.unexplained = append(o.unexplained, text)
+	}
+	o.differ = append(o.differ, text+". "+why)
+}
+
+func short(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return "`" + strings.ReplaceAll(text[:min(len(text), 300)], "\n", " ") + "`"
+}
+
+func report(outcomes []outcome) string {
+	var b strings.Builder
+	b.WriteString(reportHead)
+	total := outcome{}
+	for _, o := range outcomes {
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", o.test, o.cases, o.run, o.agree, len(o.differ), o.cases-o.run)
+		total.cases, total.run, total.agree = total.cases+o.cases, total.run+o.run, total.agree+o.agree
+	}
+	fmt.Fprintf(&b, "| **all** | **%d** | **%d** | **%d** | **%d** | **%d** |\n", total.cases, total.run, total.agree, total.run-total.agree, total.cases-total.run)
+	b.WriteString("\n## How the cases were put\n\n")
+	for _, o := range outcomes {
+		if o.how != "" {
+			fmt.Fprintf(&b, "- %s (%s): %s\n", o.test, o.pos, o.how)
+		}
+	}
+	b.WriteString("\n## Cases that differ\n\n")
+	for _, o := range outcomes {
+		for _, text := range o.differ {
+			fmt.Fprintf(&b, "- %s: %s\n", o.test, text)
+		}
+	}
+	b.WriteString("\n## Cases that were not run\n\n")
+	for _, o := range outcomes {
+		for _, text := range o.absent {
+			fmt.Fprintf(&b, "- %s (%s): %s\n", o.test, o.pos, text)
+		}
+	}
+	return b.String()
+}
+
+const reportHead = `# The test tables of cloud-provider-openstack v1.31.2, run against this provider
+
+Written by ` + "`go test -tags cpo -run CPO ./openstack -update`" + ` in guests/, which also compares it. The cases are read from the Go source of
+k8s.io/cloud-provider-openstack@v1.31.2/pkg/openstack and put to the provider through the ABI, before a cloud in memory.
+
+| their test | cases | run | agree | differ | not run |
+|---|---|---|---|---|---|
+`
+
+func compareReport(t *testing.T, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(reportFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	golden, err := os.ReadFile(reportFile)
+	if err != nil || string(golden) != text {
+		t.Errorf("testdata/cpo/REPORT.md is not what came out (%v); see the cases above, and write it with -update:\n%s", err, text)
+	}
+}
+
+// run is one case before a cloud.
+type run struct {
+	t     *testing.T
+	cloud *cloud
+	host  *sdktest.Host
+	conf  map[string][]string // lines of cloud.conf by section
+}
+
+func newRun(t *testing.T) *run {
+	r := &run{t: t, cloud: newCloud(), host: sdktest.New(t), conf: map[string][]string{"Global": {"auth-url = http://cloud"}}}
+	r.host.HTTP = r.cloud.serve
+	return r
+}
+
+// set adds a line of cloud.conf, unless the value is empty.
+func (r *run) set(section, key string, value any) {
+	if text := fmt.Sprint(value); text != "" {
+		r.conf[section] = append(r.conf[section], fmt.Sprintf("%s = %q", key, text))
+	}
+}
+
+func (r *run) configure() error {
+	var b strings.Builder
+	for section, lines := range r.conf {
+		fmt.Fprintf(&b, "[%s]\n%s\n", section, strings.Join(lines, "\n"))
+	}
+	r.host.Serve(&provider{})
+	return r.host.Call(abi.OpConfigure, &abi.ConfigureRequest{Config: []byte(b.String()), ClusterName: "kubernetes"}, &abi.ConfigureResponse{})
+}
