@@ -74,7 +74,9 @@ func (c *check) tried(n int, what string) {
 }
 
 // Run walks the guest through all clauses. The error says that the kit itself
-// could not be set up; what is wrong with the guest stands in the report.
+// could not be set up, or that the context has ended, with a report of the
+// clauses before; what is wrong with the guest stands in the report. Objects
+// that a clause has made are deleted in either case.
 func Run(ctx context.Context, o Options) (Report, error) {
 	k, err := newKit(ctx, o)
 	if err != nil {
@@ -87,10 +89,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		if k.Only != nil && !k.Only.MatchString(one.id) {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return report, fmt.Errorf("conformance: %w", err)
+		result := k.run(ctx, one)
+		if err := ctx.Err(); err != nil { // what it found is the end's doing
+			return report, fmt.Errorf("conformance: ended in %s: %w", one.id, err)
 		}
-		report.Results = append(report.Results, k.run(ctx, one))
+		report.Results = append(report.Results, result)
 	}
 	return report, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -174,10 +175,15 @@ func (s *faultServer) redirected(request *abi.HttpRequest) (*abi.HttpRequest, er
 		return nil, errors.New("the URL is not valid")
 	}
 	u.Scheme, u.Host = "http", s.address.String()
-	return &abi.HttpRequest{
+	out := &abi.HttpRequest{
 		Method: request.GetMethod(), Url: u.String(), Headers: request.GetHeaders(), Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
-		Credential: request.GetCredential(), FollowRedirects: request.GetFollowRedirects(), CredentialScope: request.GetCredentialScope(),
-	}, nil
+		FollowRedirects: request.GetFollowRedirects(),
+	}
+	// With Options.HTTP the credentials are its own.
+	if slices.Contains(s.names, request.GetCredential()) {
+		out.Credential, out.CredentialScope = request.GetCredential(), request.GetCredentialScope()
+	}
+	return out, nil
 }
 
 // send lets requests meet the fault.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -168,12 +169,10 @@ func (i *injector) crashed(ctx context.Context, carried []*abi.HttpRequest, at *
 }
 
 func (i *injector) sendAll(ctx context.Context, requests []*abi.HttpRequest, met []*fault) ([]*abi.HttpResult, error) {
-	results := make([]*abi.HttpResult, len(requests))
-	var wg sync.WaitGroup
-	for n, request := range requests {
-		wg.Go(func() { results[n] = i.sendOne(ctx, request, met[n]) })
+	results, err := i.sendBatch(ctx, requests, met)
+	if err != nil {
+		return nil, err
 	}
-	wg.Wait()
 	for n, request := range requests {
 		e := exchange{about(request), outcomeOf(results[n]), isWrite(request)}
 		if met[n] != nil {
@@ -181,6 +180,20 @@ func (i *injector) sendAll(ctx context.Context, requests []*abi.HttpRequest, met
 		}
 		i.record(e)
 	}
+	return results, nil
+}
+
+// sendBatch sends a batch as one where no request of it meets a fault.
+func (i *injector) sendBatch(ctx context.Context, requests []*abi.HttpRequest, met []*fault) ([]*abi.HttpResult, error) {
+	if !slices.ContainsFunc(met, func(f *fault) bool { return f != nil }) {
+		return i.http.Send(ctx, requests)
+	}
+	results := make([]*abi.HttpResult, len(requests))
+	var wg sync.WaitGroup
+	for n, request := range requests {
+		wg.Go(func() { results[n] = i.sendOne(ctx, request, met[n]) })
+	}
+	wg.Wait()
 	return results, nil
 }
 

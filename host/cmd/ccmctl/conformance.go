@@ -91,6 +91,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // once more ends without tidying up
 	cache, err := os.MkdirTemp("", "ccmctl-conformance-")
 	if err != nil {
 		return fmt.Errorf("a directory for compiled modules: %w", err)
@@ -105,18 +106,14 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 		options.Progress = f.progress(cmd.ErrOrStderr())
 	}
 	report, err := conformance.Run(ctx, options)
-	if err != nil {
+	if err != nil && len(report.Results) == 0 {
 		return err
 	}
-	return f.write(cmd.OutOrStdout(), report)
-}
-
-func (f *conformanceFlags) write(w io.Writer, report conformance.Report) error {
 	write := report.WriteText
 	if f.output == "json" {
 		write = report.WriteJSON
 	}
-	if err := write(w); err != nil {
+	if err := errors.Join(err, write(cmd.OutOrStdout())); err != nil {
 		return err
 	}
 	if !report.Passed() {
