@@ -17,10 +17,10 @@ func (w *work) create() error {
 	if err != nil {
 		return err
 	}
-	if !w.serial(w.provider()) {
-		if body["listeners"], err = w.newListeners(); err != nil {
-			return err
-		}
+	if whole, err := w.newListeners(); err != nil {
+		return err
+	} else if whole != nil {
+		body["listeners"] = whole
 	}
 	w.lb = &balancer{}
 	if err := w.c.Post(api.LoadBalancer, "/lbaas/loadbalancers", "loadbalancer", body, w.lb); err != nil {
@@ -37,10 +37,6 @@ func (w *work) create() error {
 }
 
 func (w *work) provider() string { return w.config.LoadBalancer.Provider }
-
-// serial: the parts are made one by one. A load balancer of the provider ovn
-// is, since older ones leave the parts of a whole in PENDING_CREATE for ever.
-func (w *work) serial(provider string) bool { return w.config.LoadBalancer.Serial || provider == ovn }
 
 func (w *work) newBalancer() (object, error) {
 	provider := w.provider()
@@ -75,19 +71,25 @@ func (w *work) newBalancer() (object, error) {
 	return body, err
 }
 
+// newListeners are the parts that are made with the load balancer; none where
+// they are made one by one, which reconcile does.
 func (w *work) newListeners() ([]object, error) {
+	provider := w.provider()
+	if w.config.LoadBalancer.Serial || (provider == ovn && w.version < withWholeOVN) {
+		return nil, nil
+	}
 	subnet, err := w.memberSubnet()
-	if err != nil {
+	if err != nil || (provider == ovn && subnet == "") { // ovn would take the network's ID for it
 		return nil, err
 	}
 	all := make([]object, len(w.ports))
 	for i, p := range w.ports {
 		pool := w.newPool(i, p)
 		pool["members"] = withSubnet(w.members(p), subnet)
-		if w.monitor.enabled {
+		if w.monitor.enabled && provider != ovn { // ovn would leave it in PENDING_CREATE
 			pool["healthmonitor"] = w.newMonitor(i, p)
 		}
-		all[i] = w.newListener(i, p, w.provider())
+		all[i] = w.newListener(i, p, provider)
 		all[i]["default_pool"] = pool
 	}
 	return all, nil

@@ -45,7 +45,7 @@ type cloud struct {
 
 func newCloud(t testing.TB) *cloud {
 	c := &cloud{t: t, version: 26, looks: 1, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), tables: map[string][]*row{}, waits: map[string]int{}}
-	c.add("networks", object{"id": "ext", "router:external": true})
+	c.add("networks", object{"id": "ext", "router:external": true, "subnets": []any{"ext4", "ext4b"}})
 	c.add("subnets", object{"id": "ext4", "name": "public-4", "network_id": "ext", "ip_version": 4.0, "tags": []any{"gold", "fast"}})
 	c.add("subnets", object{"id": "ext4b", "name": "public-4b", "network_id": "ext", "ip_version": 4.0, "tags": []any{"gold"}})
 	c.add("subnets", object{"id": "nodes4", "name": "nodes", "network_id": "nodes", "ip_version": 4.0})

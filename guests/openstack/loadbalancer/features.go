@@ -27,6 +27,10 @@ const (
 	withACLs        version = 12
 	withZones       version = 14
 	withHTTPOverUDP version = 16
+	// withWholeOVN is Zed: from it on the provider ovn takes a load balancer
+	// with its listeners, pools and members; before, it left them in
+	// PENDING_CREATE.
+	withWholeOVN version = 26
 )
 
 const ovn = "ovn"

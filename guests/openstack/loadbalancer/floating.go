@@ -3,6 +3,7 @@ package loadbalancer
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -199,31 +200,48 @@ func (w *work) postFloatingIP(body object) (*floatingIP, error) {
 	return ip, nil
 }
 
-// floatingNetwork is the configured one, else the first external network with
-// an IPv4 subnet, for two calls; empty where there is none.
+// floatingNetwork is the configured one, else the first external network that
+// has or may have an IPv4 subnet, for two calls; empty where there is none.
 func (w *work) floatingNetwork() (string, error) {
 	if w.networks.floatingNetwork != "" {
 		return w.networks.floatingNetwork, nil
 	}
-	var external []struct{ ID string }
-	err := readAll(w.c, list("/networks", api.Query("router:external", "true", "fields", "id"), "networks", &external))
+	var external []network
+	err := readAll(w.c, list("/networks", api.Query("router:external", "true", "fields", "id", "fields", "subnets", "fields", "router:external"), "networks", &external))
+	external = slices.DeleteFunc(external, func(n network) bool { return !n.External || len(n.Subnets) == 0 })
 	if err != nil || len(external) == 0 {
 		return "", err
 	}
-	var all []subnet
-	query := []string{"ip_version", "4"}
-	for _, n := range external[:min(len(external), maxCandidates)] {
+	external = external[:min(len(external), maxCandidates)]
+	query := []string{}
+	for _, n := range external {
 		query = append(query, "network_id", n.ID)
 	}
-	if err := readAll(w.c, subnets(&all, query...)); err != nil {
+	var visible []subnet
+	if err := readAll(w.c, subnets(&visible, query...)); err != nil {
 		return "", err
 	}
 	for _, n := range external {
-		for _, s := range all {
-			if s.NetworkID == n.ID && s.IPVersion == 4 {
-				return n.ID, nil
-			}
+		if slices.ContainsFunc(n.Subnets, func(id string) bool { return mayBeIPv4(id, visible) }) {
+			return n.ID, nil
 		}
 	}
 	return "", nil
+}
+
+type network struct {
+	ID       string   `json:"id"`
+	Subnets  []string `json:"subnets"`
+	External bool     `json:"router:external"`
+}
+
+// mayBeIPv4: the subnets of an external network are often hidden from those
+// who use it.
+func mayBeIPv4(id string, visible []subnet) bool {
+	for _, s := range visible {
+		if s.ID == id {
+			return s.IPVersion == 4
+		}
+	}
+	return true
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
@@ -14,7 +13,7 @@ import (
 func (w *work) floatingSubnets(network string) ([]subnet, error) {
 	n := w.networks
 	if n.floatingSubnet != "" {
-		return w.floatingSubnetByID(network, n.floatingSubnet)
+		return []subnet{{ID: n.floatingSubnet}}, nil // Neutron checks that it is of the network
 	}
 	if w.address != "" || (n.floatingName == "" && n.floatingTag == "") {
 		return nil, nil
@@ -36,20 +35,6 @@ func (w *work) floatingSubnets(network string) ([]subnet, error) {
 		return nil, sdk.Invalidf("the network %s has no subnet that matches floating-subnet %q and floating-subnet-tags %q", network, n.floatingName, n.floatingTag)
 	}
 	return found, nil
-}
-
-func (w *work) floatingSubnetByID(network, id string) ([]subnet, error) {
-	var found subnet
-	err := w.c.Get(api.Network, "/subnets/"+api.Segment(id), api.Query("fields", "id", "fields", "network_id"), "subnet", &found)
-	switch {
-	case api.IsNotFound(err):
-		return nil, sdk.Invalidf("there is no subnet %s for the floating IP: check floating-subnet-id", id)
-	case err != nil:
-		return nil, err
-	case found.NetworkID != network:
-		return nil, sdk.Invalidf("the subnet %s for the floating IP is not of the network %s: check floating-subnet-id and floating-network-id", id, network)
-	}
-	return []subnet{found}, nil
 }
 
 // nameMatcher reads a glob, or a regular expression behind ~, either behind !
