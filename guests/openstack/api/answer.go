@@ -199,7 +199,7 @@ func messageOf(resp *abi.HttpResponse) string {
 	} else if _, found := faultOf(resp.Body); found != "" {
 		text = found
 	}
-	text = brief(text, maxMessage)
+	text = brief(strings.ReplaceAll(text, "<br />", " "), maxMessage) // of Nova
 	id := header(resp, "X-Openstack-Request-Id")
 	if id == "" {
 		id = header(resp, "X-Compute-Request-Id")

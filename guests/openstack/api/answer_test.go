@@ -29,6 +29,8 @@ func TestRefusals(t *testing.T) {
 			get + "the cloud answers 403 Forbidden: Policy does not allow this request to be performed.; the user's roles in the project do not allow this, or a quota is used up"},
 		"404, Nova, with its request": {answering(404, `{"itemNotFound": {"code": 404, "message": "Instance one could not be found."}}`, "x-openstack-request-id", "req-1"), abi.CodeNotFound, 0,
 			get + "the cloud answers 404 Not Found: Instance one could not be found. (req-1)"},
+		"404, Nova's, for a path": {answering(404, `{"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"}`), abi.CodeNotFound, 0,
+			get + "the cloud answers 404 Not Found: The resource could not be found."},
 		"404, a proxy's": {answering(404, "404 page not found\n"), abi.CodeNotFound, 0, get + "the cloud answers 404 Not Found: 404 page not found"},
 		"406": {answering(406, `{"computeFault": {"message": "Version 2.47 is not supported"}}`), abi.CodeInvalid, 0,
 			get + "the cloud answers 406: Version 2.47 is not supported; this provider needs Nova's microversion 2.47 (Pike)"},
