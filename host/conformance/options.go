@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
@@ -87,10 +88,7 @@ func (o Options) withDefaults() Options {
 		o.Progress = func(Result) {}
 	}
 	if o.Provider.Name == "" {
-		c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "provider"}}}
-		if o.HTTP != nil {
-			c.Providers[0].Grants = []v1alpha1.Grant{{Host: "cloud.invalid"}} // for the capability
-		}
+		c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "provider", Capabilities: abi.Capabilities()}}}
 		v1alpha1.SetDefaults(&c)
 		o.Provider = c.Providers[0]
 	}
