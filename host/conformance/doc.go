@@ -8,7 +8,6 @@
 // and credentials. Between it and the cloud stands an injector, which ends ops
 // and spoils answers. Nothing of a guest's language or source is asked for.
 //
-// It imports the packages below cmd: plugin, hostfunc, egress, credential,
-// convert, opcontext, store, module, engine, config/v1alpha1, and engine/wazero
-// nowhere: whoever calls brings the engine.
+// It may import plugin, module, engine, hostfunc, egress, credential, convert,
+// opcontext, store and config/v1alpha1, and no engine: the caller brings one.
 package conformance
