@@ -165,6 +165,7 @@ const openStackProvider = `
       config: "auth_url: http://$PROXY/p5000/v3"
       tokens: [{url: "http://$PROXY/p5000/v3/auth/tokens"}]
   requests: {perSecond: 100, burst: 100, concurrent: 16}
+  limits: {instances: 8}
   rollout: {shadow: "Off", observe: "Off"}
 `
 
