@@ -48,7 +48,7 @@ func (rc *openstackRC) login(t *testing.T, name string) string {
 		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{"name": user.Username, "password": user.Password, "domain": domain}}},
 		"scope":    map[string]any{"project": map[string]any{"name": user.Project, "domain": domain}},
 	}})
-	resp, err := http.Post(rc.AuthURL+"/auth/tokens", "application/json", bytes.NewReader(body)) //nolint:noctx // a test
+	resp, err := http.Post(rc.AuthURL+"/auth/tokens", "application/json", bytes.NewReader(body))
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		t.Fatalf("%s: %v, %+v", name, err, resp)
 	}
@@ -122,7 +122,7 @@ func TestRealRefusals(t *testing.T) {
 			return c.Put(Network, "/routers/"+rc.Router.ID, "router", map[string]any{"routes": []any{map[string]any{"destination": "x", "nexthop": "y"}}}, nil)
 		}, abi.CodeInvalid, `: the cloud answers 400 Bad Request: Invalid input for routes`},
 		"Neutron, outdated": {"kubernetes", func(c *Client) error {
-			return c.PutRevision(Network, "/routers/"+rc.Router.ID, "router", 999999, map[string]any{"description": ""}, nil)
+			return c.PutRevision(Network, "/networks/"+rc.Network.ID, "network", 999999, map[string]any{"description": ""}, nil)
 		}, abi.CodeConflict, `: the cloud answers 412 Precondition Failed: `},
 		"Cinder, gone": {"kubernetes", get(BlockStorage, "/volumes/"+nobody, "volume"), abi.CodeNotFound, `: the cloud answers 404 Not Found: Volume ` + nobody + ` could not be found`},
 	}
@@ -142,7 +142,7 @@ func TestRealPages(t *testing.T) {
 	if err != nil || len(all) < 2 {
 		t.Fatal(all, err)
 	}
-	paged, err := List[struct{ ID string }](c, Network, "/networks", Query("limit", "1", "fields", "id", "sort_key", "id"), "networks")
+	paged, err := List[struct{ ID string }](c, Network, "/networks", Query("limit", "1", "fields", "id", "sort_key", "id", "sort_dir", "asc"), "networks")
 	if err != nil || len(paged) != len(all) {
 		t.Errorf("%d networks, page by page %d; %v", len(all), len(paged), err)
 	}
@@ -150,7 +150,7 @@ func TestRealPages(t *testing.T) {
 		service   Service
 		path, key string
 	}{{Compute, "/servers", "servers"}, {LoadBalancer, "/lbaas/loadbalancers", "loadbalancers"}, {BlockStorage, "/volumes", "volumes"}} {
-		if _, err := List[struct{ ID string }](c, list.service, list.path, Query("limit", "1"), list.key); err != nil {
+		if _, err := List[struct{ ID string }](c, list.service, list.path, Query("limit", "50"), list.key); err != nil {
 			t.Error(err)
 		}
 	}
