@@ -103,7 +103,7 @@ func trafficAnnotations() []Annotation {
 		number(annTimeoutInspect, "0", "milliseconds; not with the provider ovn", 0, maxTimeout),
 		flag(annMonitor, "[LoadBalancer] create-monitor", "health monitors; with externalTrafficPolicy Local they ask /healthz at healthCheckNodePort"),
 		number(annMonitorDelay, "[LoadBalancer] monitor-delay", "seconds", 1, 3600),
-		number(annMonitorTimeout, "[LoadBalancer] monitor-timeout", "seconds, at most the delay", 1, 3600),
+		number(annMonitorTimeout, "[LoadBalancer] monitor-timeout", "seconds, less than the delay", 1, 3600),
 		number(annMonitorRetries, "[LoadBalancer] monitor-max-retries", "checks that succeed before a member is up", 1, 10),
 		number(annMonitorRetriesDown, "[LoadBalancer] monitor-max-retries-down", "checks that fail before a member is down", 1, 10),
 		text(annFlavorID, "[LoadBalancer] flavor-id", "flavor of Octavia, when the load balancer is made; not with the provider ovn"),

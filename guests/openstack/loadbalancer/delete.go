@@ -23,22 +23,15 @@ func Get(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerReque
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, r := range found.balancers {
-		address := r.lb.Address
-		if r.state.floating != nil {
-			address = r.state.floating.Address
-		}
+	if address := found.address(); address != "" {
 		return sdk.Exists, statusOf(k.service, config, address), nil
-	}
-	for _, ip := range found.floating {
-		return sdk.Exists, statusOf(k.service, config, ip.Address), nil
 	}
 	return sdk.DoesNotExist, nil, nil
 }
 
 // Delete takes away what is the Service's: the floating IP that was made for
 // it and the load balancer, or its part of a shared one. It succeeds when all
-// of it is gone, and answers RetryAfter before.
+// of it is gone, and answers RetryAfter before. It reads as Get does.
 func Delete(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) error {
 	k, err := newCall(c, config, request)
 	if err != nil {
@@ -72,6 +65,19 @@ type remains struct {
 	floating []floatingIP
 }
 
+// address is where the Service is, empty when nothing is left of it.
+func (r *remains) address() string {
+	switch {
+	case len(r.balancers) > 0 && r.balancers[0].state.floating != nil:
+		return r.balancers[0].state.floating.Address
+	case len(r.balancers) > 0:
+		return first(r.balancers[0].lb.Address, "0.0.0.0")
+	case len(r.floating) > 0:
+		return r.floating[0].Address
+	}
+	return ""
+}
+
 type remainder struct {
 	lb    *balancer
 	state *children
@@ -80,11 +86,11 @@ type remainder struct {
 }
 
 func (k *call) remains() (*remains, error) {
-	candidates, err := k.candidates()
+	all := &remains{}
+	candidates, ips, err := k.candidates()
 	if err != nil {
 		return nil, err
 	}
-	all := &remains{}
 	for i := range candidates {
 		lb := &candidates[i]
 		state, err := k.children(lb, true)
@@ -96,44 +102,43 @@ func (k *call) remains() (*remains, error) {
 			all.balancers = append(all.balancers, r)
 		}
 	}
-	v := &values{of: k.service.Annotations}
-	if v.flag(annKeepFloatingIP, false) {
-		return all, v.err
+	if !k.keepsFloatingIP() {
+		all.floating = slices.DeleteFunc(ips, func(ip floatingIP) bool { return ip.PortID != "" || ip.Description != k.floatingDescription() })
 	}
-	ips, err := k.floatingIPsAt(addressesOf(k.service))
-	for _, ip := range ips {
-		if ip.PortID == "" && ip.Description == k.floatingDescription() {
-			all.floating = append(all.floating, ip)
-		}
-	}
-	return all, err
+	return all, nil
+}
+
+func (k *call) keepsFloatingIP() bool {
+	return (&values{of: k.service.Annotations}).flag(annKeepFloatingIP, false)
 }
 
 // candidates are the load balancers with the name, the old name, the tag, or
-// the ID of the annotation. An ID is not there when the cloud says 404.
-func (k *call) candidates() ([]balancer, error) {
+// the ID of the annotation, and the floating IPs with an address of the
+// Service, all read at once. An ID is not there when the cloud says 404.
+func (k *call) candidates() ([]balancer, []floatingIP, error) {
 	var named, legacy, tagged []balancer
+	var annotated balancer
 	reads := []*reading{byName(k.name, &named), byName(legacyName(k.service), &legacy)}
 	if k.version.has(withTags, "") {
 		reads = append(reads, list("/lbaas/loadbalancers", api.Query("tags", k.name), "loadbalancers", &tagged))
 	}
-	if err := readAll(k.c, reads...); err != nil {
-		return nil, err
+	v := &values{of: k.service.Annotations}
+	if id := v.text(annID, ""); id != "" && v.err == nil {
+		byID := one(k.path(id), "loadbalancer", &annotated)
+		byID.absent = new(bool)
+		reads = append(reads, byID)
+	}
+	ips := &addressed{addresses: addressesOf(k.service)}
+	if err := readAll(k.c, append(reads, ips.reads()...)...); err != nil {
+		return nil, nil, err
 	}
 	all := slices.DeleteFunc(slices.Concat(named, legacy, tagged), func(lb balancer) bool {
 		return lb.Name != k.name && lb.Name != legacyName(k.service) && !slices.Contains(lb.Tags, k.name)
 	})
-	v := &values{of: k.service.Annotations}
-	if id := v.text(annID, ""); id != "" && v.err == nil && !slices.ContainsFunc(all, func(lb balancer) bool { return lb.ID == id }) {
-		var annotated balancer
-		err := readAll(k.c, one(k.path(id), "loadbalancer", &annotated))
-		if err == nil {
-			all = append(all, annotated)
-		} else if !api.IsNotFound(err) {
-			return nil, err
-		}
+	if annotated.ID != "" {
+		all = append(all, annotated)
 	}
-	return distinct(all), nil
+	return distinct(all), ips.found(), nil
 }
 
 func distinct(all []balancer) []balancer {
@@ -189,7 +194,7 @@ func (k *call) remove(r remainder) error {
 	if !r.whole {
 		return k.leave(r)
 	}
-	if ip := r.state.floating; ip != nil && made(ip) && !(&values{of: k.service.Annotations}).flag(annKeepFloatingIP, false) {
+	if ip := r.state.floating; ip != nil && made(ip) && !k.keepsFloatingIP() {
 		if err := k.deleteFloatingIP(ip); err != nil {
 			return err
 		}

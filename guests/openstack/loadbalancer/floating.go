@@ -136,23 +136,28 @@ func (k *call) floatingIPsAt(addresses []string) ([]floatingIP, error) {
 	if len(addresses) == 0 {
 		return nil, nil
 	}
-	lists := make([][]floatingIP, len(addresses))
-	reads := make([]*reading, len(addresses))
-	for i, address := range addresses {
-		reads[i] = floatingIPs(api.Query("floating_ip_address", address), &lists[i])
+	ips := &addressed{addresses: addresses}
+	err := readAll(k.c, ips.reads()...)
+	return ips.found(), err
+}
+
+// addressed are the floating IPs with some addresses.
+type addressed struct {
+	addresses []string
+	lists     [][]floatingIP
+}
+
+func (a *addressed) reads() []*reading {
+	a.lists = make([][]floatingIP, len(a.addresses))
+	reads := make([]*reading, len(a.addresses))
+	for i, address := range a.addresses {
+		reads[i] = floatingIPs(api.Query("floating_ip_address", address), &a.lists[i])
 	}
-	if err := readAll(k.c, reads...); err != nil {
-		return nil, err
-	}
-	var all []floatingIP
-	for i, found := range lists {
-		for _, ip := range found {
-			if ip.Address == addresses[i] {
-				all = append(all, ip)
-			}
-		}
-	}
-	return all, nil
+	return reads
+}
+
+func (a *addressed) found() []floatingIP {
+	return slices.DeleteFunc(slices.Concat(a.lists...), func(ip floatingIP) bool { return !slices.Contains(a.addresses, ip.Address) })
 }
 
 // newFloatingIP makes one and binds it in the same call. The subnets that

@@ -11,6 +11,8 @@
 package loadbalancer
 
 import (
+	"strings"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
@@ -117,8 +119,8 @@ func newWork(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerR
 	if err != nil {
 		return nil, err
 	}
-	for _, warning := range s.warnings {
-		k.say("AnnotationIgnored", warning)
+	if len(s.warnings) > 0 {
+		k.say("AnnotationIgnored", strings.Join(s.warnings, "; "))
 	}
 	backends, err := k.backends(s)
 	return &work{call: k, spec: s, backends: backends}, err

@@ -20,6 +20,7 @@ func (w *work) reconcile() error {
 	if err != nil {
 		return err
 	}
+	w.sayErrors(existing)
 	if err := w.fillOf(existing); err != nil {
 		return err
 	}
@@ -73,6 +74,18 @@ func transport(protocol string) string {
 func (w *work) ours(l *listener) bool {
 	return slices.Contains(l.Tags, w.name) || (w.owner && len(l.Tags) == 0)
 }
+
+// sayErrors tells of parts that the cloud failed to change. They may still do
+// their work, so they are left to an administrator.
+func (w *work) sayErrors(listeners []*listener) {
+	for _, l := range listeners {
+		if l != nil && (l.Status == inErrorStatus || (l.pool != nil && l.pool.Status == inErrorStatus)) {
+			w.say("LoadBalancerPartInError", "the listener "+l.ID+" of the load balancer "+w.lb.ID+" or its pool is in ERROR: an administrator has to look why, and to delete it; it is then made again")
+		}
+	}
+}
+
+const inErrorStatus = "ERROR"
 
 func (w *work) fillOf(existing []*listener) error {
 	var pools []*pool

@@ -86,6 +86,9 @@ func newSpec(service *abi.Service, config *cloudconf.Config) (*spec, error) {
 	if err := s.setRanges(v, service); err != nil {
 		return nil, err
 	}
+	if s.monitor.enabled && s.monitor.timeout > s.monitor.delay {
+		v.warnings = append(v.warnings, fmt.Sprintf("a check of the health monitor may take %d s, and there is one every %d s: the timeout should be less than the delay", s.monitor.timeout, s.monitor.delay))
+	}
 	s.warnings = v.warnings
 	return s, firstOf(v.err, s.check(lb))
 }
@@ -103,8 +106,6 @@ func (s *spec) check(lb *cloudconf.LoadBalancer) error {
 	switch {
 	case s.proxy != "" && s.forwarded:
 		return sdk.Invalidf("the annotations %s and %s cannot be used together", annProxyProtocol, annXForwardedFor)
-	case s.monitor.enabled && s.monitor.timeout > s.monitor.delay:
-		return sdk.Invalidf("the annotation %s must not be over %s: Octavia refuses that", annMonitorTimeout, annMonitorDelay)
 	case s.tls != "" && lb.ContainerStore == "barbican" && !isContainer(s.tls):
 		return sdk.Invalidf("the annotation %s is not a URL of a container or a secret of Barbican: .../v1/containers/ID", annTLSContainer)
 	case s.address != "":

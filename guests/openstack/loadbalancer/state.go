@@ -30,6 +30,7 @@ type reference struct {
 
 type listener struct {
 	ID             string            `json:"id"`
+	Status         string            `json:"provisioning_status"`
 	Protocol       string            `json:"protocol"`
 	Port           int64             `json:"protocol_port"`
 	Limit          int64             `json:"connection_limit"`
@@ -49,6 +50,7 @@ type listener struct {
 
 type pool struct {
 	ID            string       `json:"id"`
+	Status        string       `json:"provisioning_status"`
 	Protocol      string       `json:"protocol"`
 	MonitorID     string       `json:"healthmonitor_id"`
 	Persistence   *persistence `json:"session_persistence"`
@@ -155,6 +157,8 @@ type reading struct {
 	read *api.Read
 	// rest reads the further pages; nil where there are none.
 	rest func(c *api.Client, query url.Values) error
+	// absent, when set, takes a 404 instead of it being an error.
+	absent *bool
 }
 
 func one(path, key string, out any) *reading {
@@ -189,8 +193,10 @@ func readAll(c *api.Client, readings ...*reading) error {
 	for i, r := range readings {
 		reads[i] = r.read
 	}
-	for _, err := range c.Reads(reads...) {
-		if err != nil {
+	for i, err := range c.Reads(reads...) {
+		if absent := readings[i].absent; absent != nil && api.IsNotFound(err) {
+			*absent = true
+		} else if err != nil {
 			return err
 		}
 	}
