@@ -16,7 +16,7 @@ BIN     := $(BUILD)/bin
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
-MODULES := . abi guests guests/toolchain testdata/controlplane
+MODULES := . abi guests guests/toolchain testdata/controlplane testdata/cpo
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
 export GOFLAGS ?= -trimpath
 
@@ -107,6 +107,9 @@ test-abi:
 test-guests:
 	$(call say,tests of the SDK and the guests)
 	cd guests && $(GO) test -race ./...
+	$(call say,the test tables of cloud-provider-openstack, as data)
+	cd guests && $(GO) test -tags cpo -run CPO ./openstack
+	cd testdata/cpo && $(GO) test ./...
 
 .PHONY: test-host
 test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
@@ -170,9 +173,9 @@ $(BUILD)/json.wasm: host/meter/testdata/json/main.go | guests
 .PHONY: fuzz
 FUZZTIME ?= 1m
 fuzz: ## Every fuzz target for FUZZTIME.
-	@for module in abi . guests; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+	@for module in abi . guests testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
-	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* ]]; then continue; fi; \
+	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* || $$file == ./testdata/cpo/* ]]; then continue; fi; \
 	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
 
 ## ---- checks ----------------------------------------------------------------
@@ -193,12 +196,13 @@ vet:
 	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
 	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./signer-keystone ./signer-cloudstack
 	$(GO) vet -tags openstack ./host/e2e
-	cd guests && $(GO) vet -tags openstack ./openstack/...
+	cd guests && $(GO) vet -tags openstack,cpo ./openstack/...
+	cd testdata/cpo && $(GO) vet ./...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(call say,lint and import rules)
-	for module in . abi guests; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml ./...); done
+	for module in . abi guests testdata/cpo; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo ./...); done
 	CGO_ENABLED=1 $< run --config $(CURDIR)/.golangci.yml --build-tags wasmtime $(WASMTIME_PACKAGES)
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
