@@ -156,3 +156,39 @@ func TestNoNodes(t *testing.T) {
 	}
 	b.quiet()
 }
+
+// TestInternalInError: it worked, as the Service has an address.
+func TestInternalInError(t *testing.T) {
+	b := newBench(t, "internal-lb=true")
+	b.ensure()
+	lb := b.cloud.tables["loadbalancers"][0]
+	lb.values["provisioning_status"] = "ERROR"
+	if _, err := b.tryEnsure(); err == nil || b.cloud.find("loadbalancers", lb.id) == nil {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+// TestMadeAgain: a Service that comes back does not wait for the deletion of
+// the load balancer that it had.
+func TestMadeAgain(t *testing.T) {
+	b := newBench(t)
+	b.ensure()
+	b.cloud.looks = 1000
+	if err := loadbalancer.Delete(b.client(), b.config, b.request()); sdk.CodeOf(err) != abi.CodeRetryAfter {
+		t.Fatalf("the error is %v", err)
+	}
+	b.cloud.looks = 0
+	b.service = service("web", 80)
+	b.ensure()
+	b.quiet()
+}
+
+func TestNodesWithOneAddress(t *testing.T) {
+	b := newBench(t)
+	b.nodes[1].Addresses = b.nodes[0].Addresses
+	b.ensure()
+	if got := b.addresses("30080"); got != "10.0.0.10 10.0.0.12" {
+		t.Fatalf("the members are %s", got)
+	}
+	b.quiet()
+}

@@ -40,6 +40,8 @@ type real struct {
 	token string
 	tools string
 	calls []string
+	// lose, when set, says which answers are lost, behind their effect.
+	lose func(n int) bool
 }
 
 func newReal(t *testing.T, name string, lines ...string) *real {
@@ -60,7 +62,11 @@ func newReal(t *testing.T, name string, lines ...string) *real {
 	r.host.HTTP = func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		_, path, _ := strings.Cut(strings.TrimPrefix(req.Url, "http://"), "/")
 		r.calls = append(r.calls, req.Method+" /"+path)
-		return r.do(req)
+		resp, err := r.do(req)
+		if r.lose != nil && r.lose(len(r.calls)) {
+			return nil, &abi.Error{Code: abi.CodeUnavailable, Message: "the answer is lost"}
+		}
+		return resp, err
 	}
 	text := fmt.Sprintf("[Global]\nauth-url=%s\nregion=%s\n[LoadBalancer]\nlb-provider=ovn\n%s", r.rc.AuthURL, r.rc.Region, strings.Join(lines, "\n"))
 	if r.config, _, err = cloudconf.Parse([]byte(text)); err != nil {
@@ -168,8 +174,9 @@ func (r *real) remove() {
 	r.until("delete", func() error { return loadbalancer.Delete(r.client(), r.config, r.request()) })
 }
 
-// vips is what OVN forwards for the Service: VIPs to backends, which are sorted.
-func (r *real) vips() map[string][]string {
+// vips is what OVN forwards for load balancers: VIPs to backends, which are
+// sorted.
+func (r *real) vips(ports []string) map[string][]string {
 	r.t.Helper()
 	found := map[string][]string{}
 	out := r.tool("", "nb", "--format=json", "--columns=vips,external_ids", "list", "load_balancer")
@@ -178,7 +185,7 @@ func (r *real) vips() map[string][]string {
 		r.t.Fatalf("ovn-nbctl: %v: %s", err, out)
 	}
 	for _, row := range table.Data {
-		if !slices.ContainsFunc(r.sdk("[b.vip_port_id for b in c.load_balancer.load_balancers(name=NAME)]"), func(id string) bool { return strings.Contains(string(row[1]), id) }) {
+		if !slices.ContainsFunc(ports, func(id string) bool { return strings.Contains(string(row[1]), id) }) {
 			continue
 		}
 		var tagged []json.RawMessage
@@ -211,9 +218,10 @@ func (r *real) sdk(expression string) []string {
 // Octavia says ACTIVE.
 func (r *real) forwards(wanted map[string][]string) {
 	r.t.Helper()
+	ports := r.sdk("[b.vip_port_id for b in c.load_balancer.load_balancers(name=NAME)]")
 	var got map[string][]string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		if got = r.vips(); maps.EqualFunc(got, wanted, slices.Equal) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if got = r.vips(ports); maps.EqualFunc(got, wanted, slices.Equal) {
 			return
 		}
 	}
@@ -313,4 +321,48 @@ func TestRealLife(t *testing.T) {
 		t.Fatalf("get: %v, %v", existence, err)
 	}
 	r.remove()
+}
+
+// TestRealKinds: several kinds of Services, while every fourth answer is lost.
+func TestRealKinds(t *testing.T) {
+	r := newReal(t, "lbc-kinds")
+	r.machines(3, "lbc-kinds")
+	lose := func(n int) bool { return n%4 == 0 }
+	for _, test := range []struct {
+		name    string
+		set     func()
+		family  string
+		fip     bool
+		monitor bool
+	}{
+		{name: "udp", set: func() { r.service.Ports[0].Protocol = "UDP" }, family: "IPv4", fip: true},
+		{name: "internal", set: func() { r.service.Annotations[internal] = "true" }, family: "IPv4"},
+		{name: "six", set: func() { r.service.IpFamilies = []string{"IPv6"} }, family: "IPv6"},
+		{name: "monitored", set: func() { r.service.Annotations[ann+"enable-health-monitor"] = "true" }, family: "IPv4", fip: true, monitor: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r.t = t
+			r.service = service("lbc-"+test.name, 80)
+			test.set()
+			r.lose = lose
+			address := r.apply()
+			t.Cleanup(func() { r.t = t; r.remove() })
+			r.lose = nil
+			facts := r.sdk("[x for b in c.load_balancer.load_balancers(name=NAME) for x in (b.vip_address, len(b.listeners), len(b.pools), len([f for f in c.network.ips() if f.port_id==b.vip_port_id]))]")
+			monitors := r.sdk("[m.type for m in c.load_balancer.health_monitors() if m.name.endswith(NAME)]")
+			floating := map[bool]string{true: "1", false: "0"}[test.fip]
+			if len(facts) != 4 || facts[1] != "1" || facts[2] != "1" || facts[3] != floating || (len(monitors) == 1) != test.monitor {
+				t.Fatalf("there are %v (VIP, listeners, pools, floating IPs), monitors %v", facts, monitors)
+			}
+			backends := r.backends(30080, test.family)
+			r.forwards(map[string][]string{net.JoinHostPort(facts[0], "80"): backends, net.JoinHostPort(address, "80"): backends})
+			r.quietly("ensure", func() { r.apply() })
+			r.lose = lose
+			r.remove()
+			r.lose = nil
+			if left := r.sdk("[b.id for b in c.load_balancer.load_balancers(name=NAME)]+[f.id for f in c.network.ips() if '/lbc-" + test.name + " ' in (f.description or '')]"); len(left) > 0 {
+				t.Fatalf("left are %v", left)
+			}
+		})
+	}
 }

@@ -123,3 +123,28 @@ func TestMovedToShared(t *testing.T) {
 	b.delete()
 	b.empty()
 }
+
+// TestSharedIsNotDeleted: what others have put on a load balancer, half-made
+// or older than tags, keeps it.
+func TestSharedIsNotDeleted(t *testing.T) {
+	t.Run("by its owner", func(t *testing.T) {
+		b := newBench(t)
+		b.ensure()
+		lb := b.cloud.tables["loadbalancers"][0]
+		lb.values["tags"] = []any{"kube_service_c_default_web", "kube_service_c_default_guest"}
+		b.delete()
+		if got, want := b.shows("loadbalancers", "tags")+b.shows("listeners", "name"), `{"tags":["kube_service_c_default_guest"]}`; got != want {
+			t.Fatalf("left is %s, not %s", got, want)
+		}
+	})
+	t.Run("by a guest", func(t *testing.T) {
+		b, _, _ := shared(t)
+		b.ensure()
+		b.cloud.tables["loadbalancers"][0].values["tags"] = []any{}
+		b.cloud.tables["listeners"][0].values["tags"] = []any{}
+		b.delete()
+		if got, want := b.shows("listeners", "protocol_port"), `{"protocol_port":80}`; got != want {
+			t.Fatalf("left is %s, not %s", got, want)
+		}
+	})
+}
