@@ -85,7 +85,7 @@ func (w *work) newListeners() ([]object, error) {
 	all := make([]object, len(w.ports))
 	for i, p := range w.ports {
 		pool := w.newPool(i, p)
-		pool["members"] = withSubnet(w.members(p), subnet)
+		pool["members"] = bodies(w.members(p), subnet, false)
 		if w.monitor.enabled && provider != ovn { // ovn would leave it in PENDING_CREATE
 			pool["healthmonitor"] = w.newMonitor(i, p)
 		}
@@ -93,13 +93,6 @@ func (w *work) newListeners() ([]object, error) {
 		all[i]["default_pool"] = pool
 	}
 	return all, nil
-}
-
-func withSubnet(members []member, subnet string) []member {
-	for i := range members {
-		members[i].SubnetID = subnet
-	}
-	return members
 }
 
 func (w *work) newListener(index int, p port, provider string) object {

@@ -331,17 +331,35 @@ func (c *cloud) members(method string, path []string, body object) *abi.HttpResp
 		c.drop("members", path[3])
 		return &abi.HttpResponse{Status: 204}
 	case "PUT":
-		for _, m := range c.where("members", "pool", p.id) {
-			c.drop("members", m.id)
-		}
+		return c.batch(p, list)
 	}
 	for _, m := range list {
 		c.addMember(p, m.(object))
 	}
-	if method == "PUT" {
-		return &abi.HttpResponse{Status: 202}
-	}
 	return answer(201, object{"member": list[0]})
+}
+
+// batch makes the list the members. What it does not say of a member that is
+// there, stays.
+func (c *cloud) batch(p *row, list []any) *abi.HttpResponse {
+	old := c.where("members", "pool", p.id)
+	for _, m := range old {
+		c.drop("members", m.id)
+	}
+	for _, m := range list {
+		given := m.(object)
+		for _, was := range old {
+			if was.values["address"] == given["address"] && was.values["protocol_port"] == given["protocol_port"] {
+				for key, value := range was.values {
+					if _, said := given[key]; !said {
+						given[key] = value
+					}
+				}
+			}
+		}
+		c.addMember(p, given)
+	}
+	return &abi.HttpResponse{Status: 202}
 }
 
 func (c *cloud) taken(p *row, given object) bool {

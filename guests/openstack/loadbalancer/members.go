@@ -20,9 +20,29 @@ func (w *work) ensureMembers(p port, of *pool) error {
 	if err != nil {
 		return err
 	}
+	checked := slices.ContainsFunc(of.members, func(m member) bool { return m.MonitorPort != 0 })
 	return w.write(func() error {
-		return w.c.Put(api.LoadBalancer, membersPath(of), "members", withSubnet(wanted, subnet), nil)
+		return w.c.Put(api.LoadBalancer, membersPath(of), "members", bodies(wanted, subnet, checked), nil)
 	})
+}
+
+// bodies are the members for Octavia, which keeps what is not said of those
+// that are there: so the end of a check is said.
+func bodies(members []member, subnet string, uncheck bool) []object {
+	all := make([]object, len(members))
+	for i, m := range members {
+		body := object{"name": m.Name, "address": m.Address, "protocol_port": m.Port}
+		if subnet != "" {
+			body["subnet_id"] = subnet
+		}
+		if m.MonitorPort != 0 {
+			body["monitor_port"] = m.MonitorPort
+		} else if uncheck {
+			body["monitor_port"] = nil
+		}
+		all[i] = body
+	}
+	return all
 }
 
 func membersPath(of *pool) string { return "/lbaas/pools/" + api.Segment(of.ID) + "/members" }
@@ -45,8 +65,10 @@ func (w *work) membersOneByOne(wanted []member, of *pool) error {
 		if err != nil {
 			return err
 		}
-		m.Name, m.SubnetID = serialMemberName(m.Name, m.Address, m.Port), subnet
-		if err := w.write(func() error { return w.c.Post(api.LoadBalancer, membersPath(of), "member", m, nil) }); err != nil {
+		m.Name = serialMemberName(m.Name, m.Address, m.Port)
+		if err := w.write(func() error {
+			return w.c.Post(api.LoadBalancer, membersPath(of), "member", bodies([]member{m}, subnet, false)[0], nil)
+		}); err != nil {
 			return err
 		}
 	}

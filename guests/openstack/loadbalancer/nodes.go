@@ -86,6 +86,6 @@ func (m member) key() member {
 	if ip, err := netip.ParseAddr(m.Address); err == nil {
 		m.Address = ip.String()
 	}
-	m.ID, m.SubnetID = "", ""
+	m.ID = ""
 	return m
 }

@@ -65,12 +65,11 @@ type persistence struct {
 }
 
 type member struct {
-	ID          string `json:"id,omitempty"`
+	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Address     string `json:"address"`
 	Port        int64  `json:"protocol_port"`
-	SubnetID    string `json:"subnet_id,omitempty"`
-	MonitorPort int64  `json:"monitor_port,omitempty"`
+	MonitorPort int64  `json:"monitor_port"`
 }
 
 type monitor struct {
