@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ type cloud struct {
 	router   string
 	revision int64
 	routes   []extraRoute
+	ovn      []extraRoute // what the network has; see commit
 	ports    []*fakePort
 	servers  map[string]string // names
 	trunks   []any
@@ -34,8 +36,15 @@ type cloud struct {
 	calls []string
 	// fail answers instead of the cloud, before or after it did its part.
 	fail func(call string, done bool) (status int)
-	// meddle is called between a read and the caller's next request.
-	meddle func(call string)
+	// meddle is called before a request, race when the transaction of a request
+	// has begun, without the lock.
+	meddle, race func(call string)
+}
+
+// view is what a transaction sees of the router.
+type view struct {
+	routes   []extraRoute
+	revision int64
 }
 
 type extraRoute struct {
@@ -90,6 +99,13 @@ func (c *cloud) serve(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		c.meddle(call)
 	}
 	c.mu.Lock()
+	before := view{slices.Clone(c.routes), c.revision}
+	c.mu.Unlock()
+	runtime.Gosched() // others commit meanwhile
+	if c.race != nil {
+		c.race(call)
+	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
 	if c.fail != nil {
@@ -97,7 +113,7 @@ func (c *cloud) serve(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 			return answer(status, map[string]any{}), nil
 		}
 	}
-	status, body := c.handle(call, u.Query(), req)
+	status, body := c.handle(call, u.Query(), req, before)
 	if c.fail != nil {
 		if status := c.fail(call, true); status != 0 {
 			return answer(status, map[string]any{}), nil
@@ -122,15 +138,15 @@ func refuse(status int, message string) (int, any) {
 	return status, map[string]any{"NeutronError": map[string]string{"type": "Error", "message": message, "detail": ""}}
 }
 
-func (c *cloud) handle(call string, query url.Values, req *abi.HttpRequest) (int, any) {
+func (c *cloud) handle(call string, query url.Values, req *abi.HttpRequest, before view) (int, any) {
 	router := "/network/v2.0/routers/" + c.router
 	switch {
 	case call == "GET "+router:
 		return 200, c.shown()
 	case call == "PUT "+router:
-		return c.putRouter(req)
+		return c.putRouter(req, before)
 	case c.atomic && (call == "PUT "+router+"/add_extraroutes" || call == "PUT "+router+"/remove_extraroutes"):
-		return c.changeRoutes(strings.HasSuffix(call, "/add_extraroutes"), req)
+		return c.changeRoutes(strings.HasSuffix(call, "/add_extraroutes"), req, before)
 	case call == "GET /network/v2.0/ports":
 		return 200, map[string]any{"ports": c.listPorts(query)}
 	case call == "GET /network/v2.0/trunks":
@@ -173,39 +189,54 @@ func outdated(req *abi.HttpRequest, revision int64) bool {
 	return false
 }
 
-func (c *cloud) putRouter(req *abi.HttpRequest) (int, any) {
-	if outdated(req, c.revision) {
+func (c *cloud) putRouter(req *abi.HttpRequest, before view) (int, any) {
+	if outdated(req, before.revision) {
 		return refuse(412, "Constrained to another revision")
 	}
 	var in struct{ Router struct{ Routes []extraRoute } }
 	if err := json.Unmarshal(req.Body, &in); err != nil {
 		return refuse(400, err.Error())
 	}
-	return c.setRoutes(in.Router.Routes)
+	return c.commit(before, in.Router.Routes)
 }
 
-func (c *cloud) setRoutes(list []extraRoute) (int, any) {
+func (c *cloud) changeRoutes(add bool, req *abi.HttpRequest, before view) (int, any) {
+	var in struct{ Router struct{ Routes []extraRoute } }
+	if err := json.Unmarshal(req.Body, &in); err != nil {
+		return refuse(400, err.Error())
+	}
+	list := without(before.routes, in.Router.Routes)
+	if add {
+		list = append(list, in.Router.Routes...)
+	}
+	return c.commit(before, list)
+}
+
+// commit is how Neutron 21 with OVN changes routes: the difference between the
+// list that the transaction saw and the new one goes into the database, and
+// the new one as a whole, which may lack what others have added meanwhile, to
+// OVN. A transaction that changes nothing has an old revision, which OVN does
+// not take.
+func (c *cloud) commit(before view, list []extraRoute) (int, any) {
 	for _, r := range list {
 		hop, err := netip.ParseAddr(r.NextHop)
 		if err != nil || !netip.MustParsePrefix("10.0.0.0/16").Contains(hop) && !netip.MustParsePrefix("fd00::/64").Contains(hop) {
 			return refuse(400, "Invalid format for routes: the nexthop is not connected with router")
 		}
 	}
-	c.routes = list
-	c.revision++
-	return 200, c.shown()
+	added, removed := without(list, before.routes), without(before.routes, list)
+	c.routes = append(without(c.routes, slices.Concat(removed, added)), added...)
+	if len(added)+len(removed) > 0 {
+		c.revision++
+		c.ovn = list
+	} else if before.revision == c.revision {
+		c.ovn = list
+	}
+	return 200, map[string]any{"router": map[string]any{"routes": list, "revision_number": c.revision}}
 }
 
-func (c *cloud) changeRoutes(add bool, req *abi.HttpRequest) (int, any) {
-	var in struct{ Router struct{ Routes []extraRoute } }
-	if err := json.Unmarshal(req.Body, &in); err != nil {
-		return refuse(400, err.Error())
-	}
-	list := slices.DeleteFunc(slices.Clone(c.routes), func(r extraRoute) bool { return slices.Contains(in.Router.Routes, r) })
-	if add {
-		list = append(list, in.Router.Routes...)
-	}
-	return c.setRoutes(list)
+func without(list, removed []extraRoute) []extraRoute {
+	return slices.DeleteFunc(slices.Clone(list), func(r extraRoute) bool { return slices.Contains(removed, r) })
 }
 
 func (c *cloud) listPorts(query url.Values) []*fakePort {
@@ -259,16 +290,24 @@ func (c *cloud) state() string {
 	defer c.mu.Unlock()
 	lines := []string{}
 	for _, r := range c.routes {
-		lines = append(lines, r.Destination+" via "+r.NextHop)
+		lines = append(lines, r.name())
 	}
 	for _, p := range c.ports {
 		for _, pair := range p.Pairs {
 			lines = append(lines, p.ID+" allows "+pair["ip_address"])
 		}
 	}
+	for _, r := range without(c.routes, c.ovn) {
+		lines = append(lines, r.name()+" is not in OVN")
+	}
+	for _, r := range without(c.ovn, c.routes) {
+		lines = append(lines, r.name()+" is in OVN only")
+	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
+
+func (r extraRoute) name() string { return r.Destination + " via " + r.NextHop }
 
 // took returns the calls since the last time, without the endpoint.
 func (c *cloud) took() []string {

@@ -65,23 +65,46 @@ func (r *Routes) remove(route extraRoute) error { return r.change(route, false) 
 // change uses Neutron's extension extraroute-atomic, by which concurrent
 // changes do not lose each other's routes. A cloud without it answers 404, as
 // one without the router does.
+//
+// Of changes at the same time Neutron may have worked one out from the list
+// before the other, and then OVN loses a route that Neutron still shows. So a
+// change is done when the routes that it was answered with are those of the
+// router afterwards; else it is sent again, which puts OVN right.
 func (r *Routes) change(route extraRoute, add bool) error {
+	if r.withoutAtomic() {
+		return r.rewrite(route, add)
+	}
 	action := "/remove_extraroutes"
 	if add {
 		action = "/add_extraroutes"
 	}
-	if !r.withoutAtomic() {
-		err := r.c.Put(api.Network, r.path()+action, "router", router{Routes: &[]extraRoute{route}}, nil)
-		if !api.IsNotFound(err) {
+	for range maxTries {
+		var written router
+		err := r.c.Put(api.Network, r.path()+action, "router", router{Routes: &[]extraRoute{route}}, &written)
+		if api.IsNotFound(err) {
+			return r.notAtomic(route, add, err)
+		}
+		if err != nil {
 			return explain(err)
 		}
-		lacking, extensionErr := r.lacksAtomic()
-		if extensionErr != nil {
-			return extensionErr
+		now, err := r.router()
+		if err != nil {
+			return err
 		}
-		if !lacking {
-			return r.missing(err)
+		if written.same(now) {
+			return nil
 		}
+	}
+	return r.outrun()
+}
+
+func (r *Routes) notAtomic(route extraRoute, add bool, notFound error) error {
+	lacking, err := r.lacksAtomic()
+	switch {
+	case err != nil:
+		return err
+	case !lacking:
+		return r.missing(notFound)
 	}
 	return r.rewrite(route, add)
 }
@@ -89,30 +112,54 @@ func (r *Routes) change(route extraRoute, add bool) error {
 // rewrite replaces the whole list of a router that nobody has changed since it
 // was read.
 func (r *Routes) rewrite(route extraRoute, add bool) error {
+	var written *router // by the last try; nil: nothing yet
 	for range maxTries {
 		found, err := r.router()
 		if err != nil {
 			return err
 		}
 		at := slices.Index(*found.Routes, route)
-		if (at >= 0) == add {
+		done := (at >= 0) == add
+		if done && (written == nil || written.same(found)) {
 			return nil
 		}
 		if found.Revision == nil {
 			return sdk.Invalidf("this cloud can change routes safely neither by Neutron's extension extraroute-atomic nor by revision-if-match; leave [Route] router-id out of cloud.conf")
 		}
 		changed := slices.Clone(*found.Routes)
-		if add {
+		if !done && add {
 			changed = append(changed, route)
-		} else {
+		} else if !done {
 			changed = slices.Delete(changed, at, at+1)
 		}
-		err = r.c.PutRevision(api.Network, r.path(), "router", *found.Revision, router{Routes: &changed}, nil)
-		if !api.IsOutdated(err) {
+		next := &router{}
+		err = r.c.PutRevision(api.Network, r.path(), "router", *found.Revision, router{Routes: &changed}, next)
+		if api.IsOutdated(err) {
+			continue
+		}
+		if err != nil {
 			return explain(err)
 		}
+		written = next
 	}
+	return r.outrun()
+}
+
+func (r *Routes) outrun() error {
 	return sdk.RetryAfter(time.Second, "router "+r.routerID+" is being changed by others all the time")
+}
+
+// same compares routes, in whatever order. What a cloud answers without routes
+// is not.
+func (router *router) same(other *router) bool {
+	if router.Routes == nil || len(*router.Routes) != len(*other.Routes) {
+		return false
+	}
+	seen := make(map[extraRoute]bool, len(*other.Routes))
+	for _, route := range *other.Routes {
+		seen[route] = true
+	}
+	return !slices.ContainsFunc(*router.Routes, func(route extraRoute) bool { return !seen[route] })
 }
 
 // explain adds how to mend what administrators meet first.

@@ -81,8 +81,9 @@ func sort(route extraRoute, seen sight, halves, wholes []*abi.Route) ([]*abi.Rou
 }
 
 // Create makes the router send a pod network to the Node's InternalIP of its
-// family. Three calls: the port of the address, the route, the port's
-// allowed_address_pairs; two where the pairs have it already.
+// family. Four calls: the port of the address, the route, the router again (see
+// change), the port's allowed_address_pairs; three where the pairs have it
+// already.
 func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	cidr, err := destination(request.Route)
 	if err != nil {
@@ -113,9 +114,9 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	return nil
 }
 
-// Delete removes a listed route, its Node there or not. Three calls: the port
-// of the next hop, its allowed_address_pairs, the route; two where the port is
-// gone or has none. A route that is not listed by that name is looked for by
+// Delete removes a listed route, its Node there or not. Four calls: the port
+// of the next hop, its allowed_address_pairs, the route, the router again;
+// three where the port is gone or has none. A route that is not listed by that name is looked for by
 // its destination and its Node, see List.
 func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
 	cidr, err := destination(request.Route)

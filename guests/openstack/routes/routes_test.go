@@ -33,20 +33,20 @@ func TestLifeOfARouteAndItsCalls(t *testing.T) {
 	c.addNode("node-1", "10.0.0.11")
 	m := newManager(t, c)
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
-	check(t, "calls of a create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "PUT /ports/port-node-1"})
+	check(t, "calls of a create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER", "PUT /ports/port-node-1"})
 	check(t, "state", c.state(), "10.244.1.0/24 via 10.0.0.11\nport-node-1 allows 10.244.1.0/24")
 
 	check(t, "list", m.list(t), []string{"10.244.1.0/24 to node-1"})
 	check(t, "calls of a list", c.took(), []string{"GET /routers/ROUTER"})
 
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
-	check(t, "calls of a second create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes"})
+	check(t, "calls of a second create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER"})
 
 	listed, err := m.r.List()
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
-	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "PUT /routers/ROUTER/remove_extraroutes"})
+	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER"})
 	check(t, "state", c.state(), "")
 	must(t, m.delete(listed[0]))
 	check(t, "list", m.list(t), []string{})
@@ -198,7 +198,7 @@ func TestDeleteWithoutTheNode(t *testing.T) {
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
-	check(t, "calls", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/remove_extraroutes"})
+	check(t, "calls", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER"})
 	check(t, "state", c.state(), "")
 }
 
@@ -258,7 +258,9 @@ func TestConcurrentCreatesLoseNothing(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		check(t, "lines of state", len(strings.Split(c.state(), "\n")), 4*nodes)
+		if state := c.state(); strings.Contains(state, "OVN") || len(strings.Split(state, "\n")) != 4*nodes {
+			t.Errorf("atomic %v: lost something:\n%s", atomic, state)
+		}
 		check(t, "list", len(newManager(t, c).list(t)), 2*nodes)
 	}
 }
@@ -285,5 +287,32 @@ func TestRewriteYieldsToOthers(t *testing.T) {
 	err := m.create(route("node-1", "10.244.2.0/24", "10.0.0.11"))
 	if sdk.CodeOf(err) != abi.CodeRetryAfter {
 		t.Errorf("always outrun: %v", err)
+	}
+}
+
+// TestStaleChange: between the beginning and the end of a change of Neutron
+// another one is committed, which Neutron then takes from OVN, or back to it.
+func TestStaleChange(t *testing.T) {
+	for _, atomic := range []bool{true, false} {
+		c := newCloud()
+		c.atomic = atomic
+		c.addNode("node-1", "10.0.0.11")
+		m := newManager(t, c)
+		must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
+		must(t, m.create(route("node-1", "10.244.2.0/24", "10.0.0.11")))
+		added := false
+		c.race = func(call string) {
+			if strings.HasPrefix(call, "PUT /network/v2.0/routers/") && !added {
+				added = true
+				c.mu.Lock()
+				c.commit(view{slices.Clone(c.routes), c.revision}, append(slices.Clone(c.routes[1:]), extraRoute{"172.16.0.0/24", "10.0.0.99"}))
+				c.mu.Unlock()
+			}
+		}
+		must(t, m.create(route("node-1", "10.244.3.0/24", "10.0.0.11")))
+		check(t, fmt.Sprintf("atomic %v: state", atomic), c.state(), strings.Join([]string{
+			"10.244.2.0/24 via 10.0.0.11", "10.244.3.0/24 via 10.0.0.11", "172.16.0.0/24 via 10.0.0.99",
+			"port-node-1 allows 10.244.1.0/24", "port-node-1 allows 10.244.2.0/24", "port-node-1 allows 10.244.3.0/24",
+		}, "\n"))
 	}
 }
