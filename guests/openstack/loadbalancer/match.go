@@ -50,7 +50,7 @@ func nameMatcher(pattern string) (func(name string) bool, error) {
 	}
 	re, err := regexp.Compile("^(?:" + expression + ")$")
 	if err != nil {
-		return nil, sdk.Invalidf("floating-subnet: %q is not a regular expression: %v", expression, err)
+		return nil, sdk.Invalidf("floating-subnet: %.100q is neither a glob nor a regular expression behind ~", pattern)
 	}
 	return func(name string) bool { return re.MatchString(name) != not }, nil
 }
@@ -79,7 +79,7 @@ func globExpression(glob string) string {
 		case c == '[' || c == ']' || c == '-':
 			b.WriteByte(c)
 		default:
-			b.WriteString(regexp.QuoteMeta(string(c)))
+			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
 		}
 	}
 	return b.String()

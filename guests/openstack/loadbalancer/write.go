@@ -101,9 +101,13 @@ func gone(err error) error {
 // sayLife is how long the same Event is not repeated.
 const sayLife = time.Hour
 
+// maxEventBytes is what Kubernetes takes.
+const maxEventBytes = 1024
+
 // say makes a warning Event, once in a while. It is for people only: that it
 // cannot be said fails nothing.
 func (k *call) say(reason, message string) {
+	message = strings.ToValidUTF8(message[:min(len(message), maxEventBytes)], "")
 	key := "openstack/said/" + k.service.Uid + "/" + reason
 	op := k.c.Op()
 	if said, found, err := op.Cache().Get(key); err == nil && found && string(said) == message {
