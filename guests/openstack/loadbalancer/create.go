@@ -22,8 +22,7 @@ func (w *work) create() error {
 	} else if whole != nil {
 		body["listeners"] = whole
 	}
-	w.lb = &balancer{}
-	if err := w.c.Post(api.LoadBalancer, "/lbaas/loadbalancers", "loadbalancer", body, w.lb); err != nil {
+	if err := w.post(body); err != nil {
 		return err
 	}
 	if w.lb.Status == "ACTIVE" {

@@ -26,7 +26,7 @@ func (w *work) target() error {
 			return lb.Name != name || lb.Status == "DELETED" || lb.Status == "PENDING_DELETE"
 		})
 		if len(found) > 1 {
-			return sdk.Error(abi.CodeConflict, fmt.Sprintf("there are %d load balancers with the name %s (%s, %s): delete all but one", len(found), name, found[0].ID, found[1].ID))
+			return w.twins(found)
 		}
 		if len(found) == 1 {
 			w.lb = &found[0]

@@ -192,3 +192,50 @@ func TestNodesWithOneAddress(t *testing.T) {
 	}
 	b.quiet()
 }
+
+// TestTwins: a creation that takes effect after its successor leaves nothing.
+func TestTwins(t *testing.T) {
+	for _, published := range []bool{false, true} {
+		b := newBench(t)
+		if published {
+			b.ensure()
+		}
+		for range 2 {
+			b.post("http://octavia/v2.0/lbaas/loadbalancers", strings.NewReplacer("PROTOCOL", "TCP", "LISTENER", "", "POOL", "", "MEMBER", "").Replace(madeAmphora))
+		}
+		kept := b.cloud.tables["loadbalancers"][0].id
+		b.ensure()
+		for range 2 {
+			b.cloud.age("loadbalancers", "")
+		}
+		b.quiet()
+		if all := b.cloud.tables["loadbalancers"]; len(all) != 1 || all[0].id != kept {
+			t.Fatalf("published %v: there are %d", published, len(all))
+		}
+	}
+	b := newBench(t)
+	for range 2 {
+		b.post("http://octavia/v2.0/lbaas/loadbalancers", `{"loadbalancer":{"name":"kube_service_c_default_web","description":"mine","vip_subnet_id":"nodes4"}}`)
+	}
+	if _, err := b.tryEnsure(); err == nil || !strings.Contains(err.Error(), "delete all but one") || len(b.cloud.tables["loadbalancers"]) != 2 {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+// TestSlowCreation: a creation that is not answered is not repeated at once.
+func TestSlowCreation(t *testing.T) {
+	b := newBench(t)
+	b.cloud.cut = func(n int) (bool, bool) { return b.cloud.calls[n-1] == "POST /v2.0/lbaas/loadbalancers", false }
+	for range 10 {
+		if _, err := b.ensureOnce(); err == nil {
+			t.Fatal("it is made")
+		}
+		b.host.Clock = b.host.Clock.Add(1e9)
+	}
+	if n := len(b.cloud.writes()); n != 1 {
+		t.Fatalf("it was asked for %d times in ten seconds: %v", n, b.cloud.calls)
+	}
+	b.cloud.cut = nil
+	b.ensure()
+	b.quiet()
+}
