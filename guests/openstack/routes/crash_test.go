@@ -21,7 +21,7 @@ type node struct {
 // what no Node wants, then creates what is missing. It returns whether all
 // went well.
 func (m *manager) reconcile(nodes []node) bool {
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	if err != nil {
 		return false
 	}
@@ -191,7 +191,7 @@ func FuzzAnswers(f *testing.F) {
 		var said struct {
 			Router struct{ Routes []any }
 		}
-		listed, err := m.r.List()
+		listed, err := m.r().List()
 		if err == nil && (json.Unmarshal([]byte(router), &said) != nil || len(listed) != len(said.Router.Routes)) {
 			t.Fatalf("%d routes of %s", len(listed), router)
 		}

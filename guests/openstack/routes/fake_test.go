@@ -45,6 +45,15 @@ type cloud struct {
 type view struct {
 	routes   []extraRoute
 	revision int64
+	ports    map[string]int64 // revisions
+}
+
+func (c *cloud) view() view {
+	v := view{slices.Clone(c.routes), c.revision, map[string]int64{}}
+	for _, p := range c.ports {
+		v.ports[p.ID] = p.Revision
+	}
+	return v
 }
 
 type extraRoute struct {
@@ -99,7 +108,7 @@ func (c *cloud) serve(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		c.meddle(call)
 	}
 	c.mu.Lock()
-	before := view{slices.Clone(c.routes), c.revision}
+	before := c.view()
 	c.mu.Unlock()
 	runtime.Gosched() // others commit meanwhile
 	if c.race != nil {
@@ -152,7 +161,7 @@ func (c *cloud) handle(call string, query url.Values, req *abi.HttpRequest, befo
 	case call == "GET /network/v2.0/trunks":
 		return 200, map[string]any{"trunks": c.trunks}
 	case strings.HasPrefix(call, "GET /network/v2.0/ports/"), strings.HasPrefix(call, "PUT /network/v2.0/ports/"):
-		return c.onePort(call, req)
+		return c.onePort(call, req, before)
 	case c.atomic && call == "GET /network/v2.0/extensions/extraroute-atomic":
 		return 200, map[string]any{"extension": map[string]string{"alias": "extraroute-atomic"}}
 	case call == "GET /compute/servers":
@@ -256,14 +265,15 @@ func (c *cloud) listPorts(query url.Values) []*fakePort {
 	return found
 }
 
-func (c *cloud) onePort(call string, req *abi.HttpRequest) (int, any) {
+// onePort: If-Match is compared with what the transaction saw, as Neutron does.
+func (c *cloud) onePort(call string, req *abi.HttpRequest, before view) (int, any) {
 	i := slices.IndexFunc(c.ports, func(p *fakePort) bool { return strings.HasSuffix(call, "/"+p.ID) })
 	if i < 0 {
 		return refuse(404, "Port could not be found.")
 	}
 	p := c.ports[i]
 	if req.Method == http.MethodPut {
-		if outdated(req, p.Revision) {
+		if outdated(req, before.ports[p.ID]) {
 			return refuse(412, "Constrained to another revision")
 		}
 		var in struct {
@@ -324,8 +334,13 @@ func (c *cloud) took() []string {
 
 // manager is one with a cold cache.
 type manager struct {
-	host *sdktest.Host
-	r    *routes.Routes
+	host   *sdktest.Host
+	config *cloudconf.Config
+}
+
+// r is for one op.
+func (m *manager) r() *routes.Routes {
+	return routes.New(api.New(m.host.Op(), &m.config.Global), m.config)
 }
 
 func newManager(t *testing.T, c *cloud) *manager {
@@ -333,7 +348,7 @@ func newManager(t *testing.T, c *cloud) *manager {
 	config := &cloudconf.Config{Global: cloudconf.Global{AuthURL: "http://cloud", EndpointType: "public"}, Route: cloudconf.Route{RouterID: routerID}}
 	h := sdktest.New(t)
 	h.HTTP = c.serve
-	return &manager{h, routes.New(api.New(h.Op(), &config.Global), config)}
+	return &manager{h, config}
 }
 
 func route(node, cidr string, addresses ...string) *abi.Route {
@@ -345,13 +360,13 @@ func route(node, cidr string, addresses ...string) *abi.Route {
 	return r
 }
 
-func (m *manager) create(r *abi.Route) error { return m.r.Create(&abi.RouteCreateRequest{Route: r}) }
+func (m *manager) create(r *abi.Route) error { return m.r().Create(&abi.RouteCreateRequest{Route: r}) }
 
-func (m *manager) delete(r *abi.Route) error { return m.r.Delete(&abi.RouteDeleteRequest{Route: r}) }
+func (m *manager) delete(r *abi.Route) error { return m.r().Delete(&abi.RouteDeleteRequest{Route: r}) }
 
 func (m *manager) list(t *testing.T) []string {
 	t.Helper()
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}

@@ -146,30 +146,49 @@ func (r *Routes) readNetworks() error {
 	return nil
 }
 
-// setPair makes a port allow the addresses of a pod network, or no longer. The
-// list is replaced as a whole, so only that of the revision which was read:
-// the other family's route may change the same port at the same time.
-func (r *Routes) setPair(p *port, cidr netip.Prefix, allow bool) error {
+// setPair makes a port allow the addresses of a pod network, or no longer, and
+// reports whether it had to. The list is replaced as a whole, so only that of
+// the revision which was read: the other family's route may change the same
+// port at the same time.
+//
+// Neutron lets two such changes pass when they are close enough. The second
+// then has a revision that is not the next one: its list is looked at again,
+// and so are all routes by the next List, as the first was perhaps undone.
+func (r *Routes) setPair(p *port, cidr netip.Prefix, allow bool) (bool, error) {
 	path := "/ports/" + api.Segment(p.ID)
-	for range maxTries {
+	for try := range maxTries {
 		pairs, change := p.with(cidr, allow)
 		if !change {
-			return nil
+			return try > 0, nil
 		}
 		if p.Revision == nil {
-			return sdk.Invalidf("the port has no revision_number: Neutron's extension revision-if-match (Pike) is needed")
+			return false, sdk.Invalidf("the port has no revision_number: Neutron's extension revision-if-match (Pike) is needed")
 		}
-		in := map[string]any{"allowed_address_pairs": pairs}
-		err := r.c.PutRevision(api.Network, path, "port", *p.Revision, in, nil)
-		if !api.IsOutdated(err) {
-			return err
+		written := &port{}
+		err := r.c.PutRevision(api.Network, path, "port", *p.Revision, map[string]any{"allowed_address_pairs": pairs}, written)
+		if err != nil && !api.IsOutdated(err) {
+			return false, err
 		}
-		p = &port{}
-		if err := r.c.Get(api.Network, path, api.Query(portFields...), "port", p); err != nil {
-			return err
+		if err == nil {
+			if written.Revision != nil && *written.Revision == *p.Revision+1 {
+				return true, nil
+			}
+			r.forgetAll()
+		}
+		if p, err = r.readPort(p.ID); err != nil {
+			return false, err
 		}
 	}
-	return sdk.RetryAfter(time.Second, "the port is being changed by others all the time")
+	return false, sdk.RetryAfter(time.Second, "the port is being changed by others all the time")
+}
+
+func (r *Routes) readPort(id string) (*port, error) {
+	p := &port{}
+	err := r.c.Get(api.Network, "/ports/"+api.Segment(id), api.Query(portFields...), "port", p)
+	if err == nil && p.ID != id {
+		err = unusable("GET /ports/"+id, "it is about another port")
+	}
+	return p, err
 }
 
 // with returns the pairs with or without that CIDR, and whether it is a

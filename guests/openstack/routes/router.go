@@ -67,9 +67,9 @@ func (r *Routes) remove(route extraRoute) error { return r.change(route, false) 
 // one without the router does.
 //
 // Of changes at the same time Neutron may have worked one out from the list
-// before the other, and then OVN loses a route that Neutron still shows. So a
-// change is done when the routes that it was answered with are those of the
-// router afterwards; else it is sent again, which puts OVN right.
+// before the other, and then OVN loses a route that Neutron still shows. So
+// the router is read again, and the last of the changes is sent once more when
+// it was worked out from an old list: that puts OVN right.
 func (r *Routes) change(route extraRoute, add bool) error {
 	if r.withoutAtomic() {
 		return r.rewrite(route, add)
@@ -79,8 +79,8 @@ func (r *Routes) change(route extraRoute, add bool) error {
 		action = "/add_extraroutes"
 	}
 	for range maxTries {
-		var written router
-		err := r.c.Put(api.Network, r.path()+action, "router", router{Routes: &[]extraRoute{route}}, &written)
+		written := &router{}
+		err := r.c.Put(api.Network, r.path()+action, "router", router{Routes: &[]extraRoute{route}}, written)
 		if api.IsNotFound(err) {
 			return r.notAtomic(route, add, err)
 		}
@@ -91,7 +91,7 @@ func (r *Routes) change(route extraRoute, add bool) error {
 		if err != nil {
 			return err
 		}
-		if written.same(now) {
+		if now.has(route) == add && written.settled(now) {
 			return nil
 		}
 	}
@@ -118,19 +118,16 @@ func (r *Routes) rewrite(route extraRoute, add bool) error {
 		if err != nil {
 			return err
 		}
-		at := slices.Index(*found.Routes, route)
-		done := (at >= 0) == add
-		if done && (written == nil || written.same(found)) {
+		done := found.has(route) == add
+		if done && (written == nil || written.settled(found)) {
 			return nil
 		}
 		if found.Revision == nil {
 			return sdk.Invalidf("this cloud can change routes safely neither by Neutron's extension extraroute-atomic nor by revision-if-match; leave [Route] router-id out of cloud.conf")
 		}
-		changed := slices.Clone(*found.Routes)
-		if !done && add {
+		changed := slices.DeleteFunc(slices.Clone(*found.Routes), func(other extraRoute) bool { return other == route })
+		if add {
 			changed = append(changed, route)
-		} else if !done {
-			changed = slices.Delete(changed, at, at+1)
 		}
 		next := &router{}
 		err = r.c.PutRevision(api.Network, r.path(), "router", *found.Revision, router{Routes: &changed}, next)
@@ -149,17 +146,18 @@ func (r *Routes) outrun() error {
 	return sdk.RetryAfter(time.Second, "router "+r.routerID+" is being changed by others all the time")
 }
 
-// same compares routes, in whatever order. What a cloud answers without routes
-// is not.
-func (router *router) same(other *router) bool {
-	if router.Routes == nil || len(*router.Routes) != len(*other.Routes) {
+func (router *router) has(route extraRoute) bool { return slices.Contains(*router.Routes, route) }
+
+// settled: what a change was answered with is what the router has now, or
+// another change came later, whose matter it is.
+func (router *router) settled(now *router) bool {
+	if router.Revision != nil && now.Revision != nil && *now.Revision > *router.Revision {
+		return true
+	}
+	if router.Routes == nil || len(*router.Routes) != len(*now.Routes) {
 		return false
 	}
-	seen := make(map[extraRoute]bool, len(*other.Routes))
-	for _, route := range *other.Routes {
-		seen[route] = true
-	}
-	return !slices.ContainsFunc(*router.Routes, func(route extraRoute) bool { return !seen[route] })
+	return !slices.ContainsFunc(*router.Routes, func(route extraRoute) bool { return !now.has(route) })
 }
 
 // explain adds how to mend what administrators meet first.

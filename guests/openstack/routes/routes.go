@@ -23,6 +23,7 @@ type Routes struct {
 	c        *api.Client
 	routerID string
 	networks map[string]bool // that the router is in; nil: not asked yet
+	epoch    *string         // of sights; nil: not read yet
 }
 
 // New sends nothing.
@@ -107,16 +108,16 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	if err := r.add(route); err != nil {
 		return fmt.Errorf("a route to %s by node %s at %s: %w", cidr, node, address, err)
 	}
-	if err := r.setPair(p, cidr, true); err != nil {
+	if _, err := r.setPair(p, cidr, true); err != nil {
 		return fmt.Errorf("port %s of node %s: allowing the addresses %s: %w", p.ID, node, cidr, err)
 	}
 	r.remember(route, sight{state: whole, node: node})
 	return nil
 }
 
-// Delete removes a listed route, its Node there or not. Four calls: the port
-// of the next hop, its allowed_address_pairs, the route, the router again;
-// three where the port is gone or has none. A route that is not listed by that name is looked for by
+// Delete removes a listed route, its Node there or not. Five calls: the port
+// of the next hop, its allowed_address_pairs, the route, the router and the
+// port again; three where the port is gone or has none. A route that is not listed by that name is looked for by
 // its destination and its Node, see List.
 func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
 	cidr, err := destination(request.Route)
@@ -152,16 +153,36 @@ func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	if p != nil {
-		// A port that has gone since is as good as without the pair.
-		if err := r.setPair(p, cidr, false); err != nil && !api.IsNotFound(err) {
-			return fmt.Errorf("port %s of the route %s: removing the addresses: %w", p.ID, route.name(), err)
-		}
+	had, err := r.forbid(p, cidr)
+	if err != nil {
+		return fmt.Errorf("port %s of the route %s: removing the addresses: %w", p.ID, route.name(), err)
 	}
 	if err := r.remove(route); err != nil {
 		return fmt.Errorf("the route %s: %w", route.name(), err)
 	}
+	if !had {
+		return nil
+	}
+	if p, err = r.readPort(p.ID); err == nil { // another change may have brought them back
+		_, err = r.forbid(p, cidr)
+	}
+	if err != nil && !api.IsNotFound(err) {
+		return fmt.Errorf("the port of the route %s: looking whether the addresses are gone: %w", route.name(), err)
+	}
 	return nil
+}
+
+// forbid takes the addresses from a port and reports whether it had them. A
+// port that has gone is as good.
+func (r *Routes) forbid(p *port, cidr netip.Prefix) (bool, error) {
+	if p == nil {
+		return false, nil
+	}
+	had, err := r.setPair(p, cidr, false)
+	if api.IsNotFound(err) {
+		return false, nil
+	}
+	return had, err
 }
 
 // destination wants the CIDR as it is listed later, since upstream compares

@@ -42,11 +42,11 @@ func TestLifeOfARouteAndItsCalls(t *testing.T) {
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
 	check(t, "calls of a second create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER"})
 
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
-	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER"})
+	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER", "GET /ports/port-node-1"})
 	check(t, "state", c.state(), "")
 	must(t, m.delete(listed[0]))
 	check(t, "list", m.list(t), []string{})
@@ -98,7 +98,7 @@ func TestListShowsWhatIsWrong(t *testing.T) {
 	c.took()
 	check(t, "list again", m.list(t), want)
 	check(t, "calls", c.took(), []string{"GET /routers/ROUTER"})
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	must(t, err)
 	if !listed[0].HasTargetNodeAddresses {
 		t.Error("the half route is not the first one: upstream would delete and create it at the same time")
@@ -120,7 +120,7 @@ func TestListIsNeverPartial(t *testing.T) {
 				}
 				return 0
 			}
-			listed, err := newManager(t, c).r.List()
+			listed, err := newManager(t, c).r().List()
 			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(call, "GET ")) {
 				t.Errorf("%s answers %d: %d routes, error %v", call, status, len(listed), err)
 			}
@@ -134,7 +134,7 @@ func TestWrongRouter(t *testing.T) {
 		c.atomic, c.router = atomic, "another"
 		c.addNode("node-1", "10.0.0.11")
 		m := newManager(t, c)
-		_, listErr := m.r.List()
+		_, listErr := m.r().List()
 		createErr := m.create(route("node-1", "10.244.1.0/24", "10.0.0.11"))
 		for _, err := range []error{listErr, createErr} {
 			if sdk.CodeOf(err) != abi.CodeInvalid || !strings.Contains(err.Error(), `[Route] router-id in cloud.conf: there is no router "`+routerID) {
@@ -177,7 +177,7 @@ func TestPairsOfOthersStay(t *testing.T) {
 	m := newManager(t, c)
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
 	must(t, m.create(route("node-1", "10.245.1.0/24", "10.0.0.11")))
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	must(t, err)
 	for _, r := range listed {
 		must(t, m.delete(r))
@@ -194,7 +194,7 @@ func TestDeleteWithoutTheNode(t *testing.T) {
 	c.removeNode("node-1")
 	m = newManager(t, c)
 	check(t, "list", m.list(t), []string{"10.244.1.0/24 to 10.0.0.11 (blackhole)"})
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
@@ -220,7 +220,7 @@ func TestIPv6SpelledByTheCloud(t *testing.T) {
 	c.routes = []extraRoute{{"fd01:0:0::/64", "fd00::11"}}
 	m := newManager(t, c)
 	check(t, "list", m.list(t), []string{"fd01::/64 to node-1"})
-	listed, err := m.r.List()
+	listed, err := m.r().List()
 	must(t, err)
 	must(t, m.delete(listed[0]))
 	check(t, "state", c.state(), "")
@@ -258,6 +258,14 @@ func TestConcurrentCreatesLoseNothing(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		check(t, "routes", len(c.routes), 2*nodes)
+		// Two changes of one port may undo each other; the next list sees it.
+		var all []node
+		for i := range nodes {
+			all = append(all, node{fmt.Sprintf("node-%d", i), fmt.Sprintf("10.0.0.%d", i), fmt.Sprintf("10.244.%d.0/24", i)},
+				node{fmt.Sprintf("node-%d", i), fmt.Sprintf("fd00::%x", i+1), fmt.Sprintf("fd01:0:0:%x::/64", i+1)})
+		}
+		newManager(t, c).reconcile(all)
 		if state := c.state(); strings.Contains(state, "OVN") || len(strings.Split(state, "\n")) != 4*nodes {
 			t.Errorf("atomic %v: lost something:\n%s", atomic, state)
 		}
@@ -305,7 +313,7 @@ func TestStaleChange(t *testing.T) {
 			if strings.HasPrefix(call, "PUT /network/v2.0/routers/") && !added {
 				added = true
 				c.mu.Lock()
-				c.commit(view{slices.Clone(c.routes), c.revision}, append(slices.Clone(c.routes[1:]), extraRoute{"172.16.0.0/24", "10.0.0.99"}))
+				c.commit(c.view(), append(slices.Clone(c.routes[1:]), extraRoute{"172.16.0.0/24", "10.0.0.99"}))
 				c.mu.Unlock()
 			}
 		}
@@ -315,4 +323,39 @@ func TestStaleChange(t *testing.T) {
 			"port-node-1 allows 10.244.1.0/24", "port-node-1 allows 10.244.2.0/24", "port-node-1 allows 10.244.3.0/24",
 		}, "\n"))
 	}
+}
+
+// TestLostPair: two changes of one port, of which Neutron lets both pass. The
+// route that loses its pair has been seen whole.
+func TestLostPair(t *testing.T) {
+	c := newCloud()
+	p := c.addNode("node-1", "10.0.0.11", "fd00::11")
+	m := newManager(t, c)
+	four, six := route("node-1", "10.244.1.0/24", "10.0.0.11", "fd00::11"), route("node-1", "fd01::/64", "10.0.0.11", "fd00::11")
+	raced := false
+	c.race = func(call string) {
+		if call == "PUT /network/v2.0/ports/port-node-1" && !raced {
+			raced = true
+			must(t, m.create(six))
+		}
+	}
+	must(t, m.create(four))
+	check(t, "pairs after the race", len(p.Pairs), 1)
+	nodes := []node{{"node-1", "10.0.0.11", "10.244.1.0/24"}, {"node-1", "fd00::11", "fd01::/64"}}
+	check(t, "list", m.list(t), []string{"10.244.1.0/24 to node-1", "fd01::/64 to node-1 (addresses [])"})
+	m.reconcile(nodes)
+	check(t, "state", c.state(), wantedState(nodes))
+
+	listed, err := m.r().List()
+	must(t, err)
+	raced = false
+	c.race = func(call string) {
+		if call == "PUT /network/v2.0/ports/port-node-1" && !raced {
+			raced = true
+			must(t, m.delete(listed[1]))
+		}
+	}
+	must(t, m.delete(listed[0]))
+	m.reconcile(nil)
+	check(t, "routes after deletes", len(c.routes), 0)
 }

@@ -3,6 +3,7 @@ package routes
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,13 +39,46 @@ const (
 	makingLife = time.Minute
 )
 
+// The epoch is a part of sights: those of another one are forgotten. It outlives
+// them.
+const (
+	epochKey  = "openstack/routes/epoch"
+	epochLife = 2 * sightLife
+)
+
+// currentEpoch is that of the begin of the op: what an op saw before all were
+// forgotten is forgotten, too.
+func (r *Routes) currentEpoch() string {
+	if r.epoch == nil {
+		value, _, err := r.c.Op().Cache().Get(epochKey)
+		if err != nil {
+			value = nil // the same as none
+		}
+		epoch := string(value)
+		r.epoch = &epoch
+	}
+	return *r.epoch
+}
+
+// forgetAll makes the next List look at all routes.
+func (r *Routes) forgetAll() {
+	r.currentEpoch()
+	now := strconv.FormatInt(r.c.Op().Now().UnixNano(), 36)
+	// Without the cache there are no sights either.
+	_ = r.c.Op().Cache().Put(epochKey, []byte(now), epochLife)
+}
+
 func (r *Routes) remembered(route extraRoute) sight {
 	value, found, err := r.c.Op().Cache().Get(sightKey + route.name())
-	if err != nil || !found {
+	fields := strings.SplitN(string(value), " ", 3)
+	if err != nil || !found || len(fields) != 3 {
 		return sight{}
 	}
-	name, node, _ := strings.Cut(string(value), " ")
-	return sight{state(name), node}
+	s := sight{state(fields[0]), fields[2]}
+	if fields[1] != r.currentEpoch() && s.state != making {
+		return sight{}
+	}
+	return s
 }
 
 // remember never fails: what the cache does not keep is looked at again.
@@ -53,7 +87,7 @@ func (r *Routes) remember(route extraRoute, s sight) {
 	if s.state == making {
 		life = makingLife
 	}
-	_ = r.c.Op().Cache().Put(sightKey+route.name(), []byte(string(s.state)+" "+s.node), life)
+	_ = r.c.Op().Cache().Put(sightKey+route.name(), []byte(string(s.state)+" "+r.currentEpoch()+" "+s.node), life)
 }
 
 // look finds what the cloud has of routes: one sight for each.
