@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by the commands beside it: where things are, and how to get inside.
 # STATE_DIR  what is built and written; default build/openstack
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
