@@ -165,7 +165,8 @@ const openStackProvider = `
       config: "auth_url: http://$PROXY/p5000/v3"
       tokens: [{url: "http://$PROXY/p5000/v3/auth/tokens"}]
   requests: {perSecond: 100, burst: 100, concurrent: 16}
-  limits: {instances: 8}
+  limits: {instances: 16}
+  ops: {timeouts: {lb_ensure: 2m, lb_update: 2m, lb_delete: 2m}}
   rollout: {shadow: "Off", observe: "Off"}
 `
 

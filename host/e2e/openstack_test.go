@@ -67,7 +67,6 @@ func TestOpenStackLife(t *testing.T) {
 			t.Errorf("the Node whose server is there: %v", err)
 		}
 	})
-	m = o.killed(t, m)
 	t.Run("services are deleted", func(t *testing.T) {
 		services, err := o.client.CoreV1().Services(o.namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -163,35 +162,42 @@ print(json.dumps([p.name for p in c.network.ports() if p.device_owner in ("ovn-l
 	}
 }
 
-// killed makes, changes and deletes Services while the manager is killed
-// before or after each of the first writes to the cloud, and returns the last
-// manager.
-func (o *openStack) killed(t *testing.T, m *manager) *manager {
-	next := func(t *testing.T, n int, after bool) {
-		t.Helper()
-		o.killAtWrite(m, n, after)
-		t.Cleanup(func() { o.proxy.setFault(nil) })
+// TestOpenStackCrash makes and deletes Services while the manager is killed
+// before and after each write to the cloud: the end is the same.
+func TestOpenStackCrash(t *testing.T) {
+	o := newOpenStack(t, "crash")
+	m := o.start(t, "first", o.cloudConf(""))
+	for name := range o.servers(t, 3, "node") {
+		o.kubelet(t, name, "")
 	}
-	for n := range 4 {
+	o.awaitInitialized(t.Context(), t, m)
+	for n := range writesOfOne {
 		for _, after := range []bool{false, true} {
 			name := fmt.Sprintf("crash-%d-%v", n, after)
-			t.Run("killed at write "+name, func(t *testing.T) {
-				next(t, n, after)
-				o.service(t, name, nil, portsOf(1)...)
-				o.until(t.Context(), t, m, "the manager is killed", func() (bool, string) { return m.ended(), "" })
-				o.proxy.setFault(nil)
-				m = o.start(t, name, o.cloudConf(""))
-				o.awaitOVN(t, m)
-				next(t, n%2, after)
-				o.removeService(t, name)
-				o.until(t.Context(), t, m, "the manager is killed", func() (bool, string) { return m.ended(), "" })
-				o.proxy.setFault(nil)
-				m = o.start(t, name+"-again", o.cloudConf(""))
-				o.awaitOVN(t, m)
-				o.checkNames(t, lifeServices)
+			t.Run(name, func(t *testing.T) {
+				m = o.killed(t, m, name, n, after, func() { o.service(t, name, nil, portsOf(1)...) })
+				o.checkNames(t, 1)
+				m = o.killed(t, m, name+"-deleted", n, after, func() { o.removeService(t, name) })
+				o.checkNames(t, 0)
+				o.checkLeftovers(t)
 			})
 		}
 	}
+}
+
+// writesOfOne: a load balancer with all of its parts, and a floating IP.
+const writesOfOne = 2
+
+// killed does something while the manager is killed at a write, and returns
+// another manager, which has brought it to its end.
+func (o *openStack) killed(t *testing.T, m *manager, name string, n int, after bool, do func()) *manager {
+	t.Helper()
+	o.killAtWrite(m, n, after)
+	do()
+	o.until(t.Context(), t, m, "the manager is killed", func() (bool, string) { return m.ended(), "" })
+	o.proxy.setFault(nil)
+	m = o.start(t, name, o.cloudConf(""))
+	o.awaitOVN(t, m)
 	return m
 }
 
