@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -153,10 +154,19 @@ func header(resp *abi.HttpResponse, name string) string {
 	return ""
 }
 
+// scrubbed is how the host marks what it has replaced (host/credential).
+var scrubbed = []byte("[scrubbed:") //nolint:gochecknoglobals // a constant
+
 // answer decodes the members of a successful answer.
 func answer(req *abi.HttpRequest, result sdk.HTTPResult) (map[string]json.RawMessage, error) {
 	if err := refusal(req, result); err != nil {
 		return nil, err
+	}
+	// What the host has replaced may be half of a name or of an ID: "is there one
+	// of this name" would be answered wrongly.
+	if bytes.Contains(result.Response.Body, scrubbed) {
+		return nil, broken(req, "a value of the credential's Secret is in it, and the manager has replaced that; "+
+			"a password must not be a word of the cluster, such as the name of its user or project: choose another one")
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(result.Response.Body, &members); err != nil {

@@ -24,10 +24,12 @@ for name in ("load-balancer_admin", "load-balancer_member", "load-balancer_obser
     if name not in roles:
         roles[name] = identity.create_role(name=name)
 projects = {project.name: project for project in identity.projects()}
+clouds = openstack.config.OpenStackConfig().cloud_config["clouds"]
 for name, project, granted in USERS:
     if project not in projects:
         projects[project] = identity.create_project(name=project, domain_id="default")
-    user = identity.create_user(name=name, password=name, domain_id="default", default_project_id=projects[project].id)
+    password = clouds[name]["auth"]["password"] if name in clouds else name  # "service" is in the configurations
+    user = identity.create_user(name=name, password=password, domain_id="default", default_project_id=projects[project].id)
     for role in granted:
         identity.assign_project_role_to_user(projects[project], user, roles[role])
 identity.assign_project_role_to_user(projects["admin"], identity.find_user("admin"), roles["load-balancer_admin"])
