@@ -129,6 +129,21 @@ func TestEveryMistakeIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// TestExampleOfOpenStack: what the README of guests/openstack tells to copy.
+func TestExampleOfOpenStack(t *testing.T) {
+	data, err := os.ReadFile("../../../guests/openstack/example/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := v1alpha1.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Providers[0]; len(p.Grants) == 0 || len(p.Credentials) != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(least))
 	f.Add([]byte(read(f)))
