@@ -259,7 +259,8 @@ func (o *openStack) ovn(t *testing.T) vips {
 }
 
 // wanted is what OVN must have for the Services of the cluster: each port of
-// each address leads to the node port of all ready Nodes.
+// each address leads to the node port of all Nodes, also those that are not
+// ready: upstream leaves them to the health checks (KEP-3458).
 func (o *openStack) wanted(ctx context.Context, t *testing.T) (want vips, unready string) {
 	t.Helper()
 	services, err := o.client.CoreV1().Services(o.namespace).List(ctx, metav1.ListOptions{})
@@ -286,11 +287,8 @@ func (o *openStack) wanted(ctx context.Context, t *testing.T) (want vips, unread
 
 func members(nodes []corev1.Node, port int32) (all []string) {
 	for i := range nodes {
-		ready := slices.ContainsFunc(nodes[i].Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
 		for _, a := range nodes[i].Status.Addresses {
-			if ready && a.Type == corev1.NodeInternalIP && !strings.Contains(a.Address, ":") {
+			if a.Type == corev1.NodeInternalIP && !strings.Contains(a.Address, ":") {
 				all = append(all, fmt.Sprintf("%s:%d", a.Address, port))
 				break
 			}
