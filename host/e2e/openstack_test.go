@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -35,11 +36,13 @@ func TestOpenStackLife(t *testing.T) {
 		o.checkNodes(t, servers)
 	})
 	t.Run("services get their load balancers", func(t *testing.T) {
+		var names []string
 		for i := range lifeServices {
-			o.service(t, fmt.Sprintf("s%d", i), nil, portsOf(i)...)
+			names = append(names, fmt.Sprintf("s%d", i))
+			o.service(t, names[i], nil, portsOf(i)...)
 		}
 		o.awaitOVN(t, m)
-		o.checkNames(t, lifeServices)
+		o.checkNames(t, names...)
 	})
 	t.Run("ports change", func(t *testing.T) {
 		for i := range lifeServices / 2 {
@@ -76,7 +79,7 @@ func TestOpenStackLife(t *testing.T) {
 			o.removeService(t, services.Items[i].Name)
 		}
 		o.awaitOVN(t, m)
-		o.checkNames(t, 0)
+		o.checkNames(t)
 		o.checkLeftovers(t)
 	})
 }
@@ -126,7 +129,7 @@ func (o *openStack) checkNodes(t *testing.T, servers map[string]string) {
 
 // checkNames: one load balancer for each Service, by the names that
 // cloud-provider-openstack gives, and one floating IP for each.
-func (o *openStack) checkNames(t *testing.T, services int) {
+func (o *openStack) checkNames(t *testing.T, services ...string) {
 	t.Helper()
 	var cloud struct {
 		Balancers, Floating []string
@@ -135,17 +138,14 @@ func (o *openStack) checkNames(t *testing.T, services int) {
 import openstack, json
 c = openstack.connect(cloud="kubernetes")
 print(json.dumps({"balancers": [l.name for l in c.load_balancer.load_balancers()], "floating": [i.floating_ip_address for i in c.network.ips()]}))`, &cloud)
-	if len(cloud.Balancers) != services || len(cloud.Floating) != services {
-		t.Errorf("%d load balancers %v and %d floating IPs %v, want %d", len(cloud.Balancers), cloud.Balancers, len(cloud.Floating), cloud.Floating, services)
+	want := []string{}
+	for _, service := range services {
+		want = append(want, "kube_service_kubernetes_"+o.namespace+"_"+service)
 	}
-	names := map[string]bool{}
-	for _, name := range cloud.Balancers {
-		names[name] = true
-	}
-	for i := range services {
-		if name := fmt.Sprintf("kube_service_kubernetes_%s_s%d", o.namespace, i); services > 0 && i < lifeServices && !names[name] {
-			t.Errorf("there is no load balancer %s", name)
-		}
+	slices.Sort(want)
+	slices.Sort(cloud.Balancers)
+	if !slices.Equal(cloud.Balancers, want) || len(cloud.Floating) != len(want) {
+		t.Errorf("load balancers %v and %d floating IPs, want %v", cloud.Balancers, len(cloud.Floating), want)
 	}
 }
 
@@ -176,9 +176,9 @@ func TestOpenStackCrash(t *testing.T) {
 			name := fmt.Sprintf("crash-%d-%v", n, after)
 			t.Run(name, func(t *testing.T) {
 				m = o.killed(t, m, name, n, after, func() { o.service(t, name, nil, portsOf(1)...) })
-				o.checkNames(t, 1)
+				o.checkNames(t, name)
 				m = o.killed(t, m, name+"-deleted", n, after, func() { o.removeService(t, name) })
-				o.checkNames(t, 0)
+				o.checkNames(t)
 				o.checkLeftovers(t)
 			})
 		}
