@@ -279,14 +279,17 @@ func (o *openStack) wanted(ctx context.Context, t *testing.T) (want vips, unread
 		}
 		for _, port := range s.Spec.Ports {
 			key := fmt.Sprintf("%s:%d/%s", s.Status.LoadBalancer.Ingress[0].IP, port.Port, strings.ToLower(string(port.Protocol)))
-			want[key] = members(nodes.Items, port.NodePort)
+			want[key] = members(nodes.Items, s.Annotations["loadbalancer.openstack.org/node-selector"], port.NodePort)
 		}
 	}
 	return want, ""
 }
 
-func members(nodes []corev1.Node, port int32) (all []string) {
+func members(nodes []corev1.Node, selector string, port int32) (all []string) {
 	for i := range nodes {
+		if _, has := nodes[i].Labels[selector]; selector != "" && !has {
+			continue
+		}
 		for _, a := range nodes[i].Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && !strings.Contains(a.Address, ":") {
 				all = append(all, fmt.Sprintf("%s:%d", a.Address, port))
