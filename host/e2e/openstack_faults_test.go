@@ -106,6 +106,16 @@ func TestOpenStackFaults(t *testing.T) {
 			o.checkNoSecret(t, m)
 		})
 	}
+}
+
+// TestOpenStackCredentials: a token that ends, and a password that is changed.
+func TestOpenStackCredentials(t *testing.T) {
+	o := newOpenStack(t, "credentials")
+	m := o.start(t, "a", o.cloudConf(""))
+	for name := range o.servers(t, 1, "node") {
+		o.kubelet(t, name, "")
+	}
+	o.awaitInitialized(t.Context(), t, m)
 	t.Run("expired token", func(t *testing.T) { o.expire(t, m) })
 	t.Run("wrong password", func(t *testing.T) { o.wrongPassword(t, m) })
 }
@@ -138,31 +148,45 @@ func (o *openStack) checkNoSecret(t *testing.T, m *manager) {
 	}
 }
 
-// expire revokes the token that the manager uses: it gets another one, and the
-// user sees nothing of it.
+// expire ends the token that the manager uses: it gets another one from
+// Keystone, and the user sees nothing of it. It is the proxy that refuses the old
+// one: the services take a revoked token for five minutes more.
 func (o *openStack) expire(t *testing.T, m *manager) {
-	token := make(chan string, 1)
+	tokens := make(chan string, 1)
 	o.proxy.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
-		case token <- r.Header.Get("X-Auth-Token"):
+		case tokens <- r.Header.Get("X-Auth-Token"):
 		default:
 		}
 		return false
 	})
 	o.service(t, "before", nil)
 	o.awaitOVN(t, m)
-	o.proxy.setFault(nil)
-	o.sdk(t, fmt.Sprintf(`
-import openstack
-c = openstack.connect(cloud="admin")
-r = c.session.delete(c.session.get_endpoint(service_type="identity") + "/auth/tokens", headers={"X-Subject-Token": %q}, raise_exc=False)
-assert r.status_code == 204, r.status_code`, <-token))
+	old := <-tokens
 	o.proxy.reset()
+	o.proxy.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("X-Auth-Token") != old {
+			return false
+		}
+		w.Header().Set("Www-Authenticate", "Keystone uri="+o.rc.AuthURL)
+		http.Error(w, `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`, http.StatusUnauthorized)
+		return true
+	})
 	o.service(t, "after", nil)
 	o.awaitOVN(t, m)
+	o.proxy.setFault(nil)
 	counts, _, _ := o.proxy.calls()
-	if counts["POST keystone /v3/auth/tokens"] == 0 {
-		t.Errorf("no new token:\n%s", table(counts))
+	if counts["POST keystone /v3/auth/tokens"] != 1 {
+		t.Errorf("want one new token:\n%s", table(counts))
+	}
+	events, err := o.client.CoreV1().Events(o.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=after"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if strings.Contains(e.Message, "401") {
+			t.Errorf("the user sees %s", e.Message)
+		}
 	}
 	o.removeService(t, "before")
 	o.removeService(t, "after")
