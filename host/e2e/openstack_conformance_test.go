@@ -80,7 +80,7 @@ providers:
     secret: {namespace: kube-system, name: openstack}
     publicKeys: [username, user_domain_name, project_name, project_domain_name]
     signer:
-      source: {directory: /unused}
+      source: {directory: /unused-too}
       config: "auth_url: http://{{.Proxy}}/p5000/v3"
       tokens: [{url: "http://{{.Proxy}}/p5000/v3/auth/tokens"}]
   requests: {perSecond: 100, burst: 100, concurrent: 16}
