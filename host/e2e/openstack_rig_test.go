@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,15 @@ func newOpenStack(t *testing.T, namespace string) *openStack {
 	o.secret(t, o.rc.Users["kubernetes"].Password)
 	o.put(t.Context(), t, "signer-keystone", o.wasm(t, "signer-keystone.wasm"), "")
 	return o
+}
+
+// cloudPatience bounds each wait: a load balancer of 20 members took up to a
+// minute on two busy cores.
+const cloudPatience = 10 * time.Minute
+
+func (o *openStack) until(ctx context.Context, t *testing.T, m *manager, what string, look func() (done bool, seen string)) {
+	t.Helper()
+	o.untilWithin(ctx, t, m, cloudPatience, what, look)
 }
 
 // sweep removes what tests leave in the project.

@@ -123,8 +123,13 @@ func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager 
 // until waits for a condition, looking every few milliseconds.
 func (r *rig) until(ctx context.Context, t *testing.T, m *manager, what string, look func() (done bool, seen string)) {
 	t.Helper()
+	r.untilWithin(ctx, t, m, reportPatience, what, look)
+}
+
+func (r *rig) untilWithin(ctx context.Context, t *testing.T, m *manager, limit time.Duration, what string, look func() (done bool, seen string)) {
+	t.Helper()
 	var seen string
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, reportPatience, true, func(context.Context) (done bool, _ error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(context.Context) (done bool, _ error) {
 		done, seen = look()
 		return done, nil
 	})
