@@ -142,6 +142,9 @@ func (o *openStack) awaitEnsured(t *testing.T, m *manager, n int) {
 	})
 }
 
+// What there is while nothing happens: making more takes Neutron minutes.
+const quietServices, quietRoutes = 4, 3
+
 // quietTime is how long nothing happens; OPENSTACK_QUIET=10m for the figure of
 // the README.
 func quietTime(t *testing.T) time.Duration {
@@ -163,13 +166,17 @@ func TestOpenStackQuiet(t *testing.T) {
 	o := newOpenStack(t, "quiet")
 	i := 0
 	for name := range o.servers(t, 20, "node") {
-		o.kubelet(t, name, fmt.Sprintf("10.244.%d.0/24", i))
+		cidr := ""
+		if i < quietRoutes {
+			cidr = fmt.Sprintf("10.244.%d.0/24", i)
+		}
+		o.kubelet(t, name, cidr)
 		i++
 	}
 	conf := o.cloudConf("[Route]\nrouter-id = " + o.rc.Router.ID + "\n")
 	m := o.start(t, "a", conf, upstreamPeriods()...)
 	o.awaitInitialized(t.Context(), t, m)
-	for i := range 10 {
+	for i := range quietServices {
 		o.service(t, fmt.Sprintf("s%d", i), nil)
 	}
 	o.awaitOVN(t, m)
@@ -180,7 +187,7 @@ func TestOpenStackQuiet(t *testing.T) {
 	quiet := quietTime(t)
 	<-time.After(quiet) // it is the passing of time that is tested
 	all, reads, writes := o.proxy.calls()
-	t.Logf("in %v of nothing, 20 nodes, 10 Services, routes: %d reads, %d writes:\n%s", quiet, reads, writes, table(all))
+	t.Logf("in %v of nothing, 20 nodes, %d Services, %d routes: %d reads, %d writes:\n%s", quiet, quietServices, quietRoutes, reads, writes, table(all))
 	if writes > 0 {
 		t.Errorf("%d writes while nothing happened", writes)
 	}
@@ -197,11 +204,11 @@ func (o *openStack) awaitRoutes(t *testing.T, m *manager) {
 		routes := o.routes(t)
 		for i := range nodes.Items {
 			n := &nodes.Items[i]
-			if hop := routes[n.Spec.PodCIDR]; !hasAddress(n, hop) {
+			if hop := routes[n.Spec.PodCIDR]; n.Spec.PodCIDR != "" && !hasAddress(n, hop) {
 				return false, fmt.Sprintf("%s leads to %q, not to %s", n.Spec.PodCIDR, hop, n.Name)
 			}
 		}
-		return len(routes) == len(nodes.Items), fmt.Sprint(routes)
+		return len(routes) == quietRoutes, fmt.Sprint(routes)
 	})
 }
 
