@@ -52,20 +52,6 @@ func (c *Client) endpoint(service Service) (string, error) {
 		c.config.EndpointType, service, c.config.Region))
 }
 
-// Has reports whether the catalog has a service.
-func (c *Client) Has(service Service) (bool, error) {
-	_, err := c.endpoint(service)
-	if c.endpoints == nil || err == nil {
-		return err == nil, err
-	}
-	for _, name := range types[service].names {
-		if c.endpoints[name] != "" {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
 func versioned(address, version string) string {
 	address = strings.TrimRight(address, "/")
 	if version == "" || strings.HasSuffix(address, version) {

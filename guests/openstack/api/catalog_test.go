@@ -81,9 +81,6 @@ func TestSeveralRegionsNeedAChoice(t *testing.T) {
 		if IsNotFound(err) || sdk.CodeOf(err) != abi.CodeInvalid || err.Error() != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := New(h.Op(), config).Has(Compute); err == nil {
-			t.Error("Has answers without a region")
-		}
 	}
 }
 
@@ -117,13 +114,6 @@ func TestNoEndpoint(t *testing.T) {
 		if sdk.CodeOf(err) != abi.CodeInvalid || err.Error() != want || IsNotFound(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if has, err := c.Has(LoadBalancer); has || err != nil {
-			t.Errorf("%s: Has answers %v, %v", name, has, err)
-		}
-	}
-	c, _ := newClient(t, answering(200, `{}`))
-	if has, err := c.Has(LoadBalancer); !has || err != nil {
-		t.Errorf("Has answers %v, %v", has, err)
 	}
 }
 
@@ -143,9 +133,6 @@ func TestBrokenCatalog(t *testing.T) {
 		_, err := getServer(c)
 		if sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", body, err)
-		}
-		if has, err := c.Has(Compute); has || err == nil {
-			t.Errorf("%q: Has answers %v, %v", body, has, err)
 		}
 		// Nothing of it is kept: when Keystone answers again, all is well.
 		fake.catalog = catalogBody

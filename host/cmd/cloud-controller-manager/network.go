@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
@@ -18,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 )
 
@@ -78,7 +74,7 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	net.secrets = secrets
 	specs := make([]credential.Spec, len(p.Credentials))
 	for i := range p.Credentials {
-		spec, err := n.spec(net, &p.Credentials[i])
+		spec, err := grant.Credential(&p.Credentials[i], n.signer(net))
 		if err != nil {
 			return fmt.Errorf("credentials[%d]: %w", i, err)
 		}
@@ -87,19 +83,13 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber}); err != nil {
 		return err
 	}
-	grants, err := egressGrants(p.Grants, secrets)
+	grants, err := grant.Egress(p.Grants, secrets)
 	if err != nil {
 		return err
 	}
-	net.client, err = egress.New(grants, egress.Options{
-		MaxBatchBytes:     p.Requests.ResponseBytes.Value(),
-		MaxTimeout:        p.Requests.Timeout.Duration,
-		MaxConcurrent:     p.Requests.Concurrent,
-		RequestsPerSecond: p.Requests.PerSecond,
-		Burst:             p.Requests.Burst,
-		Credentials:       net.credentials,
-		Observer:          n.observer,
-	})
+	options := grant.Options(p.Requests)
+	options.Credentials, options.Observer = net.credentials, n.observer
+	net.client, err = egress.New(grants, options)
 	if err != nil {
 		return fmt.Errorf("grants: %w", err)
 	}
@@ -108,6 +98,15 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		s.start(ctx)
 	}
 	return nil
+}
+
+// signer makes the signer of a credential, which is started with the network.
+func (n *networks) signer(net *network) grant.SignerFunc {
+	return func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error) {
+		s := n.signers.signer(name, c)
+		net.signers = append(net.signers, s)
+		return s.slot, nil
+	}
 }
 
 // secretNames are the Secrets of the credentials and client certificates.
@@ -121,73 +120,6 @@ func secretNames(p *v1alpha1.Provider) (names []types.NamespacedName) {
 		}
 	}
 	return names
-}
-
-func egressGrants(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant, error) {
-	// Grants with the same certificate share connections.
-	certificates := map[v1alpha1.Reference]*egress.ClientCertificate{}
-	var all []egress.Grant
-	for i, g := range grants {
-		cidrs, err := prefixes(g.CIDRs)
-		if err != nil {
-			return nil, fmt.Errorf("grants[%d].cidrs: %w", i, err)
-		}
-		roots, err := pool(g.CABundle)
-		if err != nil {
-			return nil, fmt.Errorf("grants[%d].caBundle: %w", i, err)
-		}
-		out := egress.Grant{
-			Scheme: g.Scheme, Host: g.Host, Port: g.Port, PathPrefix: g.PathPrefix, Methods: g.Methods,
-			CIDRs: cidrs, RootCAs: roots, Credentials: g.Credentials,
-		}
-		if ref := g.ClientCertificate; ref != nil {
-			if certificates[*ref] == nil {
-				certificates[*ref] = &egress.ClientCertificate{Get: clientCertificate(secrets, *ref)}
-			}
-			out.ClientCertificate = certificates[*ref]
-		}
-		all = append(all, out)
-	}
-	return all, nil
-}
-
-func prefixes(cidrs []string) (all []netip.Prefix, err error) {
-	for _, cidr := range cidrs {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, prefix)
-	}
-	return all, nil
-}
-
-// pool returns nil, which is the system's, for an empty bundle.
-func pool(bundle string) (*x509.CertPool, error) {
-	if bundle == "" {
-		return nil, nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(bundle)) {
-		return nil, errors.New("it has no certificate in PEM")
-	}
-	return roots, nil
-}
-
-// clientCertificate reads a Secret of the type kubernetes.io/tls for each new
-// connection, so a renewed one is taken up.
-func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(context.Context) (*tls.Certificate, error) {
-	return func(ctx context.Context) (*tls.Certificate, error) {
-		data, _, err := secrets.Get(ctx, ref.Namespace, ref.Name)
-		if err != nil {
-			return nil, err
-		}
-		certificate, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-		if err != nil { // it says what does not fit, and repeats no key
-			return nil, fmt.Errorf("the Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
-		}
-		return &certificate, nil
-	}
 }
 
 // ready waits until the signers serve, so that a switch to this network takes

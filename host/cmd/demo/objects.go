@@ -226,13 +226,13 @@ func (st *stage) serviceState(ctx context.Context) (serviceState, error) {
 	if err != nil {
 		return serviceState{}, err
 	}
-	ensured, err := st.calls(ctx, "lb_ensure")
+	ensured, err := st.sum(ctx, "wasm_ccm_provider_op_duration_seconds_count", "lb_ensure")
 	return serviceState{address: ingress(s), resourceVersion: s.ResourceVersion, ensured: ensured}, err
 }
 
-// calls is how often the provider was asked for the op, by the metrics.
-func (st *stage) calls(ctx context.Context, op string) (float64, error) {
-	lines, err := st.manager.metrics(ctx, st.config, "wasm_ccm_provider_op_duration_seconds_count{")
+// sum adds up the lines of the counter that are of the op.
+func (st *stage) sum(ctx context.Context, counter, op string) (float64, error) {
+	lines, err := st.manager.metrics(ctx, st.config, counter+"{")
 	if err != nil {
 		return 0, err
 	}

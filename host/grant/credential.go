@@ -1,4 +1,4 @@
-package main
+package grant
 
 import (
 	"fmt"
@@ -11,8 +11,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/egress"
 )
 
-// spec makes of a configured credential what package credential knows.
-func (n *networks) spec(net *network, c *v1alpha1.Credential) (spec credential.Spec, err error) {
+// SignerFunc returns what runs the signer of the credential of that name.
+type SignerFunc func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error)
+
+// Credential makes of a configured credential what package credential knows.
+// signer is called for one that has a signer.
+func Credential(c *v1alpha1.Credential, signer SignerFunc) (spec credential.Spec, err error) {
 	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret), PublicKeys: c.PublicKeys}
 	switch {
 	case c.Header != nil:
@@ -26,9 +30,9 @@ func (n *networks) spec(net *network, c *v1alpha1.Credential) (spec credential.S
 	case c.AWSSigV4 != nil:
 		spec.AWSSigV4 = awsSigV4(c.AWSSigV4)
 	case c.OAuth2ClientCredentials != nil:
-		err = n.oauth2(&spec, c.OAuth2ClientCredentials)
+		spec.OAuth2, err = oauth2(c.OAuth2ClientCredentials)
 	case c.Signer != nil:
-		err = n.signer(net, &spec, c.Signer)
+		spec.Signer, err = signerSpec(c.Name, c.Signer, signer)
 	}
 	return spec, err
 }
@@ -40,33 +44,35 @@ func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {
 	}
 }
 
-func (n *networks) oauth2(spec *credential.Spec, o *v1alpha1.OAuth2Credential) error {
+func oauth2(o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, error) {
 	client, err := tokenClient([]v1alpha1.Endpoint{o.Token})
 	if err != nil {
-		return fmt.Errorf("oauth2ClientCredentials: %w", err)
+		return nil, fmt.Errorf("oauth2ClientCredentials: %w", err)
 	}
-	spec.OAuth2 = &credential.OAuth2ClientCredentials{
+	out := &credential.OAuth2ClientCredentials{
 		TokenURL: o.Token.URL, ClientIDKey: o.ClientIDKey, ClientSecretKey: o.ClientSecretKey,
 		Scopes: o.Scopes, Transport: roundTripper{client},
 	}
 	if o.Audience != "" {
-		spec.OAuth2.Params = url.Values{"audience": {o.Audience}}
+		out.Params = url.Values{"audience": {o.Audience}}
 	}
-	return nil
+	return out, nil
 }
 
-func (n *networks) signer(net *network, spec *credential.Spec, c *v1alpha1.SignerCredential) error {
-	s := n.signers.signer(spec.Name, c)
-	spec.Signer = &credential.SignerSpec{Signer: credential.NewSigner(s.slot)}
+func signerSpec(name string, c *v1alpha1.SignerCredential, signer SignerFunc) (*credential.SignerSpec, error) {
+	invoker, err := signer(name, c)
+	if err != nil {
+		return nil, fmt.Errorf("signer: %w", err)
+	}
+	spec := &credential.SignerSpec{Signer: credential.NewSigner(invoker)}
 	if len(c.Tokens) > 0 {
 		client, err := tokenClient(c.Tokens)
 		if err != nil {
-			return fmt.Errorf("signer: %w", err)
+			return nil, fmt.Errorf("signer: %w", err)
 		}
-		spec.Signer.Tokens = credential.NewTokenSender(client)
+		spec.Tokens = credential.NewTokenSender(client)
 	}
-	net.signers = append(net.signers, s)
-	return nil
+	return spec, nil
 }
 
 // tokenClient reaches the endpoints of tokens and nothing else. The provider
