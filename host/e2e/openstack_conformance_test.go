@@ -109,7 +109,7 @@ volumes:
 - persistentVolume:
     metadata: {name: data}
     spec: {csi: {driver: cinder.csi.openstack.org, volumeHandle: {{.Volume}}}}
-  labels: {topology.kubernetes.io/zone: {{.Zone}}}
+  labels: {topology.kubernetes.io/zone: {{.Zone}}, topology.kubernetes.io/region: RegionOne}
 badConfigs: ["[Global]\nregion = RegionOne\n", "[Global]\nauth-url = http://x\npassword = abc\n"]
 `
 

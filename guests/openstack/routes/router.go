@@ -58,21 +58,24 @@ func (r *Routes) missing(err error) error {
 	return sdk.Invalidf("[Route] router-id in cloud.conf: there is no router %q that this project sees: %v", r.routerID, err)
 }
 
-func (r *Routes) add(route extraRoute) error { return r.change(route, true) }
-
-func (r *Routes) remove(route extraRoute) error { return r.change(route, false) }
-
 // change uses Neutron's extension extraroute-atomic, by which concurrent
 // changes do not lose each other's routes. A cloud without it answers 404, as
-// one without the router does.
+// one without the router does. What is so already is not written, unless this
+// goes on with a change that did not come to its end: OVN may lack it.
 //
 // Of changes at the same time Neutron may have worked one out from the list
 // before the other, and then OVN loses a route that Neutron still shows. So
 // the router is read again, and the last of the changes is sent once more when
 // it was worked out from an old list: that puts OVN right.
-func (r *Routes) change(route extraRoute, add bool) error {
+func (r *Routes) change(route extraRoute, add, goesOn bool) error {
 	if r.withoutAtomic() {
 		return r.rewrite(route, add)
+	}
+	if !goesOn {
+		found, err := r.router()
+		if err != nil || found.has(route) == add {
+			return err
+		}
 	}
 	action := "/remove_extraroutes"
 	if add {

@@ -50,7 +50,7 @@ func (r *Routes) List() ([]*abi.Route, error) {
 	var halves, wholes []*abi.Route
 	var unknown []extraRoute
 	for _, route := range *router.Routes {
-		if seen := r.remembered(route); seen.state == unseen {
+		if seen := r.remembered(route); seen.state == unseen || seen.state == removing {
 			unknown = append(unknown, route)
 		} else {
 			halves, wholes = sort(route, seen, halves, wholes)
@@ -82,9 +82,8 @@ func sort(route extraRoute, seen sight, halves, wholes []*abi.Route) ([]*abi.Rou
 }
 
 // Create makes the router send a pod network to the Node's InternalIP of its
-// family. Four calls: the port of the address, the route, the router again (see
-// change), the port's allowed_address_pairs; three where the pairs have it
-// already.
+// family. Five calls: the port of the address, the router, the route, the router
+// again (see change), the port's allowed_address_pairs; two where all is there.
 func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	cidr, err := destination(request.Route)
 	if err != nil {
@@ -104,8 +103,9 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 			cidr, node, address, r.routerID))
 	}
 	route := extraRoute{Destination: cidr.String(), NextHop: address.String()}
+	before := r.remembered(route)
 	r.remember(route, sight{state: making})
-	if err := r.add(route); err != nil {
+	if err := r.change(route, true, before.state == making); err != nil {
 		return fmt.Errorf("a route to %s by node %s at %s: %w", cidr, node, address, err)
 	}
 	if _, err := r.setPair(p, cidr, true); err != nil {
@@ -115,10 +115,11 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	return nil
 }
 
-// Delete removes a listed route, its Node there or not. Five calls: the port
-// of the next hop, its allowed_address_pairs, the route, the router and the
-// port again; three where the port is gone or has none. A route that is not listed by that name is looked for by
-// its destination and its Node, see List.
+// Delete removes a listed route, its Node there or not. Six calls: the port
+// of the next hop, its allowed_address_pairs, the router, the route, the router
+// and the port again; four where the port is gone or has none, two where nothing
+// is there. A route that is not listed by that name is looked for by its
+// destination and its Node, see List.
 func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
 	cidr, err := destination(request.Route)
 	if err != nil {
@@ -144,7 +145,8 @@ func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
 }
 
 func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
-	r.remember(route, sight{state: unseen})
+	before := r.remembered(route)
+	r.remember(route, sight{state: removing})
 	address, err := netip.ParseAddr(route.NextHop)
 	if err != nil {
 		return sdk.Invalidf("the route %q has no address behind %q", route.name(), via)
@@ -157,9 +159,10 @@ func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("port %s of the route %s: removing the addresses: %w", p.ID, route.name(), err)
 	}
-	if err := r.remove(route); err != nil {
+	if err := r.change(route, false, before.state == removing); err != nil {
 		return fmt.Errorf("the route %s: %w", route.name(), err)
 	}
+	r.remember(route, sight{state: unseen})
 	if !had {
 		return nil
 	}

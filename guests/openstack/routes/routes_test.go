@@ -33,23 +33,59 @@ func TestLifeOfARouteAndItsCalls(t *testing.T) {
 	c.addNode("node-1", "10.0.0.11")
 	m := newManager(t, c)
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
-	check(t, "calls of a create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER", "PUT /ports/port-node-1"})
+	check(t, "calls of a create", c.took(), []string{"GET /ports", "GET /routers/ROUTER", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER", "PUT /ports/port-node-1"})
 	check(t, "state", c.state(), "10.244.1.0/24 via 10.0.0.11\nport-node-1 allows 10.244.1.0/24")
 
 	check(t, "list", m.list(t), []string{"10.244.1.0/24 to node-1"})
 	check(t, "calls of a list", c.took(), []string{"GET /routers/ROUTER"})
 
 	must(t, m.create(route("node-1", "10.244.1.0/24", "10.0.0.11")))
-	check(t, "calls of a second create", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/add_extraroutes", "GET /routers/ROUTER"})
+	check(t, "calls of a second create", c.took(), []string{"GET /ports", "GET /routers/ROUTER"})
 
 	listed, err := m.r().List()
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
-	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER", "GET /ports/port-node-1"})
+	check(t, "calls of a delete", c.took(), []string{"GET /ports", "PUT /ports/port-node-1", "GET /routers/ROUTER", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER", "GET /ports/port-node-1"})
 	check(t, "state", c.state(), "")
+	c.took()
 	must(t, m.delete(listed[0]))
+	check(t, "calls of a second delete", c.took(), []string{"GET /ports", "GET /routers/ROUTER"})
 	check(t, "list", m.list(t), []string{})
+}
+
+// Without the read behind it nobody knows whether OVN has the change.
+func TestAChangeThatDidNotComeToItsEndIsSentAgain(t *testing.T) {
+	c := newCloud()
+	c.addNode("node-1", "10.0.0.11")
+	m := newManager(t, c)
+	r := route("node-1", "10.244.1.0/24", "10.0.0.11")
+	for call, ask := range map[string]func() error{
+		"PUT /routers/ROUTER/add_extraroutes": func() error { return m.create(r) },
+		"PUT /routers/ROUTER/remove_extraroutes": func() error {
+			return m.delete(&abi.Route{Name: "10.244.1.0/24 via 10.0.0.11", DestinationCidr: "10.244.1.0/24"})
+		},
+	} {
+		must(t, m.create(r))
+		if strings.Contains(call, "add_") {
+			must(t, m.delete(&abi.Route{Name: "10.244.1.0/24 via 10.0.0.11", DestinationCidr: "10.244.1.0/24"}))
+		}
+		changed := false
+		c.fail = func(now string, done bool) int {
+			if changed && strings.HasPrefix(now, "GET /network/v2.0/routers/") {
+				return 503
+			}
+			changed = changed || done && strings.HasSuffix(now, "_extraroutes")
+			return 0
+		}
+		if err := ask(); err == nil {
+			t.Errorf("%s: no error without the read behind it", call)
+		}
+		c.fail = nil
+		c.took()
+		must(t, ask())
+		check(t, call+" again", slices.Contains(c.took(), call), true)
+	}
 }
 
 func TestListAfterARestart(t *testing.T) {
@@ -198,7 +234,7 @@ func TestDeleteWithoutTheNode(t *testing.T) {
 	must(t, err)
 	c.took()
 	must(t, m.delete(listed[0]))
-	check(t, "calls", c.took(), []string{"GET /ports", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER"})
+	check(t, "calls", c.took(), []string{"GET /ports", "GET /routers/ROUTER", "PUT /routers/ROUTER/remove_extraroutes", "GET /routers/ROUTER"})
 	check(t, "state", c.state(), "")
 }
 

@@ -22,6 +22,8 @@ const (
 	unseen state = ""
 	// making: Create is at it, or was a moment ago.
 	making state = "making"
+	// removing: Delete is at it, or was a moment ago. For List it is unseen.
+	removing state = "removing"
 	// half: the port does not allow the addresses.
 	half  state = "half"
 	whole state = "whole"
@@ -75,7 +77,7 @@ func (r *Routes) remembered(route extraRoute) sight {
 		return sight{}
 	}
 	s := sight{state(fields[0]), fields[2]}
-	if fields[1] != r.currentEpoch() && s.state != making {
+	if fields[1] != r.currentEpoch() && s.state != making && s.state != removing {
 		return sight{}
 	}
 	return s
@@ -84,7 +86,7 @@ func (r *Routes) remembered(route extraRoute) sight {
 // remember never fails: what the cache does not keep is looked at again.
 func (r *Routes) remember(route extraRoute, s sight) {
 	life := sightLife
-	if s.state == making {
+	if s.state == making || s.state == removing {
 		life = makingLife
 	}
 	_ = r.c.Op().Cache().Put(sightKey+route.name(), []byte(string(s.state)+" "+r.currentEpoch()+" "+s.node), life)
