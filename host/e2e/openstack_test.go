@@ -22,7 +22,7 @@ const (
 )
 
 // TestOpenStackLife is the life of ten Services on twenty nodes: made, changed,
-// with nodes that come and go, managers that are killed within, and deleted.
+// with nodes that come and go, and deleted.
 func TestOpenStackLife(t *testing.T) {
 	o := newOpenStack(t, "life")
 	servers := o.servers(t, lifeNodes, "node")
