@@ -47,13 +47,13 @@ func TestOpenStackCalls(t *testing.T) {
 		o.command(t, "", nil, "servers", "1", "added")
 		o.proxy.reset()
 		o.kubelet(t, "added-0", "")
-		o.label(t, "added-0")
 		o.awaitInitialized(t.Context(), t, m)
 		all, reads, writes := o.proxy.calls()
 		t.Logf("%d reads, %d writes:\n%s", reads, writes, table(all))
 		if all["GET nova /v2.1/servers/detail"] != 1 || all["GET neutron /v2.0/ports"] != 1 || writes != 0 {
 			t.Errorf("calls:\n%s", table(all))
 		}
+		o.label(t, "added-0") // before, upstream would look at the Node again
 	})
 	t.Run("20 services", func(t *testing.T) {
 		o.proxy.reset()
