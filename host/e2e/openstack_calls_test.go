@@ -63,10 +63,10 @@ func TestOpenStackCalls(t *testing.T) {
 		o.awaitOVN(t, m)
 		o.printCalls(t)
 	})
+	m.kill()
+	o.proxy.reset()
+	m = o.start(t, "again", o.cloudConf(""), upstreamPeriods()...)
 	t.Run("the manager starts anew", func(t *testing.T) {
-		m.kill()
-		o.proxy.reset()
-		m = o.start(t, "again", o.cloudConf(""), upstreamPeriods()...)
 		o.awaitEnsured(t, m, 20)
 		if _, _, writes := o.proxy.calls(); writes > 0 {
 			t.Errorf("%d writes", writes)

@@ -169,7 +169,7 @@ func TestClientCertificate(t *testing.T) {
 		"no pair": {secrets{"pair": {"tls.crt": key, "tls.key": certificate}}, "it has to be of the type kubernetes.io/tls"},
 	} {
 		got := send(t, []v1alpha1.Grant{allowed}, test.s, nil, server.URL, "")
-		message := string(got.GetError().GetMessage())
+		message := got.GetError().GetMessage()
 		if (got.GetResponse().GetStatus() == 200) != (test.want == "") || !strings.Contains(message, test.want) || strings.Contains(message, "PRIVATE") {
 			t.Errorf("%s: %v", name, got)
 		}
