@@ -117,6 +117,8 @@ func (m *manager) start(binary string, flags []string) error {
 	}
 	m.cmd = exec.Command(binary, flags...)
 	m.cmd.Stdout, m.cmd.Stderr = output, output
+	// A manager that is killed leaves its compiled modules.
+	m.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(m.logPath))
 	// The process must not outlive the test, however that ends.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
