@@ -43,7 +43,7 @@ func TestOpenStackCalls(t *testing.T) {
 
 	m = o.start(t, "add", o.cloudConf(""), upstreamPeriods()...)
 	t.Run("one node is added", func(t *testing.T) {
-		o.awaitRefreshed(t, m, 1)
+		o.awaitListed(t, m)
 		o.command(t, "", nil, "servers", "1", "added")
 		o.proxy.reset()
 		o.kubelet(t, "added-0", "")
@@ -100,6 +100,15 @@ func (o *openStack) printCalls(t *testing.T) {
 	t.Helper()
 	all, reads, writes := o.proxy.calls()
 	t.Logf("%d reads, %d writes:\n%s", reads, writes, table(all))
+}
+
+// awaitListed waits for the listing that the Nodes which are there bring about.
+func (o *openStack) awaitListed(t *testing.T, m *manager) {
+	t.Helper()
+	o.until(t.Context(), t, m, "the instances are listed", func() (bool, string) {
+		listed := o.metrics(t, m).sum(`^wasm_ccm_provider_listings_total\{.*result="complete"`)
+		return listed > 0, fmt.Sprint(listed)
+	})
 }
 
 // awaitRefreshed waits until metadata of all Nodes was asked for n times.
