@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -238,8 +239,8 @@ func (r *run) set(section, key string, value any) {
 
 func (r *run) configure() error {
 	var b strings.Builder
-	for section, lines := range r.conf {
-		fmt.Fprintf(&b, "[%s]\n%s\n", section, strings.Join(lines, "\n"))
+	for _, section := range slices.Sorted(maps.Keys(r.conf)) { // errors name lines
+		fmt.Fprintf(&b, "[%s]\n%s\n", section, strings.Join(r.conf[section], "\n"))
 	}
 	r.host.Serve(&provider{})
 	return r.host.Call(abi.OpConfigure, &abi.ConfigureRequest{Config: []byte(b.String()), ClusterName: "kubernetes"}, &abi.ConfigureResponse{})
