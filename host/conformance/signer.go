@@ -21,7 +21,6 @@ import (
 const (
 	loadTimeout      = 30 * time.Second
 	maxTableElements = 1 << 20
-	maxCallDepth     = 1 << 14
 
 	signerInstances  = 2
 	signerMemory     = 32 << 20
@@ -52,7 +51,7 @@ func loadSigner(ctx context.Context, o *Options, name string, c *v1alpha1.Signer
 		return nil, errors.New("its module is not given (--signer-module NAME=FILE)")
 	}
 	loader := &plugin.Loader{
-		Engine: o.Engine, Compiler: o.Compiler, HostVersion: hostVersion, MaxCallDepth: maxCallDepth,
+		Engine: o.Engine, Compiler: o.Compiler, HostVersion: hostVersion,
 		Policy: module.Policy{},
 		Limits: plugin.Limits{
 			MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,

@@ -157,7 +157,7 @@ func (w *world) InstanceDiscarded(reason string) {
 
 func (w *world) loader(e engine.Engine, limits plugin.Limits, granted []string) *plugin.Loader {
 	return &plugin.Loader{
-		Engine: e, Limits: limits, Observer: w, MaxCallDepth: 1 << 14, // as the manager has it
+		Engine: e, Limits: limits, Observer: w,
 		Policy:      module.Policy{Capabilities: granted},
 		ClusterName: "hostile", HostVersion: "v0",
 		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) {

@@ -1,24 +1,25 @@
 package meter
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 )
 
-// body rewrites one function body.
+// body rewrites one function body after the other.
 type body struct {
 	m   *rewriter
 	r   *wasmbin.Reader
+	in  wasmbin.Instruction
 	out []byte
 	// locals counts parameters and declared locals. One more, of type i32, is
 	// added when the function has an operation that costs by its length.
 	locals  uint32
 	scratch bool
-	// instructions counts all of them, and nests says that one is a call of a
-	// function of the module.
-	instructions uint32
-	nests        bool
+	// nests says that the function calls one of the module, or is not small,
+	// and frame what a call of it takes.
+	nests bool
+	frame frame
 	// charges are the places where a constant cost is patched in, the first
 	// for the function itself, and one for each loop. current is the one that
 	// instructions count for now, blocks the ones of the enclosing blocks.
@@ -32,46 +33,60 @@ type charge struct {
 	cost uint32
 }
 
-func (m *rewriter) body(content []byte, s signature) ([]byte, error) {
-	b := &body{m: m, r: &wasmbin.Reader{Data: content}, locals: s.params}
-	groups, declared := b.declaredLocals()
-	b.out = make([]byte, 0, len(content)*3/2+64)
-	b.blocks = append(b.blocks, 0)
-	b.charge()
-	start := len(b.out)
-	for len(b.blocks) > 0 && b.r.Err == nil {
+// write rewrites body i into the module.
+func (b *body) write(i uint32) error {
+	m := b.m
+	index := m.module.ImportedFunctions + i
+	source := &m.module.Bodies[i]
+	b.enter(index, source)
+	for m.validator.Depth() > 0 && b.r.Err == nil {
 		b.instruction()
 	}
 	if err := b.r.Done("code"); err != nil {
-		return nil, err
+		return fmt.Errorf("function %d: %w", index, err)
 	}
 	for _, c := range b.charges {
 		putPadded(b.out[c.at:], c.cost)
 	}
-	if b.scratch {
-		groups++
-		declared = append(slices.Clone(declared), 1, typeI32)
-	}
-	head := append(wasmbin.AppendU32(nil, groups), declared...)
-	if !b.nests {
-		return append(head, b.out...), nil
-	}
-	return slices.Concat(head, b.out[:start], b.descend(s), b.out[start:], b.ascend()), nil
+	frame := b.frame.bytes + m.validator.Pushed() + b.frame.area
+	b.nests = b.nests || frame > smallFrameBytes
+	b.finish(source.Locals, m.blocks[m.module.Functions[index]], uint32(min(frame, maxStackBytes)))
+	return nil
 }
 
-// declaredLocals counts the locals and returns their declaration as it is.
-func (b *body) declaredLocals() (groups uint32, declared []byte) {
-	groups = b.r.Count("groups of locals", maxLocals)
-	start := b.r.Pos
-	for range groups {
-		n := b.r.U32()
-		if n > maxLocals || b.locals+n > maxLocals {
-			b.r.Fail("more than %d locals in one function; split the function", maxLocals)
-		}
-		b.locals += n
-		b.r.Byte()
+func (b *body) enter(index uint32, source *wasmbin.Body) {
+	v := b.m.validator
+	v.Enter(index, source)
+	code := *source.Code
+	*b = body{
+		m: b.m, r: &code, in: b.in, out: b.out[:0], locals: uint32(len(v.Locals())),
+		frame: b.frame, charges: b.charges[:0], blocks: append(b.blocks[:0], 0),
 	}
-	return groups, b.r.Data[start:b.r.Pos]
+	b.frame.reset(v.Locals())
+	b.charge()
+}
+
+// finish writes the size of the body, its locals and its code.
+func (b *body) finish(declared []wasmbin.Locals, block wasmbin.BlockType, frame uint32) {
+	if b.scratch {
+		declared = append(declared[:len(declared):len(declared)], wasmbin.Locals{Count: 1, Type: wasmbin.I32})
+	}
+	head := wasmbin.AppendU32(nil, uint32(len(declared)))
+	for _, l := range declared {
+		head = append(wasmbin.AppendU32(head, l.Count), l.Type)
+	}
+	var tail []byte
+	if b.nests {
+		// The first charge stands before the block of descend.
+		start := b.charges[0].at + paddedBytes + len(b.m.appendPay(nil))
+		head = append(head, b.out[:start]...)
+		b.out = b.out[start:]
+		head, tail = b.descend(head, block, frame), b.ascend(frame)
+	}
+	b.m.u32(uint32(len(head) + len(b.out) + len(tail)))
+	b.m.bytes(head...)
+	b.m.bytes(b.out...)
+	b.m.bytes(tail...)
 }
 
 // charge begins what is paid for here: the function, a loop, or the rest of a
@@ -96,7 +111,7 @@ func (m *rewriter) appendPay(out []byte) []byte {
 	out = appendIndexed(out, opGlobalGet, m.fuel)
 	out = append(out, opI64Const, 0, opI64LtS, opIf, blockVoid)
 	out = appendIndexed(out, opGlobalGet, m.fuel)
-	out = appendIndexed(out, opCall, m.importedFuncs)
+	out = appendIndexed(out, opCall, m.module.ImportedFunctions)
 	out = appendIndexed(out, opGlobalSet, m.fuel)
 	return append(out, opEnd)
 }
@@ -113,29 +128,29 @@ func (b *body) payLength(unitsLog2 byte, shift byte) {
 
 func (b *body) global(op byte, index uint32) { b.out = appendIndexed(b.out, op, index) }
 
-// descend counts a call that nests, and ends the guest when it is one too
-// many. The block that it opens is left by every way out of the function:
-// its label takes the place of the function's own.
-func (b *body) descend(s signature) []byte {
-	out := b.m.appendMove(nil, b.weight(), opI32Sub)
+// descend takes the frame of a function that nests from the stack that is
+// left, and ends the guest when there is not so much. The block that it opens
+// is left by every way out of the function: its label takes the place of the
+// function's own.
+func (b *body) descend(out []byte, block wasmbin.BlockType, frame uint32) []byte {
+	out = b.m.appendMove(out, frame, opI32Sub)
 	out = appendIndexed(out, opGlobalGet, b.m.fuel+1)
-	out = append(out, opI32Const, 0, opI32LtS, opIf, blockVoid, opI64Const)
-	// -2^63 as a signed LEB128.
-	out = append(out, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f)
-	out = appendIndexed(out, opCall, b.m.importedFuncs)
+	out = append(out, opI32Const, 0, opI32LtS, opIf, blockVoid)
+	out = wasmbin.AppendSigned(append(out, opI64Const), FuelCallDepth)
+	out = appendIndexed(out, opCall, b.m.module.ImportedFunctions)
 	out = append(out, opDrop, opUnreachable, opEnd, opBlock)
-	return append(out, s.block...)
+	return block.Append(out)
 }
 
 // ascend follows the end of the block of descend.
-func (b *body) ascend() []byte { return append(b.m.appendMove(nil, b.weight(), opI32Add), opEnd) }
+func (b *body) ascend(frame uint32) []byte {
+	return append(b.m.appendMove(nil, frame, opI32Add), opEnd)
+}
 
-func (b *body) weight() uint32 { return 1 + (b.locals+b.instructions)/slotsPerDepth }
-
-// appendMove adds to the depth that is left, or subtracts from it.
-func (m *rewriter) appendMove(out []byte, weight uint32, op byte) []byte {
+// appendMove adds to the stack that is left, or subtracts from it.
+func (m *rewriter) appendMove(out []byte, frame uint32, op byte) []byte {
 	out = appendIndexed(out, opGlobalGet, m.fuel+1)
-	out = append(appendI32Const(out, weight), op)
+	out = append(appendI32Const(out, frame), op)
 	return appendIndexed(out, opGlobalSet, m.fuel+1)
 }
 
@@ -144,7 +159,9 @@ func appendIndexed(out []byte, op byte, index uint32) []byte {
 }
 
 // appendI32Const appends an i32.const of a number below 2^31.
-func appendI32Const(out []byte, v uint32) []byte { return appendS33(append(out, opI32Const), v) }
+func appendI32Const(out []byte, v uint32) []byte {
+	return wasmbin.AppendSigned(append(out, opI32Const), int64(v))
+}
 
 // paddedBytes is the fixed size of a patched cost: 4 bytes hold 27 bits and
 // the sign.

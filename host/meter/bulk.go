@@ -1,6 +1,10 @@
 package meter
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+)
 
 // chunkBytes is the most that one memory.copy or memory.fill moves: a millisecond
 // on a slow machine, with every page of it new.
@@ -9,30 +13,8 @@ const (
 	chunkBytes     = 1 << chunkBytesLog2
 )
 
-// bulkFunctions are those that the rewrite adds for memory.copy and
-// memory.fill, (i32 i32 i32) -> (), when the module has such instructions.
-type bulkFunctions struct {
-	funcType      uint32
-	copies, fills uint32 // index, or 0
-	bodies        [][]byte
-}
-
-// bulkFunction returns the index of one of them, which it makes when it is
-// needed for the first time.
-func (m *rewriter) bulkFunction(index *uint32, body func(*rewriter) []byte) uint32 {
-	if *index != 0 {
-		return *index
-	}
-	if len(m.bulk.bodies) == 0 {
-		i32 := byte(typeI32)
-		m.bulk.funcType = m.newType(uint32(len(m.signatures)), []byte{i32, i32, i32}, nil)
-	}
-	*index = m.importedFuncs + 1 + uint32(len(m.funcTypes)+len(m.bulk.bodies))
-	m.bulk.bodies = append(m.bulk.bodies, body(m))
-	return *index
-}
-
-// The locals of both functions: copy(to, from, n) and fill(to, value, n).
+// Functions (i32 i32 i32) -> () stand for memory.copy and memory.fill. Their
+// locals: copy(to, from, n) and fill(to, value, n).
 const (
 	localTo   = 0
 	localFrom = 1
@@ -110,7 +92,7 @@ func beyond(local byte) []byte {
 // payChunk pays for one chunk.
 func (m *rewriter) payChunk() []byte {
 	out := appendIndexed(nil, opGlobalGet, m.fuel)
-	return m.appendPay(appendS33(append(out, opI64Const), chunkBytes>>bytesPerFuelLog2))
+	return m.appendPay(wasmbin.AppendSigned(append(out, opI64Const), chunkBytes>>bytesPerFuelLog2))
 }
 
 // payRest pays for n bytes and one call, and leaves the three parameters on

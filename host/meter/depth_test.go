@@ -49,60 +49,67 @@ func engines() map[string]wazero.RuntimeConfig {
 	}
 }
 
+// deepest is the largest argument with which an export comes back; with one
+// more it nests too deep.
+func deepest(t *testing.T, config wazero.RuntimeConfig, wasm []byte, export string) uint64 {
+	t.Helper()
+	low, high := uint64(0), uint64(1<<20)
+	for low < high {
+		n := (low + high + 1) / 2
+		_, err := instantiate(t, config, wasm).ExportedFunction(export).Call(t.Context(), n)
+		switch {
+		case err == nil:
+			low = n
+		case errors.Is(err, errCallDepth):
+			high = n - 1
+		default:
+			t.Fatalf("%s(%d): %v", export, n, err)
+		}
+	}
+	return low
+}
+
 func TestCallDepthIsBoundedTheSameOnEveryEngine(t *testing.T) {
 	wasm, err := os.ReadFile("testdata/depth.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	shallow := options
-	shallow.MaxCallDepth = 100
+	shallow.MaxStackBytes = 10_000
 	metered, err := meter.Rewrite(wasm, shallow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, config := range engines() {
-		// The innermost call of these is the hundredth.
-		deepest := map[string]uint64{"direct": 99, "indirect": 99, "mutual": 99, "two_results": 98}
-		for export, n := range deepest {
-			got, err := instantiate(t, config, metered).ExportedFunction(export).Call(t.Context(), n)
-			if err != nil || got[0] != n {
-				t.Errorf("%s: %s(%d) = %v, %v", name, export, n, got, err)
-			}
-			m := instantiate(t, config, metered)
-			if _, err := m.ExportedFunction(export).Call(t.Context(), n+1); !errors.Is(err, errCallDepth) {
-				t.Errorf("%s: %s(%d): error %v, want %v", name, export, n+1, err, errCallDepth)
-			}
+	for _, export := range []string{"direct", "indirect", "mutual", "two_results"} {
+		n := deepest(t, wazero.NewRuntimeConfigCompiler(), metered, export)
+		if other := deepest(t, wazero.NewRuntimeConfigInterpreter(), metered, export); other != n || n < 40 || n > 150 {
+			t.Errorf("%s comes back from %d calls on one engine and from %d on another", export, n, other)
 		}
-		m := instantiate(t, config, metered)
+		m := instantiate(t, wazero.NewRuntimeConfigCompiler(), metered)
 		for range 3 { // what a call took, it has given back
 			if got, err := m.ExportedFunction("wide").Call(t.Context(), 1000); err != nil || got[0] != 1000 {
-				t.Errorf("%s: wide(1000) = %v, %v; want 1000", name, got, err)
+				t.Errorf("wide(1000) = %v, %v; want 1000", got, err)
 			}
-			for export, n := range deepest {
-				if got, err := m.ExportedFunction(export).Call(t.Context(), n); err != nil || got[0] != n {
-					t.Errorf("%s: %s(%d) again = %v, %v", name, export, n, got, err)
-				}
+			if got, err := m.ExportedFunction(export).Call(t.Context(), n); err != nil || got[0] != n {
+				t.Errorf("%s(%d) again = %v, %v", export, n, got, err)
 			}
 		}
 	}
 }
 
 func TestWideFunctionsCountAsMore(t *testing.T) {
-	const limit = 1000
+	const limit = 100_000
 	deep := options
-	deep.MaxCallDepth = limit
+	deep.MaxStackBytes = limit
 	for _, locals := range []int{0, 640, 3000} {
 		metered, err := meter.Rewrite(recursionWithLocals(locals), deep)
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := instantiate(t, wazero.NewRuntimeConfigCompiler(), metered).ExportedFunction("f")
-		fits := uint64(limit / (1 + (1+locals+10)/64)) // with 10 instructions
-		if _, err := call.Call(t.Context(), fits-1); err != nil {
-			t.Errorf("%d locals, %d calls: %v", locals, fits, err)
-		}
-		if _, err := call.Call(t.Context(), fits); !errors.Is(err, errCallDepth) {
-			t.Errorf("%d locals, %d calls: error %v, want %v", locals, fits+1, err, errCallDepth)
+		// The call itself, parameter and locals, four operands, an argument.
+		frame := uint64(64 + 8*(1+locals) + 4*8 + 8)
+		if n, want := deepest(t, wazero.NewRuntimeConfigCompiler(), metered, "f"), limit/frame-1; n != want {
+			t.Errorf("%d locals: %d calls come back, want %d", locals, n, want)
 		}
 	}
 }

@@ -1,78 +1,67 @@
 package meter
 
+import "github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+
 // instruction rewrites the next instruction.
 func (b *body) instruction() {
 	if b.charges[b.current].cost >= maxRun {
 		b.charge()
 	}
-	start := b.r.Pos
-	b.instructions++
-	b.costs(1)
-	op := b.r.Byte()
-	switch op {
-	case opCall:
-		b.call()
+	start, in := b.r.Pos, &b.in
+	b.r.Instruction(in)
+	if b.r.Err != nil {
 		return
-	case opRefFunc:
-		b.out = appendIndexed(b.out, op, b.m.functionIndex(b.r))
-		return
-	case opReturn:
-		// A branch out of the function, by way of the block of descend.
-		b.out = appendIndexed(b.out, opBr, uint32(len(b.blocks)-1))
-		return
-	case opPrefixMisc:
-		b.misc(start)
-		return
-	case opMemoryGrow:
-		zero(b.r)
-		b.costs(costHost)
-		b.payLength(fuelPerPageLog2, opI64Shl)
-	case opBlock, opIf:
-		b.blockType()
-		b.blocks = append(b.blocks, b.current)
-	case opLoop:
-		b.blockType()
-		b.copyFrom(start)
-		b.blocks = append(b.blocks, b.current)
-		b.charge()
-		return
-	case opElse:
-		b.copyFrom(start)
-		b.otherwise()
-		return
-	case opEnd:
-		b.leave()
-	default:
-		b.immediates(op)
 	}
-	b.copyFrom(start)
+	if err := b.m.validator.Next(in); err != nil {
+		b.r.Pos = start
+		b.r.Fail("%w", err)
+		return
+	}
+	b.costs(1)
+	switch in.Op {
+	case wasmbin.OpRefFunc:
+		b.r.Pos = start
+		b.r.Fail("ref.func in a function is not supported, since an engine keeps what it makes each time; use a table")
+	case wasmbin.OpBlock, wasmbin.OpIf, wasmbin.OpLoop, wasmbin.OpElse, wasmbin.OpEnd:
+		b.structure()
+	case wasmbin.OpBr, wasmbin.OpBrIf, wasmbin.OpBrTable, wasmbin.OpReturn:
+		b.branch()
+	case wasmbin.OpCall, wasmbin.OpCallIndirect:
+		b.call()
+	case wasmbin.OpMemoryCopy, wasmbin.OpMemoryFill:
+		b.bulk()
+	default:
+		b.other()
+	}
 }
 
 // costs adds to what is paid at the current place.
 func (b *body) costs(units uint32) { b.charges[b.current].cost += units }
 
-func (b *body) copyFrom(start int) { b.out = append(b.out, b.r.Data[start:b.r.Pos]...) }
+// keep writes the instruction as it is.
+func (b *body) keep() { b.out = b.in.Append(b.out) }
 
-func (b *body) call() {
-	index := b.m.functionIndex(b.r)
-	if index < b.m.importedFuncs {
-		b.costs(costHost)
-	} else {
-		b.nests = true
+// structure rewrites what opens and closes blocks. A loop is paid for at each
+// turn.
+func (b *body) structure() {
+	b.keep()
+	switch b.in.Op {
+	case wasmbin.OpBlock, wasmbin.OpIf:
+		b.blocks = append(b.blocks, b.current)
+		b.frame.enter(b.in.Op == wasmbin.OpIf)
+	case wasmbin.OpLoop:
+		b.blocks = append(b.blocks, b.current)
+		b.frame.enter(false)
+		b.charge()
+	case wasmbin.OpElse:
+		b.otherwise()
+	case wasmbin.OpEnd:
+		b.frame.leave()
+		b.blocks = b.blocks[:len(b.blocks)-1]
+		if n := len(b.blocks); n > 0 {
+			b.current = b.blocks[n-1]
+		}
 	}
-	b.out = appendIndexed(b.out, opCall, index)
-}
-
-// blockType reads the type of a block.
-func (b *body) blockType() {
-	if len(b.blocks) >= maxBlockDepth {
-		b.r.Fail("blocks nest deeper than %d", maxBlockDepth)
-	}
-	if b.r.Pos < len(b.r.Data) && b.r.Data[b.r.Pos]&0xc0 == 0x40 {
-		b.r.Byte() // one negative byte: void or a value type
-		return
-	}
-	b.m.typeIndex(b.r)
 }
 
 // otherwise begins the other branch of an if. What the first one has paid in
@@ -84,111 +73,77 @@ func (b *body) otherwise() {
 	}
 }
 
-func (b *body) leave() {
-	b.blocks = b.blocks[:len(b.blocks)-1]
-	if n := len(b.blocks); n > 0 {
-		b.current = b.blocks[n-1]
+// branch keeps a branch, and makes one of a return: it goes by way of the
+// block of descend.
+func (b *body) branch() {
+	in := &b.in
+	switch in.Op {
+	case wasmbin.OpReturn:
+		b.out = appendIndexed(b.out, opBr, uint32(len(b.blocks)-1))
+		return
+	case wasmbin.OpBrTable:
+		for _, label := range in.Labels {
+			b.frame.branch(label)
+		}
+		b.costs(uint32(len(in.Labels)) / labelsPerFuel)
+	default:
+		b.frame.branch(in.X)
 	}
+	b.keep()
 }
 
-// immediates passes over the immediates of an instruction that is kept as it
-// is.
-func (b *body) immediates(op byte) {
-	r := b.r
-	switch {
-	case isPlain(op):
-	case isMemoryAccess(op):
-		b.costs(costMemory - 1)
-		memoryAccess(r)
-	case op >= opLocalGet && op <= opLocalTee:
-		b.index("local", b.locals)
-	case op == opGlobalGet, op == opGlobalSet:
-		b.index("global", b.m.fuel)
-	case op == opBr, op == opBrIf:
-		b.label()
-	case op == opTableGet, op == opTableSet:
-		b.costs(costMemory - 1)
-		r.U32()
-	case op == opBrTable:
-		for range uint64(r.Count("branch targets", maxBodyBytes)) + 1 {
-			b.label()
-		}
-	case op == opCallIndirect:
+// labelsPerFuel: a branch with many targets is looked up, not counted down.
+const labelsPerFuel = 1 << 10
+
+func (b *body) call() {
+	in, module := &b.in, b.m.module
+	if in.Op == wasmbin.OpCallIndirect {
 		b.nests = true
 		b.costs(2*costMemory - 1)
-		b.m.typeIndex(r)
-		r.U32()
-	case op == opSelectTyped:
-		r.Bytes(r.Count("types", 1))
-	case op == opMemorySize:
-		zero(r)
-	case op == opI32Const:
-		r.SkipLEB(5)
-	case op == opI64Const:
-		r.SkipLEB(10)
-	case op == opF32Const:
-		r.Bytes(4)
-	case op == opF64Const:
-		r.Bytes(8)
-	case op == opRefNull:
-		r.Byte()
-	case op == opPrefixVector:
+		b.frame.call(module.Types[in.X])
+		b.keep()
+		return
+	}
+	if in.X < module.ImportedFunctions {
+		b.costs(costHost)
+	} else {
+		b.nests = true
+	}
+	b.frame.call(module.Type(in.X))
+	b.out = appendIndexed(b.out, opCall, b.m.moved(in.X))
+}
+
+// bulk calls a function in place of an operation that may take long.
+func (b *body) bulk() {
+	index := b.m.copies
+	if b.in.Op == wasmbin.OpMemoryFill {
+		index = b.m.fills
+	}
+	b.out = appendIndexed(b.out, opCall, index)
+}
+
+// other keeps an instruction, and charges for those that cost more than one
+// unit. Bulk operations have their length on top of the stack.
+func (b *body) other() {
+	switch in := &b.in; in.Op {
+	case wasmbin.OpLocalSet, wasmbin.OpLocalTee:
+		b.frame.set(in.X)
+	case wasmbin.OpMemoryGrow:
+		b.costs(costHost)
+		b.payLength(fuelPerPageLog2, opI64Shl)
+	case wasmbin.OpTableGet, wasmbin.OpTableSet:
 		b.costs(costMemory - 1)
-		vectorImmediates(r)
-	default:
-		r.Fail("instruction 0x%02x is not supported", op)
-	}
-}
-
-// label reads how many blocks a branch leaves. The function is the outermost.
-func (b *body) label() {
-	if depth := b.r.U32(); uint64(depth) >= uint64(len(b.blocks)) {
-		b.r.Fail("label %d does not exist", depth)
-	}
-}
-
-// index reads the index of a local or global that the module itself has: the
-// ones that the rewrite adds are out of its reach.
-func (b *body) index(what string, limit uint32) {
-	if i := b.r.U32(); i >= limit {
-		b.r.Fail("%s %d does not exist", what, i)
-	}
-}
-
-// misc rewrites an instruction behind opPrefixMisc. Bulk operations have their
-// length on top of the stack.
-func (b *body) misc(start int) {
-	r := b.r
-	switch op := r.U32(); op {
-	case 0, 1, 2, 3, 4, 5, 6, 7:
-	case miscMemoryInit:
-		r.U32()
-		zero(r)
+	case wasmbin.OpMemoryInit:
 		b.payLength(bytesPerFuelLog2, opI64ShrU)
-	case miscMemoryCopy:
-		zero(r)
-		zero(r)
-		b.out = appendIndexed(b.out, opCall, b.m.bulkFunction(&b.m.bulk.copies, copyBody))
-		return
-	case miscMemoryFill:
-		zero(r)
-		b.out = appendIndexed(b.out, opCall, b.m.bulkFunction(&b.m.bulk.fills, fillBody))
-		return
-	case miscTableInit, miscTableCopy:
-		r.U32()
-		r.U32()
-		b.payLength(elementsPerFuelLog2, opI64ShrU)
-	case miscTableGrow:
-		r.U32()
+	case wasmbin.OpTableGrow:
 		b.costs(costHost)
 		b.payLength(elementsPerFuelLog2, opI64ShrU)
-	case miscTableFill:
-		r.U32()
+	case wasmbin.OpTableInit, wasmbin.OpTableCopy, wasmbin.OpTableFill:
 		b.payLength(elementsPerFuelLog2, opI64ShrU)
-	case miscDataDrop, miscElemDrop, miscTableSize:
-		r.U32()
 	default:
-		r.Fail("instruction 0xfc %d is not supported", op)
+		if in.Spec.IsMemoryAccess() || in.Op.IsVector() {
+			b.costs(costMemory - 1)
+		}
 	}
-	b.copyFrom(start)
+	b.keep()
 }

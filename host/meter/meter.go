@@ -3,8 +3,11 @@
 // entry and loop header, by the number of instructions that follow, and at
 // bulk memory and table operations, by their length. When the fuel is used up
 // it calls an import of the host, which looks at the clock and refuels, or
-// ends the guest. It counts how deep its calls nest. Memories and tables are
-// clamped to a limit.
+// ends the guest. It counts how much stack its calls may take. Memories and
+// tables are clamped to a limit.
+//
+// The module is decoded, checked and written anew, instruction by instruction:
+// an engine reads nothing that was not read here, in one encoding.
 //
 // A guest that neither loops nor calls ends by itself, so every guest is
 // interruptible within the time of one tank, whatever the shape of its code.
@@ -17,6 +20,8 @@ package meter
 import (
 	"fmt"
 	"math"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 )
 
 // Options of a rewrite.
@@ -30,35 +35,25 @@ type Options struct {
 	MaxMemoryPages uint32
 	// MaxTableElements bounds all tables together: each has the same part of it.
 	MaxTableElements uint32
-	// MaxCallDepth bounds how deep calls nest. A function counts as one, and
-	// as one more for every 64 locals and instructions, since it may need that
-	// much more stack; functions that call none of the module's count nothing.
-	// 0 is DefaultMaxCallDepth.
-	MaxCallDepth uint32
+	// MaxStackBytes bounds what nested calls may take of an engine's stack. A
+	// function counts as what it could need: every parameter, local, operand and
+	// merged value of it, in bytes, and something for the call (see frame).
+	// Small functions that call none of the module's count nothing. 0 is
+	// DefaultMaxStackBytes.
+	MaxStackBytes uint32
 }
 
-// DefaultMaxCallDepth is enough for decoders that recurse ten thousand levels
-// deep, and holds at most 32 MiB of operands.
-const DefaultMaxCallDepth = 1 << 16
+// DefaultMaxStackBytes is enough for decoders that recurse ten thousand levels
+// deep.
+const DefaultMaxStackBytes = 8 << 20
 
 // FuelCallDepth is what the module passes instead of its fuel when its calls
-// nest deeper than Options.MaxCallDepth. The host ends the guest and says so.
-// A host that does not know it cannot go on either: the module traps.
+// nest deeper than Options.MaxStackBytes allows. The host ends the guest and
+// says so. A host that does not know it cannot go on either: the module traps.
 const FuelCallDepth = math.MinInt64
 
-// Bounds on what is rewritten, so that a hostile module costs an error.
-const (
-	maxFunctions = 1 << 18
-	maxTypes     = 1 << 16
-	// maxLocals of one function. A module of 450 KB with thousands of locals
-	// in each function takes seconds to compile.
-	maxLocals       = 4096
-	maxBodyBytes    = 4 << 20
-	maxBlockDepth   = 1024
-	maxDataSegments = 1 << 16
-	maxCallDepth    = 1 << 30
-	maxMemoryPages  = 1 << 16
-)
+// maxStackBytes is the most that the counter of the depth can hold.
+const maxStackBytes = 1 << 30
 
 // What instructions cost: one unit each, except for these.
 const (
@@ -76,32 +71,29 @@ const (
 	elementsPerFuelLog2 = 0
 	// fuelPerPageLog2: growing a memory costs as much as copying it twice.
 	fuelPerPageLog2 = 14
-	// slotsPerDepth: locals and instructions for one more of call depth.
-	slotsPerDepth = 64
 )
 
 // Rewrite returns the metered module. The input is not changed and the result
 // shares no memory with it. Custom sections are dropped. An error means that
-// the module is malformed, uses an instruction that is not known here, or
-// needs more than the limits allow.
+// the module is not valid, uses an instruction that is not known or not allowed
+// here, or needs more than the limits allow.
 func Rewrite(wasm []byte, options Options) ([]byte, error) {
-	sections, err := split(wasm)
+	module, err := wasmbin.Parse(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("meter: %w", err)
 	}
-	if options.MaxCallDepth == 0 {
-		options.MaxCallDepth = DefaultMaxCallDepth
+	if options.MaxStackBytes == 0 {
+		options.MaxStackBytes = DefaultMaxStackBytes
 	}
-	options.MaxCallDepth = min(options.MaxCallDepth, maxCallDepth)
-	m := &rewriter{options: options, sections: sections}
+	options.MaxStackBytes = min(options.MaxStackBytes, maxStackBytes)
+	m := newRewriter(module, options, len(wasm))
 	for _, step := range []func() error{
 		m.types, m.imports, m.functions, m.tables, m.memories, m.globals,
-		m.exports, m.start, m.elements, m.code, m.data,
-		m.appendTypes, m.appendFunctions,
+		m.exports, m.start, m.elements, m.dataCount, m.code, m.data,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("meter: %w", err)
 		}
 	}
-	return join(m.sections), nil
+	return m.out, nil
 }

@@ -35,8 +35,6 @@ type Loader struct {
 	// Compiler may be nil: then the engine compiles in this process, and only
 	// what it does to bound itself bounds it.
 	Compiler Compiler
-	// MaxCallDepth is the meter's; 0 is its default.
-	MaxCallDepth uint32
 }
 
 // Compiler compiles apart what the engine would compile here.
@@ -114,7 +112,7 @@ func (l *Loader) rewrite(g *Generation, wasm []byte) ([]byte, error) {
 		ImportName:       engine.RefuelName,
 		MaxMemoryPages:   uint32(g.limits.MaxMemoryBytes >> 16),
 		MaxTableElements: g.limits.MaxTableElements,
-		MaxCallDepth:     l.MaxCallDepth,
+		MaxStackBytes:    engine.StackBytes,
 	})
 	if err != nil {
 		return nil, &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}

@@ -40,9 +40,6 @@ const (
 	// maxTableElements bounds the tables of a guest: stock Go needs one
 	// element for each function.
 	maxTableElements = 1 << 20
-	// maxCallDepth is what both engines have a stack for, so that a guest which runs
-	// on one of them runs on the other.
-	maxCallDepth = 1 << 14
 )
 
 // manager holds what lives as long as the process.
@@ -234,7 +231,6 @@ func (s *shared) newLoader(m *managed) *providerLoader {
 		loader: plugin.Loader{
 			Engine:           s.modules.engine,
 			Compiler:         s.modules.compiler,
-			MaxCallDepth:     maxCallDepth,
 			ClusterName:      flags.ClusterName,
 			HostVersion:      version.Get().GitVersion,
 			RequireClusterID: !flags.AllowUntaggedCloud,

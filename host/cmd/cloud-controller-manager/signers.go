@@ -53,7 +53,7 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 	s := &signer{name: name, slot: plugin.NewSlot(), source: newSource(l.client, c.Source, limits)}
 	s.source = configured{s.source, []byte(c.Config)}
 	loader := onlySigners{&plugin.Loader{
-		Engine: l.modules.engine, Compiler: l.modules.compiler, HostVersion: l.version, MaxCallDepth: maxCallDepth,
+		Engine: l.modules.engine, Compiler: l.modules.compiler, HostVersion: l.version,
 		Policy: module.Policy{},
 		Limits: plugin.Limits{
 			MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,

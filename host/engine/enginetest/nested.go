@@ -64,7 +64,7 @@ func (s *suite) depth(t *testing.T) {
 	}
 	wasm, err := meter.Rewrite(argumentsWasm, meter.Options{
 		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName,
-		MaxMemoryPages: 1, MaxTableElements: 4, MaxCallDepth: 100,
+		MaxMemoryPages: 1, MaxTableElements: 4, MaxStackBytes: 100 * 128,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func (s *suite) depth(t *testing.T) {
 	if _, err := instantiate(t, m).Call(t.Context(), opDeep, words(50)); err != nil {
 		t.Errorf("50 levels of 100: %v", err)
 	}
-	_, err = instantiate(t, m).Call(t.Context(), opDeep, words(101))
+	_, err = instantiate(t, m).Call(t.Context(), opDeep, words(200))
 	if want := "the guest trapped: wasm error: stack overflow: its calls nest deeper than is allowed"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}

@@ -1,28 +1,33 @@
-// Package wasmbin decodes the primitives of the WebAssembly binary format:
-// bytes, LEB128 numbers, names and vectors, within bounds.
-//
-// It imports nothing of this project.
 package wasmbin
 
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 var errTruncated = errors.New("unexpected end")
 
+// maxNameBytes is the length of the longest name.
+const maxNameBytes = 100_000
+
 // Reader decodes a part of a module. The first error sticks, and everything
 // read after it is zero.
+//
+// Numbers may be padded as far as the specification allows: linkers do so, to
+// patch them later. What is written anew from them is not.
 type Reader struct {
 	Data []byte
 	Pos  int
+	// Base is where Data begins in the module, for errors.
+	Base int
 	Err  error
 }
 
 // Fail records an error at the current byte, unless there is one already.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.Err == nil {
-		r.Err = fmt.Errorf("at byte %d: %w", r.Pos, fmt.Errorf(format, args...))
+		r.Err = fmt.Errorf("at byte %d: %w", r.Base+r.Pos, fmt.Errorf(format, args...))
 	}
 }
 
@@ -49,7 +54,13 @@ func (r *Reader) Bytes(n uint32) []byte {
 	return r.Data[r.Pos-int(n) : r.Pos]
 }
 
-// U32 reads an unsigned LEB128 number.
+// Part returns a reader of the next n bytes.
+func (r *Reader) Part(n uint32) *Reader {
+	base := r.Base + r.Pos
+	return &Reader{Data: r.Bytes(n), Base: base, Err: r.Err}
+}
+
+// U32 reads an unsigned LEB128 number of 32 bits.
 func (r *Reader) U32() uint32 {
 	var value uint64
 	for shift := uint(0); shift < 35; shift += 7 {
@@ -67,14 +78,41 @@ func (r *Reader) U32() uint32 {
 	return 0
 }
 
-// SkipLEB passes over a signed number of at most n bytes.
-func (r *Reader) SkipLEB(n int) {
-	for range n {
-		if r.Byte() < 0x80 {
-			return
+// ShortU32 is U32 for what engines read in different ways: it must not be
+// padded.
+func (r *Reader) ShortU32(what string) uint32 {
+	start := r.Pos
+	value := r.U32()
+	if r.Err == nil && r.Pos-start != sizeU32(value) {
+		r.Pos = start
+		r.Fail("the %s %d is padded; write it in as few bytes as it needs", what, value)
+		return 0
+	}
+	return value
+}
+
+// Signed reads a signed LEB128 number of 32, 33 or 64 bits.
+func (r *Reader) Signed(bits uint) int64 {
+	var value int64
+	for shift := uint(0); shift < bits; shift += 7 {
+		b := r.Byte()
+		value |= int64(b&0x7f) << shift
+		if b >= 0x80 {
+			continue
 		}
+		if left := bits - shift; left < 7 { // the last byte: what is unused repeats the sign
+			if rest := int8(b<<1) >> left; rest != 0 && rest != -1 {
+				r.Fail("number out of range")
+				return 0
+			}
+		}
+		if used := 64 - min(shift+7, 64); used > 0 {
+			value = value << used >> used
+		}
+		return value
 	}
 	r.Fail("number too long")
+	return 0
 }
 
 // Count reads a vector's length and refuses more than limit, or more than
@@ -93,7 +131,13 @@ func (r *Reader) Count(what string, limit uint32) uint32 {
 }
 
 // Name reads a name and returns a view of it.
-func (r *Reader) Name() []byte { return r.Bytes(r.U32()) }
+func (r *Reader) Name() []byte {
+	name := r.Bytes(r.Count("bytes in a name", maxNameBytes))
+	if !utf8.Valid(name) {
+		r.Fail("a name is not UTF-8")
+	}
+	return name
+}
 
 // Done returns the error of the reader, or one if anything is left.
 func (r *Reader) Done(what string) error {
@@ -106,11 +150,28 @@ func (r *Reader) Done(what string) error {
 	return nil
 }
 
-// AppendU32 appends an unsigned LEB128 number.
+func sizeU32(v uint32) int {
+	size := 1
+	for ; v >= 0x80; v >>= 7 {
+		size++
+	}
+	return size
+}
+
+// AppendU32 appends an unsigned LEB128 number in as few bytes as it needs.
 func AppendU32(dst []byte, v uint32) []byte {
 	for v >= 0x80 {
 		dst = append(dst, byte(v)|0x80)
 		v >>= 7
 	}
 	return append(dst, byte(v))
+}
+
+// AppendSigned appends a signed LEB128 number in as few bytes as it needs.
+func AppendSigned(dst []byte, v int64) []byte {
+	for v < -0x40 || v >= 0x40 {
+		dst = append(dst, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(dst, byte(v)&0x7f)
 }
