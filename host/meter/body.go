@@ -14,8 +14,9 @@ type body struct {
 	out []byte
 	// locals counts parameters and declared locals. One more, of type i32, is
 	// added when the function has an operation that costs by its length.
-	locals  uint32
-	scratch bool
+	locals   uint32
+	declared []wasmbin.Locals
+	scratch  bool
 	// nests says that the function calls one of the module, or is not small,
 	// and frame what a call of it takes.
 	nests bool
@@ -37,8 +38,7 @@ type charge struct {
 func (b *body) write(i uint32) error {
 	m := b.m
 	index := m.module.ImportedFunctions + i
-	source := &m.module.Bodies[i]
-	b.enter(index, source)
+	b.enter(i)
 	for m.validator.Depth() > 0 && b.r.Err == nil {
 		b.instruction()
 	}
@@ -50,16 +50,15 @@ func (b *body) write(i uint32) error {
 	}
 	frame := b.frame.bytes + m.validator.Pushed() + b.frame.area
 	b.nests = b.nests || frame > smallFrameBytes
-	b.finish(source.Locals, m.blocks[m.module.Functions[index]], uint32(min(frame, maxStackBytes)))
+	b.finish(m.blocks[m.module.Functions[index]], uint32(min(frame, maxStackBytes)))
 	return nil
 }
 
-func (b *body) enter(index uint32, source *wasmbin.Body) {
+func (b *body) enter(i uint32) {
 	v := b.m.validator
-	v.Enter(index, source)
-	code := *source.Code
+	r, declared := v.Enter(i, b.declared[:0])
 	*b = body{
-		m: b.m, r: &code, in: b.in, out: b.out[:0], locals: uint32(len(v.Locals())),
+		m: b.m, r: r, in: b.in, out: b.out[:0], declared: declared, locals: uint32(len(v.Locals())),
 		frame: b.frame, charges: b.charges[:0], blocks: append(b.blocks[:0], 0),
 	}
 	b.frame.reset(v.Locals())
@@ -67,12 +66,12 @@ func (b *body) enter(index uint32, source *wasmbin.Body) {
 }
 
 // finish writes the size of the body, its locals and its code.
-func (b *body) finish(declared []wasmbin.Locals, block wasmbin.BlockType, frame uint32) {
+func (b *body) finish(block wasmbin.BlockType, frame uint32) {
 	if b.scratch {
-		declared = append(declared[:len(declared):len(declared)], wasmbin.Locals{Count: 1, Type: wasmbin.I32})
+		b.declared = append(b.declared, wasmbin.Locals{Count: 1, Type: wasmbin.I32})
 	}
-	head := wasmbin.AppendU32(nil, uint32(len(declared)))
-	for _, l := range declared {
+	head := wasmbin.AppendU32(nil, uint32(len(b.declared)))
+	for _, l := range b.declared {
 		head = append(wasmbin.AppendU32(head, l.Count), l.Type)
 	}
 	var tail []byte

@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -209,6 +210,29 @@ func TestTooManyLocalsAreRefused(t *testing.T) {
 	_, err := meter.Rewrite(append(wasm, body...), options)
 	if err == nil || !strings.Contains(err.Error(), "split the function") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestCostOfChecking: what takes long to check for its size is refused, since
+// that happens in the manager. A call of two bytes has a thousand arguments and
+// a thousand results; a label of one byte takes as many along.
+func TestCostOfChecking(t *testing.T) {
+	const values, calls = 1000, 400_000
+	types := append([]byte{1, 0x60}, append(leb(values), bytes.Repeat([]byte{0x7b}, values)...)...)
+	types = append(types, append(leb(values), bytes.Repeat([]byte{0x7b}, values)...)...)
+	body := []byte{0}
+	for i := range values {
+		body = append(append(body, 0x20), leb(i)...)
+	}
+	body = append(append(body, bytes.Repeat([]byte{0x10, 0}, calls)...), 0x0b)
+	code := append(leb(1), append(leb(len(body)), body...)...)
+	wasm := append([]byte("\x00asm\x01\x00\x00\x00\x01"), append(leb(len(types)), types...)...)
+	wasm = append(wasm, 3, 2, 1, 0, 10)
+	wasm = append(append(wasm, leb(len(code))...), code...)
+	start := time.Now()
+	_, err := meter.Rewrite(wasm, options)
+	if err == nil || !strings.Contains(err.Error(), "for each byte of code") {
+		t.Errorf("error %v after %v", err, time.Since(start))
 	}
 }
 

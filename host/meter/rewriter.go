@@ -38,7 +38,7 @@ func newRewriter(module *wasmbin.Module, options Options, size int) *rewriter {
 	}
 	code := 0
 	for i := range module.Bodies {
-		code += len(module.Bodies[i].Code.Data)
+		code += len(module.Bodies[i].Data)
 	}
 	m.out = append(make([]byte, 0, size+code/2+1<<12), wasmbin.Header()...)
 	m.copies = uint32(len(module.Functions)) + 1

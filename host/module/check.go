@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
 )
 
 // Reasons of an Error, as Kubernetes Events have them.
@@ -49,11 +50,11 @@ type Policy struct {
 
 var (
 	sigNone     = FuncType{}
-	sigRead     = FuncType{[]ValueType{I32, I32, I32}, []ValueType{I32}}
-	sigWrite    = FuncType{[]ValueType{I32, I32}, nil}
-	sigTime     = FuncType{nil, []ValueType{I64}}
-	sigHostCall = FuncType{[]ValueType{I32, I32}, []ValueType{I64}}
-	sigCall     = FuncType{[]ValueType{I32, I32}, []ValueType{I32}}
+	sigRead     = FuncType{I32 + I32 + I32, I32}
+	sigWrite    = FuncType{I32 + I32, ""}
+	sigTime     = FuncType{"", I64}
+	sigHostCall = FuncType{I32 + I32, I64}
+	sigCall     = FuncType{I32 + I32, I32}
 )
 
 // importType returns the signature of an import of ABI v1.
@@ -154,7 +155,7 @@ func (m *Module) checkExport(want Export) error {
 	if got.Kind != want.Kind {
 		return errorf(ReasonExportInvalid, "export %q is a %s, must be a %s", want.Name, got.Kind, want.Kind)
 	}
-	if !got.Type.equal(want.Type) {
+	if got.Type != want.Type {
 		return errorf(ReasonExportInvalid, "export %q is %s, must be %s", want.Name, got.Type, want.Type)
 	}
 	return nil
@@ -186,7 +187,7 @@ func checkABIImport(i Import, declared []string) error {
 	if !known {
 		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, printable(i.Name), abi.Version)
 	}
-	if !i.Type.equal(want) {
+	if i.Type != want {
 		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
 	}
 	if slices.Contains(abi.Capabilities(), i.Name) && !slices.Contains(declared, i.Name) {
@@ -221,31 +222,20 @@ func printable(name string) string {
 	return quoted
 }
 
-func (t FuncType) equal(other FuncType) bool {
-	return slices.Equal(t.Params, other.Params) && slices.Equal(t.Results, other.Results)
-}
-
 // String returns the type as WebAssembly text, e.g. "(i32 i32) -> (i64)".
 func (t FuncType) String() string {
 	return "(" + typeNames(t.Params) + ") -> (" + typeNames(t.Results) + ")"
 }
 
-func typeNames(types []ValueType) string {
+func typeNames(types string) string {
 	const most = 16
 	var names []string
-	for n, t := range types {
+	for n := range len(types) {
 		if n == most {
 			names = append(names, "...")
 			break
 		}
-		switch t {
-		case I32:
-			names = append(names, "i32")
-		case I64:
-			names = append(names, "i64")
-		default:
-			names = append(names, fmt.Sprintf("0x%02x", byte(t)))
-		}
+		names = append(names, wasmbin.TypeName(types[n]))
 	}
 	return strings.Join(names, " ")
 }

@@ -27,18 +27,16 @@ const (
 	KindGlobal = wasmbin.KindGlobal
 )
 
-// ValueType is a WebAssembly value type in its binary form.
-type ValueType byte
-
-// The value types that the ABI uses.
+// The value types that the ABI uses, for a FuncType.
 const (
-	I32 = ValueType(wasmbin.I32)
-	I64 = ValueType(wasmbin.I64)
+	I32 = "\x7f"
+	I64 = "\x7e"
 )
 
-// FuncType is the type of a function.
+// FuncType is the type of a function: each value type is one byte, in its
+// binary form.
 type FuncType struct {
-	Params, Results []ValueType
+	Params, Results string
 }
 
 // Import is one import of a module. Type is set for functions.
@@ -79,14 +77,14 @@ func Parse(wasm []byte) (*Module, error) {
 	for _, i := range decoded.Imports {
 		out := Import{Module: string(i.Module), Name: string(i.Name), Kind: i.Kind}
 		if i.Kind == KindFunc {
-			out.Type = funcType(decoded.Types[i.Type])
+			out.Type = FuncType(decoded.Types[i.Type])
 		}
 		m.Imports = append(m.Imports, out)
 	}
 	for _, e := range decoded.Exports {
 		out := Export{Name: string(e.Name), Kind: e.Kind}
 		if e.Kind == KindFunc {
-			out.Type = funcType(decoded.Type(e.Index))
+			out.Type = FuncType(decoded.Type(e.Index))
 		}
 		m.Exports = append(m.Exports, out)
 	}
@@ -98,15 +96,4 @@ func Parse(wasm []byte) (*Module, error) {
 		m.Manifest = bytes.Clone(section)
 	}
 	return m, nil
-}
-
-func funcType(t wasmbin.FuncType) FuncType {
-	return FuncType{Params: valueTypes(t.Params), Results: valueTypes(t.Results)}
-}
-
-func valueTypes(types string) (out []ValueType) {
-	for i := range len(types) {
-		out = append(out, ValueType(types[i]))
-	}
-	return out
 }

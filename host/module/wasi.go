@@ -35,7 +35,7 @@ func checkWASIImport(i Import) error {
 	if !known {
 		return errorf(ReasonImportUnknown, "import %s.%s is not part of WASI preview 1; build the guest for wasip1, or as a wasm module without WASI", i.Module, printable(i.Name))
 	}
-	if want := wasiType(i.Name, params); !i.Type.equal(want) {
+	if want := wasiType(i.Name, params); i.Type != want {
 		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
 	}
 	return nil
@@ -45,13 +45,13 @@ func wasiType(name, params string) FuncType {
 	var t FuncType
 	for _, p := range params {
 		if p == 'I' {
-			t.Params = append(t.Params, I64)
+			t.Params += I64
 		} else {
-			t.Params = append(t.Params, I32)
+			t.Params += I32
 		}
 	}
 	if name != wasiExit {
-		t.Results = []ValueType{I32}
+		t.Results = I32
 	}
 	return t
 }

@@ -112,10 +112,12 @@ type Global struct {
 	Init    *Instruction
 }
 
-// Body is a function's body: its declared locals and its instructions.
+// Body is a function's body as it is in the module, at byte Base of it. It is
+// decoded when it is needed: decoded, a body of locals alone is many times as
+// large.
 type Body struct {
-	Locals []Locals
-	Code   *Reader
+	Data []byte
+	Base int
 }
 
 // Locals are Count declared locals of one type.

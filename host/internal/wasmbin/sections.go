@@ -214,27 +214,6 @@ func (p *parser) bodies(r *Reader) {
 			r.Fail("more bodies than functions")
 			return
 		}
-		code := r.Part(size)
-		locals := declaredLocals(code, len(m.Type(uint32(index)).Params))
-		if code.Err != nil {
-			r.Err = code.Err
-			return
-		}
-		m.Bodies = append(m.Bodies, Body{locals, code})
+		m.Bodies = append(m.Bodies, Body{Base: r.Base + r.Pos, Data: r.Bytes(size)})
 	}
-}
-
-func declaredLocals(r *Reader, params int) (locals []Locals) {
-	sum := uint64(params)
-	for range r.Count("groups of locals", MaxLocals) {
-		l := Locals{Count: r.U32(), Type: r.ValueType()}
-		if sum += uint64(l.Count); sum > MaxLocals {
-			r.Fail("%d locals in one function, at most %d are allowed; split the function", sum, MaxLocals)
-		}
-		if r.Err != nil {
-			return nil
-		}
-		locals = append(locals, l)
-	}
-	return locals
 }

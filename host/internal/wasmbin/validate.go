@@ -90,6 +90,7 @@ func (v *Validator) branchTable(in *Instruction) {
 
 // peek checks that operands of these types are there, and leaves them.
 func (v *Validator) peek(types string, top int) {
+	v.look(len(types) + 1)
 	b := &v.blocks[len(v.blocks)-1]
 	for i := len(types) - 1; i >= 0; i-- {
 		if top--; top < b.height {

@@ -12,8 +12,17 @@ type Validator struct {
 	operands []ValueType
 	blocks   []block
 	pushed   uint64
-	err      error
+	// steps is how many locals and operands may still be looked at. A call of
+	// two bytes can have a thousand.
+	steps int
+	err   error
 }
+
+// stepsPerByte is far above what compilers need, which is about one.
+const (
+	stepsPerByte = 32
+	freeSteps    = 1 << 20
+)
 
 // block is a block that has been entered and not been left.
 type block struct {
@@ -30,19 +39,45 @@ type block struct {
 const unknown ValueType = 0
 
 // NewValidator returns a validator of the module's functions.
-func NewValidator(m *Module) *Validator { return &Validator{module: m} }
+func NewValidator(m *Module) *Validator {
+	v := &Validator{module: m, steps: freeSteps}
+	for i := range m.Bodies {
+		v.steps += stepsPerByte * len(m.Bodies[i].Data)
+	}
+	return v
+}
 
-// Enter begins with function index, which has the body.
-func (v *Validator) Enter(index uint32, body *Body) {
-	t := v.module.Type(index)
+// Enter begins with body i. It returns a reader of its instructions, and the
+// declared locals, appended to locals.
+func (v *Validator) Enter(i uint32, locals []Locals) (*Reader, []Locals) {
+	body := &v.module.Bodies[i]
+	r := &Reader{Data: body.Data, Base: body.Base}
+	t := v.module.Type(v.module.ImportedFunctions + i)
 	v.locals = append(v.locals[:0], t.Params...)
-	for _, l := range body.Locals {
+	for range r.Count("groups of locals", MaxLocals) {
+		l := Locals{Count: r.U32(), Type: r.ValueType()}
+		if sum := uint64(len(v.locals)) + uint64(l.Count); sum > MaxLocals {
+			r.Fail("%d locals in one function, at most %d are allowed; split the function", sum, MaxLocals)
+		}
+		if r.Err != nil {
+			break
+		}
+		locals = append(locals, l)
 		for range l.Count {
 			v.locals = append(v.locals, l.Type)
 		}
 	}
 	v.operands, v.blocks, v.pushed, v.err = v.operands[:0], v.blocks[:0], 0, nil
+	v.look(len(v.locals))
 	v.enter(OpBlock, "", t.Results)
+	return r, locals
+}
+
+// look takes what looking at n locals or operands costs.
+func (v *Validator) look(n int) {
+	if v.steps -= n; v.steps < 0 {
+		v.fail("the functions have more than %d locals and operands for each byte of code; pass values through memory", stepsPerByte)
+	}
 }
 
 // Locals are the types of the function's parameters and locals.
@@ -111,6 +146,7 @@ func (v *Validator) leave() block {
 }
 
 func (v *Validator) push(types string) {
+	v.look(len(types))
 	for i := range len(types) {
 		v.pushOne(types[i])
 	}
@@ -122,6 +158,7 @@ func (v *Validator) pushOne(t ValueType) {
 }
 
 func (v *Validator) pop(types string) {
+	v.look(len(types))
 	for i := len(types) - 1; i >= 0 && v.err == nil; i-- {
 		v.popOne(types[i])
 	}
