@@ -83,5 +83,7 @@ type Message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(data []byte) (int, error)
 	UnmarshalVT(data []byte) error
+	// EqualMessageVT compares the values: encodings differ, as maps have no order.
+	EqualMessageVT(that any) bool
 	Reset()
 }

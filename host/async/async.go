@@ -171,10 +171,7 @@ func (i *Invoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Mess
 }
 
 func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi.Op, req, resp abi.Message) error {
-	c, err := newCall(ctx, i.seed, prefix, op, req)
-	if err != nil {
-		return err
-	}
+	c := newCall(ctx, i.seed, prefix, op, req)
 	c.run, c.resp = run, emptyCopy(resp)
 	queue := time.NewTimer(i.options.QueueTimeout)
 	defer queue.Stop()

@@ -44,6 +44,48 @@ func TestInTimeIsAsIfNothingWasBetween(t *testing.T) {
 	})
 }
 
+// chartService is a Service as a chart makes it: maps of more than one entry.
+func chartService(name string) *abi.LoadBalancerRequest {
+	req := request(name)
+	req.Service.Labels = map[string]string{
+		"app.kubernetes.io/name": name, "app.kubernetes.io/instance": name + "-prod", "app.kubernetes.io/version": "1.12.1",
+		"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": name + "-4.12.1",
+	}
+	req.Service.Annotations = map[string]string{
+		"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": "default", "external-dns.alpha.kubernetes.io/hostname": "www.example.com",
+	}
+	return req
+}
+
+// A controller asks with a request of its own each time, whose maps are encoded
+// in another order each time.
+func TestASlowOpOnAServiceOfAChartIsCollected(t *testing.T) {
+	next, calls := taking(always(3 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
+		for n := range 20 {
+			web := fmt.Sprintf("web-%d", n)
+			_, err := ensureIn(about(web), i, chartService(web))
+			retry(t, err)
+			time.Sleep(5 * time.Second)
+			if _, err := ensureIn(about(web), i, chartService(web)); err != nil {
+				t.Fatalf("the second time: %v", err)
+			}
+		}
+		if calls.Load() != 20 || len(o.dropped) != 0 || i.results.bytes != 0 {
+			t.Errorf("%d calls for 20 Services, dropped: %v, %d bytes left", calls.Load(), o.dropped, i.results.bytes)
+		}
+		changed := chartService("web-0")
+		if _, err := ensureIn(about("web-0"), i, changed); err == nil {
+			t.Fatal("a slow op is done at once")
+		}
+		time.Sleep(5 * time.Second)
+		changed = chartService("web-0")
+		changed.Service.Labels["app.kubernetes.io/version"] = "1.12.2"
+		_, err := ensureIn(about("web-0"), i, changed)
+		retry(t, err) // the result for another request is none for this one
+	})
+}
+
 func TestASlowOpIsCollectedLater(t *testing.T) {
 	next, calls := taking(always(20 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {

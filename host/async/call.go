@@ -26,15 +26,15 @@ type call struct {
 	name string
 	// key is what the op must have to itself.
 	key string
-	// digest is that of the request and of the nodes of the op.
-	digest uint64
+	// nodes is a digest of the nodes of the op.
+	nodes uint64
 
 	// Both are guarded by Invoker.mu.
 	permit bool    // the call may start an op
 	place  *waiter // in the queue for a permit
 }
 
-func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, req abi.Message) (*call, error) {
+func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, req abi.Message) *call {
 	about := opcontext.FromContext(ctx)
 	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial}
 	if o := about.Object; o != nil {
@@ -46,17 +46,18 @@ func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, r
 	if about.Serial == "" {
 		c.key = prefix + op.String() + " " + c.name
 	}
-	data, err := encode(req)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the request of %s: %w", c.about(), err)
-	}
-	c.digest = maphash.Bytes(seed, data)
 	for _, node := range about.Nodes {
 		// A sum, as the order of the nodes is random. What upstream itself
 		// looks at to see whether a load balancer needs other nodes.
-		c.digest += maphash.Comparable(seed, [3]string{node.Name, string(node.UID), node.Spec.ProviderID})
+		c.nodes += maphash.Comparable(seed, [3]string{node.Name, string(node.UID), node.Spec.ProviderID})
 	}
-	return c, nil
+	return c
+}
+
+// same reports whether two calls ask the same. Requests are compared, not what
+// they are encoded to: labels and annotations are in no order there.
+func (c *call) same(other *call) bool {
+	return c.op == other.op && c.nodes == other.nodes && c.req.EqualMessageVT(other.req)
 }
 
 func (c *call) about() string {

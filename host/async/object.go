@@ -122,7 +122,7 @@ func meet(t *task, c *call) step {
 	switch {
 	case t.detached:
 		return step{reply: t.inProgress()}
-	case t.op == c.op && t.digest == c.digest:
+	case t.same(c):
 		return step{wait: t.settled, joined: t}
 	}
 	return step{wait: t.settled}

@@ -29,9 +29,12 @@ const (
 // result is the end of an op in the background that waits to be collected.
 type result struct {
 	*reply
-	digest uint64
-	at     time.Time
+	question *call // as far as it says what was asked
+	at       time.Time
 }
+
+// size is what is kept: the answer, and the request that it belongs to.
+func (r *result) size() int { return len(r.data) + r.question.req.SizeVT() }
 
 func (r *result) expired(op abi.Op, now time.Time) bool {
 	age := readAge
@@ -47,18 +50,18 @@ type results struct{ count, bytes int }
 func (r *results) put(s *opState, n *result) {
 	s.result = n
 	r.count++
-	r.bytes += len(n.data)
+	r.bytes += n.size()
 }
 
 func (r *results) drop(s *opState) {
 	r.count--
-	r.bytes -= len(s.result.data)
+	r.bytes -= s.result.size()
 	s.result = nil
 }
 
 // take returns the result of a call, once, or nil.
 func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
-	if s.result == nil || s.result.digest != c.digest {
+	if s.result == nil || !s.result.question.same(c) {
 		return nil
 	}
 	if s.result.expired(c.op, now) {
@@ -76,10 +79,11 @@ func (i *Invoker) keep(t *task, o *object) {
 	if s.result != nil {
 		i.results.drop(s)
 	}
-	for i.results.count >= maxResults || i.results.count > 0 && i.results.bytes+len(t.reply.data) > maxResultBytes {
+	kept := &result{reply: t.reply, question: &call{op: t.op, nodes: t.nodes, req: t.req}, at: time.Now()}
+	for i.results.count >= maxResults || i.results.count > 0 && i.results.bytes+kept.size() > maxResultBytes {
 		i.dropOldest()
 	}
-	i.results.put(s, &result{reply: t.reply, digest: t.digest, at: time.Now()})
+	i.results.put(s, kept)
 }
 
 func (i *Invoker) dropOldest() {
