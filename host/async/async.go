@@ -132,6 +132,8 @@ type Invoker struct {
 	usual   map[abi.Op]*durations
 	results results
 	swept   time.Time
+	// listed is when the last list of routes that succeeded began.
+	listed time.Time
 }
 
 // New returns an invoker. It starts nothing.

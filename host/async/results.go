@@ -15,6 +15,9 @@ const (
 	writeAge = 15 * time.Minute
 	// readAge is short: the answer to a question gets old.
 	readAge = time.Minute
+	// metadataAge is longer than upstream's period between two questions for a
+	// Node's metadata (--node-status-update-frequency, 5 minutes).
+	metadataAge = 11 * time.Minute
 	// sweepPeriod is how often old things are looked for.
 	sweepPeriod = 10 * time.Second
 )
@@ -38,8 +41,11 @@ func (r *result) size() int { return len(r.data) + r.question.req.SizeVT() }
 
 func (r *result) expired(op abi.Op, now time.Time) bool {
 	age := readAge
-	if writes(op) {
+	switch {
+	case writes(op):
 		age = writeAge
+	case op == abi.OpInstanceMetadata:
+		age = metadataAge
 	}
 	return now.Sub(r.at) > age
 }
@@ -68,9 +74,21 @@ func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
 		i.drop(s, c.op, droppedExpired)
 		return nil
 	}
+	if i.contradicted(s.result, c.op) {
+		i.drop(s, c.op, droppedSuperseded)
+		return nil
+	}
 	taken := s.result.reply
 	i.results.drop(s)
 	return taken
+}
+
+// contradicted reports that a route was changed, and that a list which began
+// after it shows otherwise: else nobody would ask for the change again. A
+// failure is told all the same.
+func (i *Invoker) contradicted(r *result, op abi.Op) bool {
+	route := op == abi.OpRouteCreate || op == abi.OpRouteDelete
+	return route && r.err == nil && r.at.Before(i.listed)
 }
 
 // keep stores the reply of a task for whoever asks next.

@@ -178,6 +178,9 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 	}
 	i.rooms.release(groupOf(t.op))
 	if cause == nil || r.err == nil { // not what we did to it, by lack of room or at shutdown
+		if t.op == abi.OpRouteList && r.err == nil {
+			i.listed = t.started
+		}
 		i.judge(t, o.state(t.op), r.err, took)
 		if t.detached {
 			i.keep(t, o)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -112,6 +114,7 @@ func (l *loadBalancer) invoke(ctx context.Context, op abi.Op, cluster string, se
 }
 
 func (l *loadBalancer) invokeSerial(ctx context.Context, serial string, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
+	nodes = byName(nodes)
 	ctx = opcontext.NewContext(ctx, opcontext.Op{
 		Object: &corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name,
@@ -126,6 +129,12 @@ func (l *loadBalancer) invokeSerial(ctx context.Context, serial string, op abi.O
 		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
 	}
 	return invoke(ctx, l.invoker.Invoke, op, serviceKey(service), request, answer)
+}
+
+// byName returns the nodes in the order of their names: a lister has none, and a
+// provider that compares what it wrote would write for nothing.
+func byName(nodes []*corev1.Node) []*corev1.Node {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func serviceKey(service *corev1.Service) string { return service.Namespace + "/" + service.Name }

@@ -360,3 +360,25 @@ func TestWhatTheOpIsAbout(t *testing.T) {
 		})
 	}
 }
+
+func TestNodesAreInTheOrderOfTheirNames(t *testing.T) {
+	var got []string
+	p := New(&fakeInvoker{invoke: func(ctx context.Context, _ abi.Op, _, _ abi.Message) error {
+		for _, n := range opcontext.FromContext(ctx).Nodes {
+			got = append(got, n.Name)
+		}
+		return nil
+	}})
+	balancer, _ := p.LoadBalancer()
+	var nodes []*corev1.Node // in the order of a lister: none
+	for _, name := range []string{"worker-2", "control-plane-0", "worker-10", "worker-1"} {
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	_ = balancer.UpdateLoadBalancer(t.Context(), "c", testService, nodes)
+	if diff := cmp.Diff([]string{"control-plane-0", "worker-1", "worker-10", "worker-2"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if nodes[0].Name != "worker-2" {
+		t.Error("the caller's nodes were moved")
+	}
+}

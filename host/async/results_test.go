@@ -1,0 +1,75 @@
+package async
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Upstream refreshes the metadata of a Node every five minutes, and asks once.
+func TestMetadataOfASlowCloudArrives(t *testing.T) {
+	next, calls := taking(always(4 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		ask := func() error {
+			req := &abi.InstanceRequest{Node: &abi.Node{Name: "node-1", Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}}
+			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, req, &abi.InstanceMetadataResponse{})
+		}
+		answered := 0
+		for range 24 { // two hours
+			if ask() == nil {
+				answered++
+			}
+			time.Sleep(5 * time.Minute)
+		}
+		if answered != 12 || calls.Load() != 12 {
+			t.Errorf("%d of 24 questions were answered by %d calls, want every second one", answered, calls.Load())
+		}
+	})
+}
+
+// A route that was made in the background and is not in a later list is made
+// again: the result of the first time is not handed out.
+func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
+	var creates atomic.Int32
+	var failure error
+	next := &fakeNext{invoke: func(_ context.Context, op abi.Op, _, _ abi.Message) error {
+		if op != abi.OpRouteCreate {
+			return nil
+		}
+		creates.Add(1)
+		time.Sleep(10 * time.Second)
+		return failure
+	}}
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
+		create := func() error {
+			return i.Invoke(about("route-1"), abi.OpRouteCreate, &abi.RouteCreateRequest{NameHint: "uid"}, &abi.Done{})
+		}
+		list := func() {
+			if err := i.Invoke(about(""), abi.OpRouteList, &abi.RouteListRequest{}, &abi.RouteListResponse{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list()
+		retry(t, create())
+		time.Sleep(20 * time.Second)
+		list() // it is there, so nobody asks for the end of the op; then somebody removes it
+		time.Sleep(10 * time.Second)
+		list()
+		retry(t, create())
+		if creates.Load() != 2 || o.dropped["superseded"] != 1 {
+			t.Errorf("%d creations, dropped: %v", creates.Load(), o.dropped)
+		}
+		time.Sleep(20 * time.Second)
+		failure = &abi.Error{Code: abi.CodeDenied, Message: "quota"}
+		list()
+		retry(t, create())
+		time.Sleep(20 * time.Second)
+		list()
+		if err := create(); err == nil || err.Error() != "quota" || creates.Load() != 3 {
+			t.Errorf("a failure is told as %v after %d creations", err, creates.Load())
+		}
+	})
+}
