@@ -12,7 +12,6 @@ SHELL       := /bin/bash
 GO      ?= go
 BUILD   := $(CURDIR)/build
 BIN     := $(BUILD)/bin
-# Kubernetes' metrics insist on a semantic version.
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
@@ -52,7 +51,10 @@ ccmctl: ## The command that signs, checks and splits modules, a static binary.
 	$(call say,building ccmctl)
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/ccmctl ./host/cmd/ccmctl
 
-STAMP := -X k8s.io/component-base/version.gitVersion=$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
+# Kubernetes' libraries take the version of the binary for their own: feature
+# gates, log formats and protections depend on it. So theirs comes first.
+LIBRARIES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/component-base | sed 's/^v0/v1/')
+STAMP = -X k8s.io/component-base/version.gitVersion=$(LIBRARIES)+wasm-ccm.$(subst +,.,$(VERSION:v%=%)) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 # wasmtime is C: this build is not static. It is for who wants another engine.
 .PHONY: build-wasmtime

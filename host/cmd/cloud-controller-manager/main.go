@@ -21,6 +21,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"          // for --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // for the metrics of client-go
 	_ "k8s.io/component-base/metrics/prometheus/version"  // for the metric with the version
+	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/compile"
@@ -67,7 +68,10 @@ func newCommand() (*cobra.Command, error) {
 	aliases := names.CCMControllerAliases()
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
 		controllers.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
-	command.PreRunE = func(*cobra.Command, []string) error { return ours.Validate() }
+	command.PreRunE = func(*cobra.Command, []string) error {
+		verflag.PrintAndExitIfRequested() // before what is missing is asked for
+		return ours.Validate()
+	}
 	command.SilenceUsage = true
 	return command, nil
 }
