@@ -71,7 +71,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 	}
 	p.settings = settings
 	time.Sleep(p.slow["configure"])
-	configured := sdk.Configured{HasClusterID: true}
+	configured := sdk.Configured{}
 	if p.noBalancers {
 		configured.DisabledOps = append(configured.DisabledOps, abi.OpLoadBalancerGet)
 	}

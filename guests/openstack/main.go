@@ -38,7 +38,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 		return sdk.Configured{}, sdk.Invalidf("cloud.conf: %v", err)
 	}
 	p.config, p.cluster = c, config.ClusterName
-	configured := sdk.Configured{HasClusterID: true, Warnings: warnings}
+	configured := sdk.Configured{Warnings: warnings}
 	if !c.LoadBalancer.Enabled {
 		configured.DisabledOps = append(configured.DisabledOps, abi.OpLoadBalancerEnsure)
 	}

@@ -40,7 +40,10 @@ type Config struct {
 
 // Configured says what a configuration turned on.
 type Configured struct {
-	HasClusterID bool
+	// NoClusterID says that the provider cannot tell the cluster's things in
+	// the cloud from those of another cluster. The manager refuses that, unless
+	// it runs with --allow-untagged-cloud.
+	NoClusterID bool
 	// DisabledOps are ops of the manifest that this configuration turns off.
 	// One op turns off its whole group.
 	DisabledOps []abi.Op

@@ -109,7 +109,7 @@ func (s *Server) configure(op *Op, request []byte) (abi.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp := &abi.ConfigureResponse{Accepted: true, HasClusterId: done.HasClusterID, Warnings: done.Warnings}
+	resp := &abi.ConfigureResponse{Accepted: true, HasClusterId: !done.NoClusterID, Warnings: done.Warnings}
 	for _, number := range done.DisabledOps {
 		resp.DisabledOps = append(resp.DisabledOps, uint32(number))
 	}

@@ -115,7 +115,7 @@ func TestDescribeConfigureProbe(t *testing.T) {
 	h := serve(t, base{configure: func(op *sdk.Op, config sdk.Config) (sdk.Configured, error) {
 		got = config
 		op.Info("configured", "bytes", "3")
-		return sdk.Configured{HasClusterID: true, DisabledOps: []abi.Op{abi.OpRouteList}, Warnings: []string{"w"}}, nil
+		return sdk.Configured{DisabledOps: []abi.Op{abi.OpRouteList}, Warnings: []string{"w"}}, nil
 	}})
 	var describe abi.DescribeResponse
 	var configure abi.ConfigureResponse

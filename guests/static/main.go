@@ -35,7 +35,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 		return sdk.Configured{}, sdk.Invalidf("inventory: %v", err)
 	}
 	p.inventory = inv
-	return sdk.Configured{HasClusterID: config.ClusterName != "", DisabledOps: inv.disabledOps(), Warnings: inv.warnings}, nil
+	return sdk.Configured{NoClusterID: config.ClusterName == "", DisabledOps: inv.disabledOps(), Warnings: inv.warnings}, nil
 }
 
 // disabledOps turns off the groups that the inventory does not speak of.

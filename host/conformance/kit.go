@@ -123,7 +123,7 @@ func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
 	}
 	return &plugin.Loader{
 		Engine: k.Engine, Compiler: k.Compiler, Limits: limits, Policy: module.Policy{Capabilities: p.Capabilities},
-		ClusterName: k.Cases.ClusterName, HostVersion: hostVersion,
+		ClusterName: k.Cases.ClusterName, HostVersion: hostVersion, RequireClusterID: true, // as the manager does
 		NewHost: func(declared *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 			if m != nil {
 				*m = *declared
