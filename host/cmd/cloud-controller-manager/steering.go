@@ -63,6 +63,7 @@ func (s *steering) refused(node *corev1.Node, err error) {
 // takes. They change when an administrator adds one.
 const (
 	serviceCIDRsPeriod  = time.Minute
+	serviceCIDRsRetry   = 5 * time.Second
 	serviceCIDRsTimeout = 10 * time.Second
 	maxServiceCIDRs     = 500
 )
@@ -81,17 +82,23 @@ type serviceCIDRs struct {
 func (s *serviceCIDRs) start(ctx context.Context) {
 	s.refresh(ctx)
 	go func() {
-		ticker := time.NewTicker(serviceCIDRsPeriod)
-		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-ticker.C:
+			case <-time.After(s.pause()):
 				s.refresh(ctx)
 			}
 		}
 	}()
+}
+
+// pause is short while nothing is known.
+func (s *serviceCIDRs) pause() time.Duration {
+	if s.current.Load() == nil {
+		return serviceCIDRsRetry
+	}
+	return serviceCIDRsPeriod
 }
 
 // known returns the networks that were listed last; nil when they never were.
