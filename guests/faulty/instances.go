@@ -42,7 +42,7 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 	return &abi.InstanceMetadata{
 		ProviderId: p.scheme + "://" + node.Name,
 		Zone:       p.zone,
-		Addresses:  []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: address(10, node.Name)}},
+		Addresses:  []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: address(172, node.Name)}},
 	}, nil
 }
 

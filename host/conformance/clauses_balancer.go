@@ -37,7 +37,7 @@ func (c *check) backends(ctx context.Context) []*corev1.Node {
 	}
 	for _, n := range nodes {
 		m, o := c.metadata(ctx, nil, n)
-		converted, err := convert.InstanceMetadata(m)
+		converted, err := convert.InstanceMetadata(m, c.policy)
 		if o.err != nil || err != nil {
 			continue // the clauses about instances tell
 		}
@@ -134,7 +134,7 @@ func (c *check) eachService(ctx context.Context, check func(s *corev1.Service, n
 		if !ok {
 			continue
 		}
-		s.Status.LoadBalancer = known(status)
+		s.Status.LoadBalancer = c.known(status)
 		check(s, nodes, status, before)
 		c.remove(ctx, s)
 	}
@@ -144,8 +144,8 @@ func (c *check) eachService(ctx context.Context, check func(s *corev1.Service, n
 }
 
 // known is the status as the service controller writes it into the Service.
-func known(s *abi.LoadBalancerStatus) corev1.LoadBalancerStatus {
-	converted, err := convert.CloudLoadBalancerStatus(s)
+func (c *check) known(s *abi.LoadBalancerStatus) corev1.LoadBalancerStatus {
+	converted, err := convert.CloudLoadBalancerStatus(s, c.policy)
 	if err != nil {
 		return corev1.LoadBalancerStatus{}
 	}
@@ -261,7 +261,7 @@ func checkPorts(ctx context.Context, c *check) {
 				continue
 			}
 			last = c.checkChanged(ctx, last, true, o, what)
-			if a, b := addresses(status), addresses(again); a != b {
+			if a, b := ingressOf(status), ingressOf(again); a != b {
 				c.failf(o, "%sthe address is %s, and before %s", what, b, a)
 			}
 			c.restart(ctx)
@@ -274,8 +274,8 @@ func checkPorts(ctx context.Context, c *check) {
 	})
 }
 
-// addresses are those of a status.
-func addresses(s *abi.LoadBalancerStatus) string {
+// ingressOf is the addresses of a status.
+func ingressOf(s *abi.LoadBalancerStatus) string {
 	all := ""
 	for _, in := range s.GetIngress() {
 		all += " " + in.Ip + in.Hostname

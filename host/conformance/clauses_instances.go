@@ -79,7 +79,7 @@ func checkMetadata(ctx context.Context, c *check) {
 
 // checkFit checks metadata by the host's rules and against the cases.
 func (c *check) checkFit(o outcome, want Node, m *abi.InstanceMetadata) {
-	converted, err := convert.InstanceMetadata(m)
+	converted, err := convert.InstanceMetadata(m, c.policy)
 	switch {
 	case err != nil:
 		c.failf(o, "node %s: the host refuses the metadata: %v", want.Name, err)

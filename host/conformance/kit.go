@@ -13,6 +13,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
@@ -33,6 +34,7 @@ type kit struct {
 	ear      *ear
 	host     *switched
 	manifest *manifest.Manifest
+	policy   *addresses.Policy
 	slot     *plugin.Slot
 	// loaded is why the guest did not load.
 	loaded error
@@ -44,6 +46,10 @@ func newKit(ctx context.Context, o Options) (*kit, error) {
 	o.Cases = o.Cases.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
+	}
+	policy, err := addresses.New(o.Provider.Addresses.Allow, o.Provider.Addresses.Deny)
+	if err != nil {
+		return nil, fmt.Errorf("addresses.%w", err)
 	}
 	network, err := newNetwork(ctx, &o, o.Secrets)
 	if err != nil {
@@ -58,7 +64,7 @@ func newKit(ctx context.Context, o Options) (*kit, error) {
 		network.close(ctx)
 		return nil, err
 	}
-	k := &kit{Options: o, network: network, server: server, memory: newMemory(), slot: plugin.NewSlot(), host: &switched{}}
+	k := &kit{Options: o, network: network, server: server, memory: newMemory(), policy: policy, slot: plugin.NewSlot(), host: &switched{}}
 	k.ear = &ear{secrets: append(o.Secrets.values(o.Provider.Credentials), o.WrongSecrets.values(o.Provider.Credentials)...)}
 	k.injector = &injector{http: o.HTTP, store: k.memory.store(), server: server}
 	if o.HTTP == nil {

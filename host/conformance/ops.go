@@ -100,7 +100,7 @@ func (k *kit) lbGet(ctx context.Context, p *plan, s *corev1.Service) (*abi.LoadB
 	resp := &abi.LoadBalancerGetResponse{}
 	o := k.balancing(ctx, p, abi.OpLoadBalancerGet, s, nil, resp)
 	if o.err == nil && resp.Existence != abi.Existence_EXISTENCE_DOES_NOT_EXIST {
-		_, o.err = convert.CloudLoadBalancerStatus(resp.Status)
+		_, o.err = convert.CloudLoadBalancerStatus(resp.Status, k.policy)
 	}
 	return resp, o
 }
@@ -116,7 +116,7 @@ func (k *kit) lbEnsure(ctx context.Context, p *plan, s *corev1.Service, nodes []
 	resp := &abi.LoadBalancerEnsureResponse{}
 	o := k.balancing(ctx, p, abi.OpLoadBalancerEnsure, s, nodes, resp)
 	if o.err == nil {
-		_, o.err = convert.CloudLoadBalancerStatus(resp.Status)
+		_, o.err = convert.CloudLoadBalancerStatus(resp.Status, k.policy)
 	}
 	if o.err == nil && len(resp.Status.GetIngress()) == 0 {
 		o.err = fmt.Errorf("the status has no address; answer retry_after until there is one")
@@ -161,7 +161,7 @@ func (k *kit) routes(ctx context.Context, p *plan) ([]*abi.Route, outcome) {
 	resp := &abi.RouteListResponse{}
 	o := k.call(ctx, p, opcontext.Op{}, abi.OpRouteList, &abi.RouteListRequest{ClusterName: k.Cases.ClusterName}, resp)
 	if o = said(o, resp.Done); o.err == nil {
-		_, o.err = convert.CloudRoutes(resp.Routes)
+		_, _, o.err = convert.CloudRoutes(resp.Routes, k.policy)
 	}
 	return resp.Routes, o
 }

@@ -10,6 +10,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // check compares the outcome with what is wanted: a value, or a part of an error.
@@ -75,6 +76,10 @@ func TestInstanceMetadata(t *testing.T) {
 		"leading zeros":         {in: address(abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, "192.0.02.1"), wantErr: "not an IP address"},
 		"IPv6 zone":             {in: address(abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, "fe80::1%eth0"), wantErr: "has a zone"},
 		"0.0.0.0":               {in: address(abi.AddressType_ADDRESS_TYPE_EXTERNAL_IP, "0.0.0.0"), wantErr: "nobody's address"},
+		"IPv4-mapped":           {in: address(abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, "::ffff:192.0.2.1"), wantErr: "192.0.2.1 is meant"},
+		"loopback":              {in: address(abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, "127.0.0.1"), wantErr: "addresses[0]: 127.0.0.1 is refused: it is a loopback address"},
+		"localhost":             {in: address(abi.AddressType_ADDRESS_TYPE_HOSTNAME, "LocalHost"), wantErr: `addresses[0]: Hostname: "localhost" is refused`},
+		"hostname with a space": {in: address(abi.AddressType_ADDRESS_TYPE_INTERNAL_DNS, "a b"), wantErr: "no letter, digit"},
 		"empty hostname":        {in: address(abi.AddressType_ADDRESS_TYPE_HOSTNAME, ""), wantErr: "without a name"},
 		"newline in a hostname": {in: address(abi.AddressType_ADDRESS_TYPE_HOSTNAME, "a\nb"), wantErr: "not printable"},
 		"long hostname":         {in: address(abi.AddressType_ADDRESS_TYPE_HOSTNAME, strings.Repeat("a", 254)), wantErr: "254 bytes"},
@@ -89,7 +94,7 @@ func TestInstanceMetadata(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := InstanceMetadata(test.in)
+			got, err := InstanceMetadata(test.in, addresses.Default())
 			check(t, got, err, test.want, test.wantErr)
 		})
 	}
@@ -117,7 +122,9 @@ func TestCloudLoadBalancerStatus(t *testing.T) {
 		"VIP":                 {in: one(&abi.LoadBalancerIngress{Ip: "192.0.2.1", IpMode: "VIP"}), want: want(corev1.LoadBalancerIngress{IP: "192.0.2.1", IPMode: &vip})},
 		"Proxy":               {in: one(&abi.LoadBalancerIngress{Ip: "2001:DB8::1", IpMode: "Proxy"}), want: want(corev1.LoadBalancerIngress{IP: "2001:db8::1", IPMode: &proxy})},
 		"hostname only":       {in: one(&abi.LoadBalancerIngress{Hostname: "lb.example.org"}), want: want(corev1.LoadBalancerIngress{Hostname: "lb.example.org"})},
-		"IPv4-mapped":         {in: one(&abi.LoadBalancerIngress{Ip: "::ffff:192.0.2.1"}), want: want(corev1.LoadBalancerIngress{IP: "192.0.2.1", IPMode: &vip})},
+		"IPv4-mapped":         {in: one(&abi.LoadBalancerIngress{Ip: "::ffff:192.0.2.1"}), wantErr: "ingress[0]: ip: ::ffff:192.0.2.1 is refused"},
+		"loopback":            {in: one(&abi.LoadBalancerIngress{Ip: "127.0.0.1"}), wantErr: "ingress[0]: ip: 127.0.0.1 is refused: it is a loopback address; if it is right, add 127.0.0.1/32 to providers[].addresses.allow"},
+		"the API server":      {in: one(&abi.LoadBalancerIngress{Ip: "192.0.2.1", Hostname: "kubernetes.default.svc"}), wantErr: `ingress[0]: hostname: "kubernetes.default.svc" is refused`},
 		"port":                {in: port(80, "TCP", ""), want: want(corev1.LoadBalancerIngress{IP: "192.0.2.1", IPMode: &vip, Ports: []corev1.PortStatus{{Port: 80, Protocol: "TCP"}}})},
 		"port error":          {in: port(80, "UDP", reason), want: want(corev1.LoadBalancerIngress{IP: "192.0.2.1", IPMode: &vip, Ports: []corev1.PortStatus{{Port: 80, Protocol: "UDP", Error: &reason}}})},
 		"hostname with mode":  {in: one(&abi.LoadBalancerIngress{Hostname: "lb.example.org", IpMode: "VIP"}), wantErr: "without an ip"},
@@ -126,7 +133,7 @@ func TestCloudLoadBalancerStatus(t *testing.T) {
 		"neither":             {in: one(&abi.LoadBalancerIngress{}), wantErr: "neither ip nor hostname"},
 		"nil ingress":         {in: one(nil), wantErr: "neither ip nor hostname"},
 		"hostname is an IP":   {in: one(&abi.LoadBalancerIngress{Hostname: "192.0.2.1"}), wantErr: "use ip"},
-		"bad hostname":        {in: one(&abi.LoadBalancerIngress{Hostname: "LB_1"}), wantErr: `hostname "LB_1"`},
+		"bad hostname":        {in: one(&abi.LoadBalancerIngress{Hostname: "LB_1"}), wantErr: `hostname: "LB_1"`},
 		"port 0":              {in: port(0, "TCP", ""), wantErr: "ports[0]: port 0"},
 		"port 65536":          {in: port(65536, "TCP", ""), wantErr: "port 65536"},
 		"unknown protocol":    {in: port(80, "ICMP", ""), wantErr: `unknown protocol "ICMP"`},
@@ -135,7 +142,7 @@ func TestCloudLoadBalancerStatus(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := CloudLoadBalancerStatus(test.in)
+			got, err := CloudLoadBalancerStatus(test.in, addresses.Default())
 			check(t, got, err, test.want, test.wantErr)
 		})
 	}
@@ -160,6 +167,10 @@ func TestCloudRoutes(t *testing.T) {
 		},
 		"blackhole":   {in: []*abi.Route{{DestinationCidr: "10.0.0.0/24", Blackhole: true}}, want: []*cloudprovider.Route{{DestinationCIDR: "10.0.0.0/24", Blackhole: true}}},
 		"no CIDR":     {in: []*abi.Route{{DestinationCidr: "10.0.0.0/24"}, {DestinationCidr: "10.0.1.0"}}, wantErr: `routes[1]: destination_cidr "10.0.1.0"`},
+		"leading 0":   {in: []*abi.Route{{DestinationCidr: "010.0.0.0/24"}}, wantErr: `routes[0]: destination_cidr "010.0.0.0/24"`},
+		"IPv4-mapped": {in: []*abi.Route{{DestinationCidr: "::ffff:10.0.0.0/120"}}, wantErr: "in the spelling of IPv6"},
+		"default route": {in: []*abi.Route{{DestinationCidr: "0.0.0.0/0", TargetNode: "n1"}, {DestinationCidr: "10.0.0.0/24"}, {DestinationCidr: "::/0"}},
+			want: []*cloudprovider.Route{{DestinationCIDR: "10.0.0.0/24"}}},
 		"nil route":   {in: []*abi.Route{nil}, wantErr: "is not a CIDR"},
 		"bad name":    {in: []*abi.Route{{Name: "\x00", DestinationCidr: "10.0.0.0/24"}}, wantErr: "not printable"},
 		"bad address": {in: []*abi.Route{{DestinationCidr: "10.0.0.0/24", HasTargetNodeAddresses: true, TargetNodeAddresses: []*abi.NodeAddress{{}}}}, wantErr: "target_node_addresses[0]: unknown address type"},
@@ -167,7 +178,7 @@ func TestCloudRoutes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := CloudRoutes(test.in)
+			got, _, err := CloudRoutes(test.in, addresses.Default())
 			check(t, got, err, test.want, test.wantErr)
 		})
 	}

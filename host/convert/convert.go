@@ -6,5 +6,6 @@
 // comes out of here is one that the API server would take, or there is an
 // error that says what is wrong with the answer.
 //
-// It imports abi and Kubernetes' API types, and nothing else of this project.
+// It imports abi, host/addresses and Kubernetes' API types, and nothing else of
+// this project.
 package convert

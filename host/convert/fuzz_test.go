@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // FuzzAnswers feeds what a hostile guest may write through the decoder: it
@@ -27,13 +28,13 @@ func FuzzAnswers(f *testing.F) {
 		}
 		var metadata abi.InstanceMetadata
 		if metadata.UnmarshalVT(data) == nil {
-			if got, err := InstanceMetadata(&metadata); (got == nil) == (err == nil) {
+			if got, err := InstanceMetadata(&metadata, addresses.Default()); (got == nil) == (err == nil) {
 				t.Fatalf("metadata %v with error %v", got, err)
 			}
 		}
 		var routes abi.RouteListResponse
 		if routes.UnmarshalVT(data) == nil {
-			_, _ = CloudRoutes(routes.Routes)
+			_, _, _ = CloudRoutes(routes.Routes, addresses.Default())
 		}
 		var labels abi.VolumeLabelsResponse
 		if labels.UnmarshalVT(data) == nil {
@@ -43,7 +44,7 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func fuzzStatus(t *testing.T, in *abi.LoadBalancerStatus) {
-	got, err := CloudLoadBalancerStatus(in)
+	got, err := CloudLoadBalancerStatus(in, addresses.Default())
 	if err != nil {
 		return
 	}

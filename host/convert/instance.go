@@ -11,11 +11,14 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // InstanceMetadata checks and converts what a guest says of an instance. A nil
-// message is an error: upstream's node controller does not survive a nil.
-func InstanceMetadata(m *abi.InstanceMetadata) (*cloudprovider.InstanceMetadata, error) {
+// message is an error: upstream's node controller does not survive a nil. One
+// address that the policy refuses refuses them all: a Node with a part of its
+// addresses is another Node.
+func InstanceMetadata(m *abi.InstanceMetadata, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {
 	if m == nil {
 		return nil, errors.New("the answer has no metadata")
 	}
@@ -30,28 +33,34 @@ func InstanceMetadata(m *abi.InstanceMetadata) (*cloudprovider.InstanceMetadata,
 	if err := checkLabels(m.AdditionalLabels); err != nil {
 		return nil, fmt.Errorf("additional_labels: %w", err)
 	}
-	addresses, err := addresses(m.Addresses)
+	all, err := cloudAddresses(m.Addresses, policy)
 	if err != nil {
 		return nil, err
 	}
 	return &cloudprovider.InstanceMetadata{
 		ProviderID:       m.ProviderId,
 		InstanceType:     m.InstanceType,
-		NodeAddresses:    addresses,
+		NodeAddresses:    all,
 		Zone:             m.Zone,
 		Region:           m.Region,
 		AdditionalLabels: maps.Clone(m.AdditionalLabels),
 	}, nil
 }
 
-// addresses leaves out repeated addresses, which the API server refuses.
-func addresses(in []*abi.NodeAddress) ([]corev1.NodeAddress, error) {
+// steering is what decides about a Node's addresses.
+type steering interface {
+	IP(netip.Addr) error
+	NodeName(string) error
+}
+
+// cloudAddresses leaves out repeated addresses, which the API server refuses.
+func cloudAddresses(in []*abi.NodeAddress, policy steering) ([]corev1.NodeAddress, error) {
 	if len(in) > MaxAddresses {
 		return nil, fmt.Errorf("%d addresses, at most %d are allowed", len(in), MaxAddresses)
 	}
 	var out []corev1.NodeAddress
 	for i, a := range in {
-		address, err := address(a)
+		address, err := cloudAddress(a, policy)
 		if err != nil {
 			return nil, fmt.Errorf("addresses[%d]: %w", i, err)
 		}
@@ -62,14 +71,14 @@ func addresses(in []*abi.NodeAddress) ([]corev1.NodeAddress, error) {
 	return out, nil
 }
 
-func address(a *abi.NodeAddress) (corev1.NodeAddress, error) {
+func cloudAddress(a *abi.NodeAddress, policy steering) (corev1.NodeAddress, error) {
 	kind, err := addressType(a.GetType())
 	if err != nil {
 		return corev1.NodeAddress{}, err
 	}
 	text := a.GetAddress()
 	if kind == corev1.NodeInternalIP || kind == corev1.NodeExternalIP {
-		ip, err := parseIP(text)
+		ip, err := checkIP(text, policy)
 		return corev1.NodeAddress{Type: kind, Address: ip}, err
 	}
 	if text == "" {
@@ -77,6 +86,9 @@ func address(a *abi.NodeAddress) (corev1.NodeAddress, error) {
 	}
 	if err := checkText(string(kind), text, maxAddressBytes); err != nil {
 		return corev1.NodeAddress{}, err
+	}
+	if err := policy.NodeName(text); err != nil {
+		return corev1.NodeAddress{}, fmt.Errorf("%s: %w", kind, err)
 	}
 	return corev1.NodeAddress{Type: kind, Address: text}, nil
 }
@@ -97,17 +109,12 @@ func addressType(t abi.AddressType) (corev1.NodeAddressType, error) {
 	return "", fmt.Errorf("unknown address type %d", int32(t))
 }
 
-// parseIP returns the one spelling of an address that Kubernetes recommends,
-// so that two spellings never look like a change.
-func parseIP(s string) (string, error) {
-	ip, err := netip.ParseAddr(s)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s is not an IP address", quote(s))
-	case ip.Zone() != "":
-		return "", fmt.Errorf("%s has a zone, which Kubernetes does not know", quote(s))
-	case ip.IsUnspecified():
-		return "", fmt.Errorf("%s is nobody's address", quote(s))
+// checkIP returns the one spelling of an address that Kubernetes recommends, so
+// that two spellings never look like a change.
+func checkIP(text string, policy interface{ IP(netip.Addr) error }) (string, error) {
+	ip, err := addresses.ParseIP(text)
+	if err != nil {
+		return "", err
 	}
-	return ip.Unmap().String(), nil
+	return ip.String(), policy.IP(ip)
 }

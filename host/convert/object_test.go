@@ -11,6 +11,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -67,21 +68,21 @@ func TestService(t *testing.T) {
 		})
 	}
 	// The status of a Service is one that the guest may answer again.
-	if status, err := CloudLoadBalancerStatus(Service(full).Status); err != nil || status.Ingress[0].IP != "192.0.2.8" {
+	if status, err := CloudLoadBalancerStatus(Service(full).Status, addresses.Default()); err != nil || status.Ingress[0].IP != "192.0.2.8" {
 		t.Errorf("status after a round trip: %v, %v", status, err)
 	}
 }
 
 func TestRoute(t *testing.T) {
-	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+	target := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
 	want := &abi.Route{Name: "r", TargetNode: "n1", DestinationCidr: "10.0.0.0/24", HasTargetNodeAddresses: true,
 		TargetNodeAddresses: []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: "192.0.2.1"}}}
 	// Upstream's route for CreateRoute has addresses without the flag.
-	in := &cloudprovider.Route{Name: "r", TargetNode: "n1", DestinationCIDR: "10.0.0.0/24", TargetNodeAddresses: addresses}
+	in := &cloudprovider.Route{Name: "r", TargetNode: "n1", DestinationCIDR: "10.0.0.0/24", TargetNodeAddresses: target}
 	if diff := cmp.Diff(want, Route(in), messages); diff != "" {
 		t.Error(diff)
 	}
-	listed, err := CloudRoutes([]*abi.Route{want})
+	listed, _, err := CloudRoutes([]*abi.Route{want}, addresses.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

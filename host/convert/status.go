@@ -3,12 +3,11 @@ package convert
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // LoadBalancerStatus returns the message of a status; nil for nil.
@@ -31,7 +30,7 @@ func LoadBalancerStatus(s *corev1.LoadBalancerStatus) *abi.LoadBalancerStatus {
 // answered. A nil message is an error. An ingress with an IP address gets an
 // ipMode in any case: the API server fills in VIP, and a status that differs
 // from the stored one in that is patched again at every Ensure.
-func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus) (*corev1.LoadBalancerStatus, error) {
+func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus, policy *addresses.Policy) (*corev1.LoadBalancerStatus, error) {
 	if s == nil {
 		return nil, errors.New("the answer has no load balancer status")
 	}
@@ -40,7 +39,7 @@ func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus) (*corev1.LoadBalancerSta
 	}
 	out := &corev1.LoadBalancerStatus{}
 	for i, in := range s.Ingress {
-		ingress, err := cloudIngress(in)
+		ingress, err := cloudIngress(in, policy)
 		if err != nil {
 			return nil, fmt.Errorf("ingress[%d]: %w", i, err)
 		}
@@ -49,20 +48,22 @@ func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus) (*corev1.LoadBalancerSta
 	return out, nil
 }
 
-func cloudIngress(in *abi.LoadBalancerIngress) (out corev1.LoadBalancerIngress, err error) {
+func cloudIngress(in *abi.LoadBalancerIngress, policy *addresses.Policy) (out corev1.LoadBalancerIngress, err error) {
 	if in.GetIp() == "" && in.GetHostname() == "" {
 		return out, errors.New("neither ip nor hostname is set")
 	}
 	if in.GetIp() != "" {
-		if out.IP, err = parseIP(in.GetIp()); err != nil {
+		if out.IP, err = checkIP(in.GetIp(), policy); err != nil {
 			return out, fmt.Errorf("ip: %w", err)
 		}
 	}
 	if out.IPMode, err = ipMode(in); err != nil {
 		return out, err
 	}
-	if out.Hostname, err = ingressHostname(in.GetHostname()); err != nil {
-		return out, err
+	if out.Hostname = in.GetHostname(); out.Hostname != "" {
+		if err := policy.Hostname(out.Hostname); err != nil {
+			return out, fmt.Errorf("hostname: %w", err)
+		}
 	}
 	out.Ports, err = portStatuses(in.GetPorts())
 	return out, err
@@ -81,19 +82,6 @@ func ipMode(in *abi.LoadBalancerIngress) (*corev1.LoadBalancerIPMode, error) {
 		return nil, fmt.Errorf("unknown ip_mode %s, use VIP or Proxy", quote(in.GetIpMode()))
 	}
 	return &mode, nil
-}
-
-func ingressHostname(name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return "", fmt.Errorf("hostname %s is an IP address, use ip", quote(name))
-	}
-	if problems := content.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("hostname %s: %s", quote(name), problems[0])
-	}
-	return name, nil
 }
 
 func portStatuses(in []*abi.PortStatus) ([]corev1.PortStatus, error) {

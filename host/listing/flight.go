@@ -154,7 +154,7 @@ func (l *Listing) contained(ctx context.Context, f *flight) (s *snapshot, err er
 }
 
 func (l *Listing) fetch(ctx context.Context, f *flight) (*snapshot, error) {
-	pages := newAssembly(defaultBounds())
+	pages := newAssembly(defaultBounds(), l.options.Addresses())
 	for token := ""; ; {
 		page, err := l.fetchPage(ctx, f, token)
 		if err != nil {

@@ -8,8 +8,8 @@
 // there is no listing to be had. So it can save questions, and never lets a
 // Node be deleted.
 //
-// It imports abi and host/convert of this project; what it wraps it knows by
-// an interface of its own.
+// It imports abi, host/addresses and host/convert of this project; what it wraps
+// it knows by an interface of its own.
 package listing
 
 import (
@@ -25,6 +25,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // Instances is what a Listing wraps; provider.Instances is one.
@@ -85,6 +86,10 @@ type Options struct {
 	PageSize uint32
 	// Observer may be nil.
 	Observer Observer
+	// Addresses decides which addresses of instances are used, those of each
+	// listing as it is fetched; Reset forgets what was decided. nil is
+	// addresses.Default.
+	Addresses func() *addresses.Policy
 }
 
 // Listing is Instances. It is safe for concurrent use.
@@ -113,6 +118,9 @@ func New(instances Instances, options Options) *Listing {
 	}
 	if options.Observer == nil {
 		options.Observer = nobody{}
+	}
+	if options.Addresses == nil {
+		options.Addresses = addresses.Default
 	}
 	return &Listing{Instances: instances, options: options, demand: demand{}}
 }

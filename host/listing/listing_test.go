@@ -65,6 +65,7 @@ func TestWhatIsAskedDirectly(t *testing.T) {
 		"no name known":                      {func(s []*abi.Instance) { s[1].NodeName = "" }, node(1), false},
 		"a zone that is no label":            {func(s []*abi.Instance) { s[1].Metadata.Zone = "a zone" }, node(1), true},
 		"an address that is none":            {func(s []*abi.Instance) { s[1].Metadata.Addresses[0].Address = "ten" }, node(1), true},
+		"an address that is refused":         {func(s []*abi.Instance) { s[1].Metadata.Addresses[0].Address = "169.254.169.254" }, node(1), true},
 		"another is not usable":              {func(s []*abi.Instance) { s[0].Metadata.Zone = "a zone" }, node(1), false},
 		"new, alone":                         {nil, newNode(1), true},
 		"initialised, but without an ID yet": {nil, &corev1.Node{ObjectMeta: node(1).ObjectMeta}, true},

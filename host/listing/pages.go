@@ -9,6 +9,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/convert"
 )
 
@@ -80,14 +81,15 @@ func (s *snapshot) find(node *corev1.Node) *instance {
 // assembly makes a snapshot of pages. After an error it is of no use.
 type assembly struct {
 	bounds bounds
+	policy *addresses.Policy
 	bytes  int
 	tokens map[string]struct{}
 	snapshot
 }
 
-func newAssembly(b bounds) *assembly {
+func newAssembly(b bounds, policy *addresses.Policy) *assembly {
 	return &assembly{
-		bounds: b, tokens: map[string]struct{}{},
+		bounds: b, policy: policy, tokens: map[string]struct{}{},
 		snapshot: snapshot{byID: map[string]*instance{}, byName: map[string]*instance{}},
 	}
 }
@@ -140,7 +142,7 @@ func (a *assembly) addInstance(m *abi.Instance) error {
 	size := instanceOverhead + len(i.id) + len(m.NodeName)
 	// Metadata that cannot be used is left out: the direct question about that
 	// instance says why.
-	if metadata, err := convert.InstanceMetadata(m.Metadata); err == nil {
+	if metadata, err := convert.InstanceMetadata(m.Metadata, a.policy); err == nil {
 		i.metadata = metadata
 		size += m.Metadata.SizeVT() + addressOverhead*len(m.Metadata.Addresses) + labelOverhead*len(m.Metadata.AdditionalLabels)
 	}

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/convert"
 )
 
 // assemble adds pages until one fails.
 func assemble(b bounds, pages ...*abi.ListInstancesResponse) (*snapshot, error) {
-	a := newAssembly(b)
+	a := newAssembly(b, addresses.Default())
 	for _, page := range pages {
 		if _, err := a.add(page); err != nil {
 			return nil, err
@@ -102,7 +103,7 @@ func FuzzPages(f *testing.F) {
 	add(pageOf("", &abi.Instance{NodeName: "n", Metadata: &abi.InstanceMetadata{}}, &abi.Instance{NodeName: "n", Metadata: server(1).Metadata}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		limit := bounds{pages: 8, instances: 16, bytes: 16 << 10}
-		a := newAssembly(limit)
+		a := newAssembly(limit, addresses.Default())
 		ids, names := map[string]int{}, map[string]int{}
 		for len(data) >= 2 {
 			size := min(int(data[0])<<8|int(data[1]), len(data)-2)

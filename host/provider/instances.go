@@ -30,7 +30,10 @@ type Instances interface {
 }
 
 // instances implements Instances.
-type instances struct{ invoker Invoker }
+type instances struct {
+	invoker  Invoker
+	steering *steering
+}
 
 // InstanceExists returns false without an error only when the guest said in so
 // many words that the instance does not exist: the Node is deleted on it.
@@ -75,15 +78,18 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 	return false, invalidAnswer(abi.OpInstanceShutdown, node.Name, fmt.Errorf("unknown power state %d", int32(answer.State)))
 }
 
-// InstanceMetadata returns metadata or an error, never neither.
+// InstanceMetadata returns metadata or an error, never neither. An address that
+// is refused is an error: the Node keeps what it has, its taint as well.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	var answer abi.InstanceMetadataResponse
 	if err := invokeNode(ctx, i.invoker.Invoke, abi.OpInstanceMetadata, node, &answer); err != nil {
 		return nil, err
 	}
-	metadata, err := convert.InstanceMetadata(answer.Metadata)
+	metadata, err := convert.InstanceMetadata(answer.Metadata, i.steering.policy())
 	if err != nil {
-		return nil, invalidAnswer(abi.OpInstanceMetadata, node.Name, err)
+		err = invalidAnswer(abi.OpInstanceMetadata, node.Name, err)
+		i.steering.refused(node, err)
+		return nil, err
 	}
 	return metadata, nil
 }

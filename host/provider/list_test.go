@@ -37,7 +37,7 @@ func TestListInstances(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := &instances{test.invoker}
+			i := &instances{invoker: test.invoker}
 			if page, err := i.ListInstances(t.Context(), 1, "", 100); !test.check(page, err) {
 				t.Errorf("%v, %v", page, err)
 			}
@@ -48,7 +48,7 @@ func TestListInstances(t *testing.T) {
 // host/async hands the answer of the first page to whoever asks the same.
 func TestListingsAreToldApart(t *testing.T) {
 	var asked []string
-	i := &instances{&fakeInvoker{invoke: func(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	i := &instances{invoker: &fakeInvoker{invoke: func(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 		r := req.(*abi.ListInstancesRequest)
 		asked = append(asked, op.String()+" "+opcontext.FromContext(ctx).Serial+" "+r.PageToken)
 		if r.PageSize != 7 {
@@ -65,7 +65,7 @@ func TestListingsAreToldApart(t *testing.T) {
 	if asked[0] != "list_instances listing 1 token" || asked[1] != "list_instances listing 2 token" {
 		t.Errorf("asked %q", asked)
 	}
-	if i.CanList() != true || (&instances{&fakeInvoker{supports: func(op abi.Op) bool { return op != abi.OpListInstances }}}).CanList() {
+	if i.CanList() != true || (&instances{invoker: &fakeInvoker{supports: func(op abi.Op) bool { return op != abi.OpListInstances }}}).CanList() {
 		t.Error("CanList is not what the guest supports")
 	}
 }

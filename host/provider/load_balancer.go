@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/convert"
 	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
 )
@@ -21,11 +22,14 @@ import (
 // the same time.
 type loadBalancer struct {
 	invoker  Invoker
+	steering *steering
 	services keyedMutex
 }
 
 // GetLoadBalancer returns false without an error only when the guest said in
-// so many words that there is none: the finalizer is removed on it.
+// so many words that there is none: the finalizer is removed on it. Of a Service
+// that is to lose its load balancer, an address that is refused is left out:
+// nobody gets it any more, and the load balancer must be deletable.
 func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	const op = abi.OpLoadBalancerGet
 	var answer abi.LoadBalancerGetResponse
@@ -39,11 +43,19 @@ func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, serv
 	if !exists {
 		return nil, false, nil
 	}
-	status, err := convert.CloudLoadBalancerStatus(answer.Status)
+	status, err := convert.CloudLoadBalancerStatus(answer.Status, l.steering.policy())
+	if refused := (*addresses.Error)(nil); errors.As(err, &refused) && unwanted(service) {
+		return &corev1.LoadBalancerStatus{}, true, nil
+	}
 	if err != nil {
 		return nil, false, invalidAnswer(op, serviceKey(service), err)
 	}
 	return status, true, nil
+}
+
+// unwanted reports whether the Service is to lose its load balancer.
+func unwanted(service *corev1.Service) bool {
+	return service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
 
 // GetLoadBalancerName returns upstream's default name where the guest has no
@@ -73,7 +85,7 @@ func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s
 	if err := l.serialised(ctx, op, cluster, service, nodes, &answer); err != nil {
 		return nil, err
 	}
-	status, err := convert.CloudLoadBalancerStatus(answer.Status)
+	status, err := convert.CloudLoadBalancerStatus(answer.Status, l.steering.policy())
 	if err != nil {
 		return nil, invalidAnswer(op, serviceKey(service), err)
 	}

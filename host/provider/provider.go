@@ -7,8 +7,8 @@
 // the same while the guest behind the Invoker is replaced. All of them are
 // safe for concurrent use.
 //
-// It imports abi, host/convert and host/opcontext of this project. It never
-// imports host/plugin: the Invoker is all it knows of it.
+// It imports abi, host/addresses, host/convert and host/opcontext of this
+// project. It never imports host/plugin: the Invoker is all it knows of it.
 package provider
 
 import (
@@ -19,11 +19,13 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
 // Provider implements cloudprovider.Interface and cloudprovider.PVLabeler.
 type Provider struct {
 	invoker      Invoker
+	steering     *steering
 	instances    cloudprovider.InstancesV2
 	loadBalancer *loadBalancer
 	routes       *routes
@@ -41,16 +43,34 @@ type Option func(*Provider)
 // WithInstances lets wrap stand between the controllers and the instances of
 // the guest, e.g. to hold back deletions. It is called once, by New.
 func WithInstances(wrap func(Instances) cloudprovider.InstancesV2) Option {
-	return func(p *Provider) { p.instances = wrap(&instances{p.invoker}) }
+	return func(p *Provider) { p.instances = wrap(&instances{p.invoker, p.steering}) }
+}
+
+// WithAddresses sets what decides about the addresses of the guest's answers;
+// without it addresses.Default does. policy is asked at each answer, so that a
+// change is in force at once. refused is told of a Node whose metadata cannot be
+// used, with the reason: upstream tells of Services and routes by Events, of
+// Nodes in the log only. Both must be safe for concurrent use and not block.
+func WithAddresses(policy func() *addresses.Policy, refused func(node *corev1.Node, err error)) Option {
+	return func(p *Provider) { *p.steering = steering{policy, refused} }
+}
+
+// steering decides about the addresses of answers.
+type steering struct {
+	policy  func() *addresses.Policy
+	refused func(*corev1.Node, error)
 }
 
 // New returns the provider of the guest behind the invoker.
 func New(invoker Invoker, options ...Option) *Provider {
+	byDefault := addresses.Default()
+	s := &steering{func() *addresses.Policy { return byDefault }, func(*corev1.Node, error) {}}
 	p := &Provider{
 		invoker:      invoker,
-		instances:    &instances{invoker},
-		loadBalancer: &loadBalancer{invoker: invoker},
-		routes:       &routes{invoker},
+		steering:     s,
+		instances:    &instances{invoker, s},
+		loadBalancer: &loadBalancer{invoker: invoker, steering: s},
+		routes:       &routes{invoker, s},
 		volumes:      &Volumes{invoker},
 	}
 	for _, option := range options {

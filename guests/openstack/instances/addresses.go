@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
@@ -25,6 +23,7 @@ const (
 const (
 	maxAddresses = 64
 	maxHostName  = 253 // bytes
+	maxHostLabel = 63  // bytes of a part of it
 )
 
 // hostNameKey is the key in a server's metadata.
@@ -118,10 +117,23 @@ func (a *addressList) addAccess(s *server) {
 	}
 }
 
-// isHostName leaves out what the host refuses: anybody who may change the
+// isHostName leaves out what is no name to the host: anybody who may change the
 // server can write it.
 func isHostName(name string) bool {
-	return name != "" && len(name) <= maxHostName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	if name == "" || len(name) > maxHostName {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > maxHostLabel || strings.ContainsFunc(label, notInHostName) {
+			return false
+		}
+	}
+	return true
+}
+
+func notInHostName(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	return !letter && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
 // addNetworks adds the addresses by network, sorted by the network's name.

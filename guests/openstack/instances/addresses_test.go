@@ -148,10 +148,12 @@ func TestAddressesThatAreNone(t *testing.T) {
 			t.Errorf("%s: %v, %s", bad, err, text(m))
 		}
 	}
-	f := &fakeCloud{t: t}
-	f.addServer(1, "a", "10.0.0.5")["metadata"] = object{"hostname": "a\nb"}
-	if m, err := f.instances().Metadata(byID(uuid(1))); err != nil || len(m.Addresses) != 1 {
-		t.Errorf("a host name of two lines: %v, %s", err, text(m))
+	for _, name := range []string{"a\nb", "my server", "a.", ".a", "a..b", "bücher", "a:80", strings.Repeat("a", 64)} {
+		f := &fakeCloud{t: t}
+		f.addServer(1, "a", "10.0.0.5")["metadata"] = object{"hostname": name}
+		if m, err := f.instances().Metadata(byID(uuid(1))); err != nil || len(m.Addresses) != 1 {
+			t.Errorf("the host name %q: %v, %s", name, err, text(m))
+		}
 	}
 }
 

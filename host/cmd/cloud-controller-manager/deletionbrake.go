@@ -59,7 +59,7 @@ func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.Ins
 		Clock: clock.RealClock{},
 	}
 	return func(instances provider.Instances) cloudprovider.InstancesV2 {
-		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}})
+		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}, Addresses: m.steering.policy})
 		m.brake = brake.New(m.listing, options)
 		return m.brake
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
@@ -47,6 +48,7 @@ type terms struct {
 	config     *v1alpha1.Provider
 	network    *network
 	provenance *provenance.Policy
+	addresses  *addresses.Policy
 	revision   string
 }
 
@@ -59,6 +61,10 @@ func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, err
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
 	}
+	steering, err := addresses.New(p.Addresses.Allow, p.Addresses.Deny)
+	if err != nil {
+		return terms{}, fmt.Errorf("provider %s: addresses.%w", p.Name, err)
+	}
 	revision, err := revisionOf(p)
 	if err != nil {
 		return terms{}, err
@@ -66,7 +72,7 @@ func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, err
 	ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
 	defer cancel()
 	revision += "." + n.secrets.Version(ctx)
-	return terms{config: p, network: n, provenance: policy, revision: revision}, nil
+	return terms{config: p, network: n, provenance: policy, addresses: steering, revision: revision}, nil
 }
 
 // revisionOf names all of a provider's configuration that makes a difference to
@@ -74,6 +80,7 @@ func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, err
 func revisionOf(p *v1alpha1.Provider) (string, error) {
 	c := *p
 	c.Rollout, c.Routing, c.Source = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}
+	c.Addresses = v1alpha1.Addresses{} // in force at once, for whatever serves
 	data, err := json.Marshal(c)
 	if err != nil {
 		return "", fmt.Errorf("provider %s: %w", p.Name, err)

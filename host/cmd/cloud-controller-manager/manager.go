@@ -177,7 +177,10 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 	if c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile != "" && len(host.Providers) > 1 {
 		return nil, errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module")
 	}
+	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(ctx)}
+	services.start(ctx)
 	return &shared{
+		serviceCIDRs:   services,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
 		modules: modules, router: m.router, brake: host.DeletionBrake,
 	}, nil

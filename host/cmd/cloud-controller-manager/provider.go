@@ -38,6 +38,7 @@ type managed struct {
 	slot     *plugin.Slot
 	recorder *shadow.Recorder
 	allowed  *allowed
+	steering *steering
 	networks *networks
 	loader   *providerLoader
 	rates    *hostfunc.Rates
@@ -62,6 +63,7 @@ type shared struct {
 	modules        modules
 	router         *routing.Router
 	brake          v1alpha1.DeletionBrake
+	serviceCIDRs   *serviceCIDRs
 	kube
 }
 
@@ -107,6 +109,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 		return nil, err
 	}
 	m.allowed.current.Store(network)
+	m.steering = s.newSteering(terms.addresses)
 	m.loader = s.newLoader(m)
 	m.loader.set(terms)
 	s.newCloud(m, p)
@@ -126,7 +129,7 @@ func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
 		Observer: &observer{metrics: m.metrics, events: s.events},
 	})
-	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)))
+	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)), provider.WithAddresses(m.steering.policy, m.steering.refused))
 	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
 		Client: s.completed.ClientBuilder.ClientOrDie(serviceController), Recorder: s.events,
 	})

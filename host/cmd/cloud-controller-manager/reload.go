@@ -116,6 +116,8 @@ func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error
 func (m *managed) change(t terms) {
 	m.rates.Set(rateLimits(t.config.Limits))
 	m.allowed.current.Store(t.network)
+	m.steering.set(t.addresses)
+	m.listing.Reset() // it has what was accepted before
 	m.loader.set(t).release()
 	m.rollout.Reload()
 	select {

@@ -46,6 +46,23 @@ type Provider struct {
 	Rollout     Rollout      `json:"rollout,omitempty"`
 	Provenance  Provenance   `json:"provenance,omitempty"`
 	Routing     Routing      `json:"routing,omitempty"`
+	Addresses   Addresses    `json:"addresses,omitempty"`
+}
+
+// Addresses are which addresses and names load balancers, Nodes and routes may
+// have by the provider's answers. Refused by default are loopback, link-local,
+// metadata, multicast, broadcast and reserved addresses, those of the cluster's
+// Services, names of this machine and of the cluster's own DNS, and routes to
+// all of these or to everything. Entries are networks, as 10.0.0.0/8 or fd00::/8,
+// and DNS names, which stand for all below them, too. At most 64 of each.
+type Addresses struct {
+	// Allow opens what is refused by default and lies within the entry. An entry
+	// that is wider than what is refused (10.0.0.0/8, where the Services are in
+	// 10.96.0.0/12) opens nothing of it. Multicast, broadcast and 0.0.0.0 stay
+	// refused.
+	Allow []string `json:"allow,omitempty"`
+	// Deny is refused in any case, also where Allow has it.
+	Deny []string `json:"deny,omitempty"`
 }
 
 // Source is where a module comes from: one of its fields.

@@ -59,6 +59,7 @@ func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, validateRollout(p.Rollout, path.Child("rollout"))...)
 	errs = append(errs, validateProvenance(p.Provenance, path.Child("provenance"))...)
 	errs = append(errs, validateRouting(p.Routing, path.Child("routing"))...)
+	errs = append(errs, validateAddresses(p.Addresses, path.Child("addresses"))...)
 	errs = append(errs, validateSource(p.Source, path.Child("source"))...)
 	errs = append(errs, validateCapabilities(p, path.Child("capabilities"))...)
 	errs = append(errs, validateCredentials(p, path.Child("credentials"))...)
@@ -132,11 +133,16 @@ func validateCIDRs(path *field.Path, cidrs []string) (errs field.ErrorList) {
 		return field.ErrorList{field.TooMany(path, len(cidrs), maxEndpoints*4)}
 	}
 	for i, cidr := range cidrs {
-		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix.Masked() != prefix || prefix.Addr().Is4In6() {
-			errs = append(errs, field.Invalid(path.Index(i), cidr, "must be a network such as 10.0.0.0/8 or fd00::/8, without host bits"))
-		}
+		errs = append(errs, validateCIDR(path.Index(i), cidr)...)
 	}
 	return errs
+}
+
+func validateCIDR(path *field.Path, cidr string) field.ErrorList {
+	if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix.Masked() != prefix || prefix.Addr().Is4In6() {
+		return field.ErrorList{field.Invalid(path, cidr, "must be a network such as 10.0.0.0/8 or fd00::/8, without host bits")}
+	}
+	return nil
 }
 
 func validateBundle(path *field.Path, bundle string) field.ErrorList {

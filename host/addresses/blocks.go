@@ -1,0 +1,82 @@
+package addresses
+
+import "net/netip"
+
+// block is a network that nothing of a cluster is in.
+type block struct {
+	prefix netip.Prefix
+	why    string
+	// never: no entry of allow opens it.
+	never bool
+}
+
+const metadata = "a metadata or credential service of a cloud"
+
+// blocks are refused by default. Networks for documentation are not among them:
+// they are nobody's, so they steer nothing. Nor are private ones: most clusters
+// are there.
+func blocks() []block {
+	of := func(never bool, why string, prefixes ...string) (all []block) {
+		for _, p := range prefixes {
+			all = append(all, block{netip.MustParsePrefix(p), why, never})
+		}
+		return all
+	}
+	all := of(true, "nobody's address", "0.0.0.0/8", "::/128")
+	all = append(all, of(true, "a multicast address", "224.0.0.0/4", "ff00::/8")...)
+	all = append(all, of(true, "the broadcast address", "255.255.255.255/32")...)
+	all = append(all, of(false, "a loopback address", "127.0.0.0/8", "::1/128")...)
+	all = append(all, of(false, metadata,
+		"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS' for tasks and pods
+		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", // Alibaba, Azure, Oracle
+		"fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128", "fd00:42::42/128")...) // AWS, Google, Scaleway
+	all = append(all, of(false, "a link-local address", "169.254.0.0/16", "fe80::/10")...)
+	all = append(all, of(false, "a reserved address", "240.0.0.0/4", "100::/64")...)
+	return append(all, of(false, "IPv4 in the spelling of IPv6, which nobody uses any more", "::/96")...)
+}
+
+// overlapping returns the blocks that have something of what is asked. A block
+// of one address does not speak for the networks around it: 100.100.100.0/24 may
+// well be a Node's pods.
+func overlapping(all []block, asked netip.Prefix) (found []block) {
+	for _, b := range all {
+		if b.prefix.Overlaps(asked) && (!b.prefix.IsSingleIP() || asked.IsSingleIP()) {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// translation is a network of IPv6 whose addresses have IPv4 addresses in them,
+// to which routers on the way translate them.
+type translation struct {
+	prefix netip.Prefix
+	// v4 returns the IPv4 addresses in the 16 bytes of an address.
+	v4 func(b [16]byte) []netip.Addr
+}
+
+func translations() []translation {
+	last := func(b [16]byte) []netip.Addr { return []netip.Addr{v4(b[12:])} }
+	return []translation{
+		{netip.MustParsePrefix("64:ff9b::/96"), last},                                                          // NAT64
+		{netip.MustParsePrefix("64:ff9b:1::/48"), last},                                                        // NAT64 of a site
+		{netip.MustParsePrefix("::ffff:0:0:0/96"), last},                                                       // SIIT
+		{netip.MustParsePrefix("2002::/16"), func(b [16]byte) []netip.Addr { return []netip.Addr{v4(b[2:])} }}, // 6to4
+		{netip.MustParsePrefix("2001::/32"), func(b [16]byte) []netip.Addr { // Teredo: its server, its client
+			return []netip.Addr{v4(b[4:]), v4([]byte{^b[12], ^b[13], ^b[14], ^b[15]})}
+		}},
+	}
+}
+
+func v4(b []byte) netip.Addr { return netip.AddrFrom4([4]byte(b)) }
+
+// meanings returns the address and those that it is translated to.
+func (p *Policy) meanings(ip netip.Addr) []netip.Addr {
+	all := []netip.Addr{ip}
+	for _, t := range p.translations {
+		if t.prefix.Contains(ip) {
+			all = append(all, t.v4(ip.As16())...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,149 @@
+package addresses
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Policy decides about addresses and names. It is immutable and safe for
+// concurrent use. New and Default make one.
+type Policy struct {
+	allow, deny  list
+	services     []netip.Prefix
+	blocks       []block
+	translations []translation
+	names        []reserved
+}
+
+// Default returns the policy of an administrator who says nothing.
+func Default() *Policy {
+	return &Policy{blocks: blocks(), translations: translations(), names: reservedNames()}
+}
+
+// list is what one list of the administrator's says.
+type list struct {
+	networks []netip.Prefix
+	names    []string // in lower case; each stands for all below it, too
+}
+
+// New returns the policy of an administrator's lists. Their entries are
+// networks, as 10.0.0.0/8 or fd00::/8 without host bits, and DNS names.
+//
+// An entry of allow opens a refused block only when it lies within it: a wider
+// one, as 10.0.0.0/8 where the cluster's Services are in 10.96.0.0/12, was not
+// written with the block in mind. What deny has is refused in any case.
+func New(allow, deny []string) (*Policy, error) {
+	p := Default()
+	var err error
+	if p.allow, err = parseList(allow); err != nil {
+		return nil, fmt.Errorf("allow%w", err)
+	}
+	if p.deny, err = parseList(deny); err != nil {
+		return nil, fmt.Errorf("deny%w", err)
+	}
+	return p, nil
+}
+
+// WithServiceCIDRs returns a policy that also refuses the networks of the
+// cluster's Services.
+func (p *Policy) WithServiceCIDRs(cidrs []netip.Prefix) *Policy {
+	c := *p
+	c.services = slices.Clone(cidrs)
+	return &c
+}
+
+// IP returns nil, or an *Error where a load balancer or a Node must not have
+// the address, which ParseIP has read.
+func (p *Policy) IP(ip netip.Addr) error {
+	for _, meant := range p.meanings(ip) {
+		if err := p.covering(netip.PrefixFrom(meant, meant.BitLen()), ip.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortestDestination are the fewest bits of a route's destination.
+const shortestDestination, shortestDestination6 = 8, 16
+
+// Destination returns nil, or an *Error where a route must not lead there. The
+// network is one that ParseCIDR has read.
+func (p *Policy) Destination(to netip.Prefix) error {
+	least := shortestDestination
+	if to.Addr().Is6() {
+		least = shortestDestination6
+	}
+	if to.Bits() < least {
+		return &Error{What: to.String(), Why: fmt.Sprintf("shorter than /%d, which is a large part of all addresses", least)}
+	}
+	return p.covering(to, to.String())
+}
+
+// covering refuses what overlaps with a block that no entry of allow opens.
+func (p *Policy) covering(asked netip.Prefix, what string) error {
+	all := overlapping(p.blocks, asked)
+	for _, b := range all {
+		if b.never {
+			return &Error{What: what, Why: b.why}
+		}
+	}
+	if i := slices.IndexFunc(p.deny.networks, asked.Overlaps); i >= 0 {
+		return &Error{What: what, Why: "denied by " + p.deny.networks[i].String(), denied: true}
+	}
+	for _, s := range p.services {
+		if s.Overlaps(asked) {
+			all = append(all, block{prefix: s, why: "of the cluster's Services (" + s.String() + ")"})
+		}
+	}
+	for _, b := range all {
+		if !p.opens(b, asked) {
+			return &Error{What: what, Why: b.why, mend: asked.String()}
+		}
+	}
+	return nil
+}
+
+// opens reports whether an entry within the block covers what is asked.
+func (p *Policy) opens(b block, asked netip.Prefix) bool {
+	return slices.ContainsFunc(p.allow.networks, func(entry netip.Prefix) bool {
+		return within(entry, b.prefix) && within(asked, entry)
+	})
+}
+
+// within reports whether all of a is in b.
+func within(a, b netip.Prefix) bool { return a.Bits() >= b.Bits() && b.Contains(a.Addr()) }
+
+func parseList(entries []string) (l list, err error) {
+	for i, entry := range entries {
+		network, name, err := ParseEntry(entry)
+		switch {
+		case err != nil:
+			return l, fmt.Errorf("[%d]: %w", i, err)
+		case name != "":
+			l.names = append(l.names, name)
+		default:
+			l.networks = append(l.networks, network)
+		}
+	}
+	return l, nil
+}
+
+// ParseEntry reads an entry of a list: a network, or a name in lower case.
+func ParseEntry(entry string) (network netip.Prefix, name string, err error) {
+	if _, err := netip.ParseAddr(entry); err == nil {
+		return network, "", fmt.Errorf("%s: write an address with its length, as 192.0.2.1/32 or 2001:db8::1/128", quote(entry))
+	}
+	if !strings.Contains(entry, "/") {
+		if err := nameSyntax(entry); err != nil {
+			return network, "", err
+		}
+		return network, strings.ToLower(entry), nil
+	}
+	network, err = ParseCIDR(entry)
+	if asIs, _ := netip.ParsePrefix(entry); err == nil && asIs != network {
+		err = fmt.Errorf("%s: write %s", quote(entry), network)
+	}
+	return network, "", err
+}
