@@ -18,8 +18,6 @@ const (
 	debugLevel = 4
 	// maxLogValues bounds the values of one line.
 	maxLogValues = 64
-	// maxLogRequest bounds what is decoded for a line that is cut anyway.
-	maxLogRequest = 8 * abi.MaxLogMessageBytes
 )
 
 // providerLog is the log of one provider, bounded over all its instances. It
@@ -59,11 +57,8 @@ func (l *providerLog) allow(size int) bool {
 // writeLog logs one line, cut at abi.MaxLogMessageBytes. A line over the rate
 // is dropped, which is no error.
 func (h *Host) writeLog(ctx context.Context, request []byte) error {
-	if len(request) > maxLogRequest {
-		return tooLarge("the request has %d bytes, the limit is %d", len(request), maxLogRequest)
-	}
 	var m abi.LogRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return err
 	}
 	logger := h.log.logger

@@ -18,27 +18,35 @@ var ErrExports = fmt.Errorf("the module does not export %s, %s and %s", abi.Expo
 // Call is the state of one op in one instance. It is not safe for concurrent
 // use, as an instance is not.
 type Call struct {
-	config *engine.ModuleConfig
+	guest *Guest
 	// inOp is false in _initialize, where there is no request to read and
 	// nothing to answer.
 	inOp     bool
 	request  []byte
 	result   []byte // of the last host call
+	held     int64  // of the guest's room, by result
 	response []byte
 	detail   []byte
 	fuel     int64
 }
 
 // Outside starts a call outside of an op: only log and the clock answer.
-func (c *Call) Outside(config *engine.ModuleConfig) { *c = Call{config: config} }
+func (c *Call) Outside(guest *Guest) {
+	c.End()
+	*c = Call{guest: guest}
+}
 
 // Op starts an op with this request, which it does not change.
-func (c *Call) Op(config *engine.ModuleConfig, request []byte) {
-	*c = Call{config: config, inOp: true, request: request}
+func (c *Call) Op(guest *Guest, request []byte) {
+	c.End()
+	*c = Call{guest: guest, inOp: true, request: request}
 }
 
 // End forgets the call, so that nothing of it is seen or kept.
-func (c *Call) End() { *c = Call{} }
+func (c *Call) End() {
+	c.dropResult()
+	*c = Call{}
+}
 
 // Answer is what the guest answered, with the code that its export returned.
 func (c *Call) Answer(code uint32) engine.Result {
