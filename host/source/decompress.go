@@ -40,7 +40,15 @@ func decompress(key string, stored []byte, limits Limits) ([]byte, error) {
 }
 
 func tooLarge(key string, limits Limits) error {
-	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller, or raise --provider-max-module-bytes", key, limits.MaxModule)
+	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller%s", key, limits.MaxModule, limits.orRaise())
+}
+
+// orRaise is what else can be done about a module that is too large.
+func (l Limits) orRaise() string {
+	if l.ModuleSetting == "" {
+		return ""
+	}
+	return ", or raise " + l.ModuleSetting
 }
 
 var errTooLarge = errors.New("too large")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
@@ -89,7 +90,19 @@ func Ended(ctx context.Context, err error) error {
 		return end
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("the guest trapped: %s", line)
+	return fmt.Errorf("the guest trapped: %s", printable(line))
+}
+
+// printable makes text of a runtime, which may repeat names of the guest's,
+// fit for a log.
+func printable(text string) string {
+	const most = 1 << 10
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text[:min(len(text), most)], "?"))
 }
 
 // checkTime ends the guest when the op's time is over. It looks at the clock
