@@ -11,7 +11,7 @@ import (
 func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
-		hostCases(), loadCases(), builtCases(), corruptCases(), decodingCases(),
+		hostCases(), loadCases(), builtCases(), corruptCases(), decodingCases(), largeCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }
