@@ -142,3 +142,28 @@ func TestTheErrorOfTooMuchSaysWhatToDo(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Whatever the bytes are: what they take is about what was allowed.
+func FuzzOverhead(f *testing.F) {
+	f.Add(uint8(0), bytes.Repeat([]byte{0x0a, 0}, 4096))
+	f.Add(uint8(1), bytes.Repeat([]byte{0x12, 2, 0x1a, 0}, 4096))
+	f.Add(uint8(2), bytes.Repeat([]byte{0x0a, 4, 0x0a, 0, 0x12, 0}, 4096))
+	f.Add(uint8(3), append([]byte{0x22, 0x80, 0x20}, make([]byte, 4096)...))
+	f.Add(uint8(4), bytes.Repeat([]byte{0x0b, 0x0c}, 4096))
+	messages := func() []abi.Message {
+		return []abi.Message{
+			new(abi.HttpSendRequest), new(abi.StoreRequest), new(abi.ListInstancesResponse), new(abi.NodesRequest),
+			new(abi.LogRequest), new(abi.CacheRequest), new(abi.RouteListResponse), new(abi.LoadBalancerRequest), new(abi.SignRequest),
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
+		const overhead = 32 << 10
+		all := messages()
+		m := all[int(which)%len(all)]
+		taken, err := allocated(func() error { return wire.UnmarshalWithin(data, m, overhead) })
+		// And what the check itself takes: the schemas of the messages.
+		if most := 2*uint64(len(data)+overhead) + 64<<10; taken > most {
+			t.Errorf("%T: %d bytes took %d, more than %d (error %v)", m, len(data), taken, most, err)
+		}
+	})
+}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/component-base/logs/api/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	logsjson "k8s.io/component-base/logs/json"
 	"k8s.io/klog/v2"
 
@@ -56,7 +56,7 @@ func textLogger(tb testing.TB) func(io.Writer) (logr.Logger, func()) {
 }
 
 func jsonLogger(w io.Writer) (logr.Logger, func()) {
-	logger, control := logsjson.NewJSONLogger(v1.VerbosityLevel(0), logsjson.AddNopSync(w), nil, nil)
+	logger, control := logsjson.NewJSONLogger(logsapi.VerbosityLevel(0), logsjson.AddNopSync(w), nil, nil)
 	return logger, control.Flush
 }
 
