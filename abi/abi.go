@@ -78,6 +78,34 @@ const (
 	MaxNodesPage         = 1000
 )
 
+// Limits of the requests of single host calls, below MaxHostCallBytes: more
+// than they can have a use for. MaxRequestOf says which is whose.
+const (
+	MaxLogRequestBytes   = 64 << 10
+	MaxEventRequestBytes = 16 << 10
+	MaxNodesRequestBytes = 4 << 10
+	MaxCacheRequestBytes = 1<<20 + 4<<10
+	MaxStoreRequestBytes = 2 << 20
+)
+
+// MaxRequestOf returns the most bytes that a request of the host call may
+// have.
+func MaxRequestOf(name string) int {
+	switch name {
+	case ImportLog:
+		return MaxLogRequestBytes
+	case CapabilityEvent:
+		return MaxEventRequestBytes
+	case CapabilityNodes:
+		return MaxNodesRequestBytes
+	case CapabilityCache:
+		return MaxCacheRequestBytes
+	case CapabilityStore:
+		return MaxStoreRequestBytes
+	}
+	return MaxHostCallBytes
+}
+
 // Message is what every message of this package implements.
 type Message interface {
 	SizeVT() int

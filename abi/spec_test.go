@@ -83,8 +83,11 @@ func TestSpecLimits(t *testing.T) {
 		"MaxErrorMessageBytes": abi.MaxErrorMessageBytes, "MaxHostCallBytes": abi.MaxHostCallBytes,
 		"MaxHostResultBytes": abi.MaxHostResultBytes, "MaxLogMessageBytes": abi.MaxLogMessageBytes,
 		"MaxManifestBytes": abi.MaxManifestBytes, "MaxHTTPBatch": abi.MaxHTTPBatch, "MaxNodesPage": abi.MaxNodesPage,
+		"MaxLogRequestBytes": abi.MaxLogRequestBytes, "MaxEventRequestBytes": abi.MaxEventRequestBytes,
+		"MaxNodesRequestBytes": abi.MaxNodesRequestBytes, "MaxCacheRequestBytes": abi.MaxCacheRequestBytes,
+		"MaxStoreRequestBytes": abi.MaxStoreRequestBytes,
 	}
-	declared := regexp.MustCompile(`(?m)^\tMax\w+`).FindAllString(readText(t, "abi.go"), -1)
+	declared := regexp.MustCompile(`(?m)^\tMax\w+ *=`).FindAllString(readText(t, "abi.go"), -1)
 	got := rows(section(t, "limits: checked against abi.go"))
 	if len(got) != len(want) || len(declared) != len(want) {
 		t.Errorf("%d limits in %s, %d in abi.go, %d in this test", len(got), specFile, len(declared), len(want))

@@ -47,8 +47,9 @@ func (m *Manifest) validateVersion() error {
 	if m.Version == "" || len(m.Version) > MaxVersionBytes {
 		return fmt.Errorf("$.version: it has %d bytes, use 1 to %d", len(m.Version), MaxVersionBytes)
 	}
-	if strings.ContainsFunc(m.Version, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return fmt.Errorf("$.version: %q has white space or control characters, use none", m.Version)
+	// It stands in logs, Events and labels of metrics.
+	if strings.ContainsFunc(m.Version, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return fmt.Errorf("$.version: %q has white space, control characters or others that are not ASCII, use none", m.Version)
 	}
 	return nil
 }

@@ -13,6 +13,25 @@ type field struct {
 	name    string
 	isText  bool         // a string
 	message reflect.Type // the struct of a message or of a map entry, or nil
+	known   bool         // by this ABI
+	bytes   int          // what each occurrence allocates beside its value
+	packed  int          // what each byte of a list of numbers allocates
+}
+
+// Lists and maps grow by doubling, and leave what they had to the collector.
+const growth = 3
+
+// maxOverheadPerByte is what no field of the ABI takes more of for each of its
+// bytes, of which it has 2 at least; a test holds it beside the messages.
+const maxOverheadPerByte = 256
+
+// overhead is about how many bytes a field of so many on the wire takes in
+// memory beside them.
+func (f field) overhead(onWire int) int {
+	if !f.known {
+		return onWire // kept as it is, in a list of bytes that grows
+	}
+	return f.bytes + onWire*f.packed
 }
 
 // schema reads the struct tags that the generator writes. A checker keeps it
@@ -40,18 +59,29 @@ func (c *checker) schema(t reflect.Type) schema {
 // pointers to messages, slices of those, and maps, whose entries are messages
 // with the fields 1 and 2 on the wire.
 func valueField(name string, t reflect.Type) field {
-	if t.Kind() == reflect.Slice {
+	f := field{name: name, known: true}
+	list := t.Kind() == reflect.Slice
+	if list {
 		t = t.Elem()
+		f.bytes = growth * int(t.Size())
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return field{name: name, isText: true}
+		f.isText = true
 	case reflect.Pointer:
-		return field{name: name, message: t.Elem()}
+		f.message = t.Elem()
+		f.bytes += int(t.Elem().Size())
 	case reflect.Map:
-		return field{name: name, message: t}
+		f.message = t
+		f.bytes = growth * int(t.Key().Size()+t.Elem().Size()+1)
+	case reflect.Uint8: // bytes
+		f.bytes = 0
+	default:
+		if list {
+			f.packed = growth * int(t.Size())
+		}
 	}
-	return field{name: name}
+	return f
 }
 
 // fieldNumber reads `protobuf:"bytes,1,opt,..."`.

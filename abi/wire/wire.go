@@ -19,17 +19,31 @@ import (
 )
 
 // MaxFields is the most fields that one message may have, those of all
-// messages in it included. It bounds what a message of abi.MaxResponseBytes
-// can become in memory to some 30 MiB.
+// messages in it included. It bounds the time that decoding takes.
 const MaxFields = 1 << 18
 
-// Unmarshal decodes data into m, which it resets first. m keeps nothing of
-// data. The error names the message and what is wrong with it.
+// MaxRequestOverhead is how many bytes more than it has itself the request of
+// a host call may take in memory.
+const MaxRequestOverhead = 1 << 20
+
+// maxResponseOverhead is that of every other message: lists of small objects,
+// as of instances and routes, take up to seven times their bytes.
+func maxResponseOverhead(data []byte) int { return min(1<<20+8*len(data), 24<<20) }
+
+// Unmarshal decodes data, what an op was answered, into m, which it resets
+// first. m keeps nothing of data. The error names the message and what is
+// wrong with it.
 func Unmarshal(data []byte, m abi.Message) error {
+	return UnmarshalWithin(data, m, maxResponseOverhead(data))
+}
+
+// UnmarshalWithin is Unmarshal for a message that may take so many bytes more
+// in memory than data has, about. That is known before anything is allocated.
+func UnmarshalWithin(data []byte, m abi.Message, overhead int) error {
 	m.Reset()
 	t := reflect.TypeOf(m).Elem()
-	if !harmless(data) {
-		c := checker{fieldsLeft: MaxFields, schemas: map[reflect.Type]schema{}}
+	if !harmless(data, overhead) {
+		c := checker{fieldsLeft: MaxFields, overheadLeft: overhead, schemas: map[reflect.Type]schema{}}
 		if err := c.message(data, t); err != nil {
 			return fmt.Errorf("%s: %w", t.Name(), err)
 		}
@@ -42,8 +56,8 @@ func Unmarshal(data []byte, m abi.Message) error {
 
 // harmless reports whether data cannot violate a check, whatever message it
 // is. It is true of most messages, and much cheaper to find out.
-func harmless(data []byte) bool {
-	if len(data) > 2*MaxFields { // a field has at least 2 bytes
+func harmless(data []byte, overhead int) bool {
+	if len(data) > overhead/maxOverheadPerByte {
 		return false
 	}
 	for _, b := range data {
@@ -55,8 +69,9 @@ func harmless(data []byte) bool {
 }
 
 type checker struct {
-	fieldsLeft int
-	schemas    map[reflect.Type]schema
+	fieldsLeft   int
+	overheadLeft int // bytes
+	schemas      map[reflect.Type]schema
 }
 
 func (c *checker) message(data []byte, t reflect.Type) error {
@@ -78,9 +93,16 @@ func (c *checker) message(data []byte, t reflect.Type) error {
 		if groups < 0 {
 			return errors.New("a group ends that did not start")
 		}
-		// What is in a group belongs to no field of this ABI.
+		// What is in a group belongs to no field of this ABI, and is kept.
+		known := s[f.number]
+		if groups > 0 {
+			known = field{}
+		}
+		if c.overheadLeft -= known.overhead(len(data) - len(rest)); c.overheadLeft < 0 {
+			return errors.New("its parts take much more memory than its bytes, send less at once (in pages)")
+		}
 		if f.wireType == lengthDelimited && groups == 0 {
-			if err := c.value(f.value, s[f.number]); err != nil {
+			if err := c.value(f.value, known); err != nil {
 				return err
 			}
 		}

@@ -29,11 +29,11 @@ func TestUnmarshalKeepsNothing(t *testing.T) {
 }
 
 func TestUnmarshalChecks(t *testing.T) {
-	many := bytes.Repeat([]byte{0x0a, 0x00}, wire.MaxFields+1)
-	atLimit := bytes.Repeat([]byte{0x0a, 0x00}, wire.MaxFields)
+	many := bytes.Repeat([]byte{0x78, 0x00}, wire.MaxFields+1)
+	atLimit := bytes.Repeat([]byte{0x78, 0x00}, wire.MaxFields)
 	nested := new(bytes.Buffer)
 	nested.Write([]byte{0x0a, 0x82, 0x80, 0x20}) // the field metadata and its length
-	nested.Write(bytes.Repeat([]byte{0x1a, 0x00}, wire.MaxFields+1))
+	nested.Write(bytes.Repeat([]byte{0x78, 0x00}, wire.MaxFields+1))
 	tests := map[string]struct {
 		message abi.Message
 		data    []byte

@@ -247,7 +247,7 @@ func (i *Invoker) Healthy() error {
 	limit := i.options.OpTimeout + lateGrace + wedgedGrace
 	for t := range i.tasks {
 		if d := time.Since(t.started); d > limit {
-			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (--provider-op-timeout); the manager must be restarted",
+			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (providers[].ops.timeout of the HostConfiguration, or --provider-op-timeout); the manager must be restarted",
 				t.about(), d.Round(time.Second), i.options.OpTimeout)
 		}
 	}

@@ -120,7 +120,7 @@ func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
 		MaxInstances: p.Limits.Instances, MaxCallsPerInstance: p.Limits.CallsPerInstance,
 		MaxMemoryBytes: uint64(p.Limits.Memory.Value()), MaxTableElements: maxTableElements,
 		OpTimeout: p.Ops.Timeout.Duration, OpTimeouts: map[abi.Op]time.Duration{},
-		LoadTimeout: min(loadTimeout, p.Ops.Timeout.Duration),
+		LoadTimeout: min(loadTimeout, p.Ops.Timeout.Duration), TimeoutSetting: "providers[].ops.timeout or timeouts",
 	}
 	for name, timeout := range p.Ops.Timeouts {
 		if op, ok := abi.ParseOp(name); ok {

@@ -22,7 +22,7 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 		return h.denied()
 	}
 	var m abi.EventRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return err
 	}
 	if !isReason(m.GetReason()) {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,8 +91,8 @@ func New(options Options) *Host {
 
 // HostCall runs the host call of that name; see engine.Host.
 func (h *Host) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
-	if len(request) > abi.MaxHostCallBytes {
-		return failure(name, tooLarge("the request has %d bytes, the limit is %d", len(request), abi.MaxHostCallBytes))
+	if most := abi.MaxRequestOf(name); len(request) > most {
+		return failure(name, tooLarge("the request has %d bytes, the limit is %d", len(request), most))
 	}
 	result, err := h.call(ctx, name, request)
 	if err == nil && len(result) > abi.MaxHostResultBytes {
@@ -112,7 +113,7 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 	case abi.CapabilityNodes:
 		return h.nodes(ctx, request)
 	case abi.CapabilityCache:
-		return h.cache(request)
+		return h.cache(ctx, request)
 	case abi.CapabilityStore:
 		return h.callStore(ctx, request)
 	case abi.CapabilityHTTP:
@@ -121,12 +122,12 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 	return nil, &abi.Error{Code: abi.CodeNotImplemented, Message: "this host has no such host call"}
 }
 
-func (h *Host) cache(request []byte) ([]byte, error) {
+func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
 	if h.options.Cache == nil {
 		return nil, h.denied()
 	}
 	var m abi.CacheRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
 	if m.GetPut() != nil {
@@ -142,7 +143,7 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, h.denied()
 	}
 	var m abi.StoreRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
 	if m.GetWrite() != nil && m.GetPrefix() != "" {
@@ -166,10 +167,10 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 
 func (h *Host) send(ctx context.Context, request []byte) ([]byte, error) {
 	if h.options.HTTP == nil {
-		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("provider %q has no network: to allow it, add --provider-allow-url=https://HOST/PATH/", h.options.Provider)}
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("provider %q has no network: to allow it, add a grant to the HostConfiguration (providers[].grants), or --provider-allow-url=https://HOST/PATH/", h.options.Provider)}
 	}
 	var m abi.HttpSendRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
 	if n := len(m.GetRequests()); n == 0 || n > abi.MaxHTTPBatch {
@@ -186,11 +187,17 @@ func (h *Host) denied() error {
 	return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("the administrator has not granted this capability to provider %q", h.options.Provider)}
 }
 
-func decode(request []byte, m abi.Message) error {
-	if err := wire.Unmarshal(request, m); err != nil {
+// decode reads a request, within the memory that one may take. What was
+// decoded too late has no effect.
+func decode(ctx context.Context, request []byte, m abi.Message) error {
+	if err := wire.UnmarshalWithin(request, m, wire.MaxRequestOverhead); err != nil {
 		return invalid("the request does not decode: %v", err)
 	}
-	return nil
+	// A context's timer needs a processor to fire.
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 func encode(m abi.Message) ([]byte, error) {

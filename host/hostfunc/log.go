@@ -3,7 +3,6 @@ package hostfunc
 import (
 	"context"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +17,6 @@ const (
 	debugLevel = 4
 	// maxLogValues bounds the values of one line.
 	maxLogValues = 64
-	// maxLogRequest bounds what is decoded for a line that is cut anyway.
-	maxLogRequest = 8 * abi.MaxLogMessageBytes
 )
 
 // providerLog is the log of one provider, bounded over all its instances. It
@@ -41,13 +38,27 @@ func newProviderLog(options Options) *providerLog {
 	}
 }
 
+// full reports whether a line would be dropped now; it is counted then. It is
+// asked before a line is decoded, which costs more than to drop it.
+func (l *providerLog) full() bool {
+	if l.rates.lines.Tokens() >= 1 {
+		return false
+	}
+	l.drop()
+	return true
+}
+
+func (l *providerLog) drop() {
+	l.dropped.Add(1)
+	l.onDrop(DroppedLog)
+}
+
 // allow reports whether a line of so many bytes may be written. Lines that may
 // not are counted, and the count is logged before the next line that may.
 func (l *providerLog) allow(size int) bool {
 	now := time.Now()
 	if !l.rates.lines.AllowN(now, 1) || !l.rates.bytes.AllowN(now, min(size, l.rates.bytes.Burst())) {
-		l.dropped.Add(1)
-		l.onDrop(DroppedLog)
+		l.drop()
 		return false
 	}
 	if n := l.dropped.Swap(0); n > 0 {
@@ -59,11 +70,11 @@ func (l *providerLog) allow(size int) bool {
 // writeLog logs one line, cut at abi.MaxLogMessageBytes. A line over the rate
 // is dropped, which is no error.
 func (h *Host) writeLog(ctx context.Context, request []byte) error {
-	if len(request) > maxLogRequest {
-		return tooLarge("the request has %d bytes, the limit is %d", len(request), maxLogRequest)
+	if h.log.full() {
+		return nil
 	}
 	var m abi.LogRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return err
 	}
 	logger := h.log.logger
@@ -91,37 +102,34 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 }
 
 // logLine returns the message and the key/value pairs of a line, cut to
-// abi.MaxLogMessageBytes together, and escaped.
+// abi.MaxLogMessageBytes together, and escaped. The keys follow logKeys.
 func logLine(m *abi.LogRequest, scrub func(string) string) (message string, values []any) {
 	left, truncated := abi.MaxLogMessageBytes, false
 	take := func(s string) string {
 		s = scrub(s)
 		short := cut(s, left)
-		left -= len(short)
 		truncated = truncated || len(short) < len(s)
-		return escape(short)
+		escaped := escape(short)
+		short = cut(escaped, left)
+		truncated = truncated || len(short) < len(escaped)
+		left -= len(short)
+		return short
 	}
 	message = take(m.GetMessage())
+	keys := logKeys{}
 	for i, kv := range m.GetValues() {
 		if i == maxLogValues || left == 0 {
 			truncated = true
 			break
 		}
-		values = append(values, logKey(take(kv.GetKey())), take(kv.GetValue()))
+		key := keys.next(scrub(kv.GetKey()))
+		left = max(0, left-len(key))
+		values = append(values, key, take(kv.GetValue()))
 	}
 	if truncated {
 		values = append(values, "truncated", true)
 	}
 	return message, values
-}
-
-// logKey keeps a guest from writing over what the host says about its lines.
-func logKey(key string) string {
-	reserved := []string{"", "provider", "kind", "object", "severity", "truncated", "stream", "dropped", "ts", "v", "msg", "err", "error", "logger", "caller", "level"}
-	if slices.Contains(reserved, key) {
-		return "guest." + key
-	}
-	return key
 }
 
 // Output returns what takes the standard output or error of the provider's

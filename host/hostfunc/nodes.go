@@ -28,7 +28,7 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, h.denied()
 	}
 	var m abi.NodesRequest
-	if err := decode(request, &m); err != nil {
+	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
 	if len(m.GetFields()) > maxNodeFields {

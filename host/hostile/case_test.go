@@ -62,6 +62,9 @@ type hostileCase struct {
 	anyError bool
 	// ops are run one after the other; the default is instance_exists.
 	ops []abi.Op
+	// growth is how much the process may grow, in MiB; the default is
+	// defaultGrowth.
+	growth int64
 	// parallel is how many ops run at the same time; the default is 1.
 	parallel int
 }
@@ -102,6 +105,9 @@ func (c *hostileCase) withDefaults() hostileCase {
 		out.ops = []abi.Op{abi.OpInstanceExists}
 	}
 	out.parallel = max(out.parallel, 1)
+	if out.growth == 0 {
+		out.growth = defaultGrowth
+	}
 	return out
 }
 

@@ -11,7 +11,8 @@ import (
 func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
-		hostCases(), loadCases(), builtCases(), corruptCases(), addressCases(),
+		hostCases(), loadCases(), builtCases(), corruptCases(),
+		addressCases(), decodingCases(), largeCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }

@@ -99,7 +99,7 @@ func (s *suite) run(t *testing.T, c hostileCase) {
 	slot := s.load(t, earlier, goodModule(t))
 	start := time.Now()
 	var m *measured
-	for try := 0; try < s.bounds.tries && (m == nil || m.percentile(99) > s.bounds.p99 || m.growth()>>20 > defaultGrowth); try++ {
+	for try := 0; try < s.bounds.tries && (m == nil || m.percentile(99) > s.bounds.p99 || m.growth()>>20 > c.growth); try++ {
 		debug.FreeOSMemory()
 		stop := watch(t, s.witness)
 		s.attack(t, &c, w, slot, wasm)
@@ -198,8 +198,8 @@ func (s *suite) checkMeasured(t *testing.T, c *hostileCase, m *measured) {
 	if p99 := m.percentile(99); p99 > s.bounds.p99 {
 		t.Errorf("the 99th percentile of %d calls of another provider is %v, must be below %v", len(m.latencies), p99, s.bounds.p99)
 	}
-	if growth := m.growth() >> 20; growth > defaultGrowth {
-		t.Errorf("the process grew by %d MiB, must be at most %d", growth, defaultGrowth)
+	if growth := m.growth() >> 20; growth > c.growth {
+		t.Errorf("the process grew by %d MiB, must be at most %d", growth, c.growth)
 	}
 }
 

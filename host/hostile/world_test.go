@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,9 +120,21 @@ func (w *world) Send(_ context.Context, requests []*abi.HttpRequest) ([]*abi.Htt
 	w.requests.Add(int64(len(requests)))
 	results := make([]*abi.HttpResult, len(requests))
 	for i := range results {
-		results[i] = &abi.HttpResult{Response: &abi.HttpResponse{Status: 200, Body: make([]byte, 1<<10)}}
+		results[i] = &abi.HttpResult{Response: &abi.HttpResponse{Status: 200, Body: make([]byte, bodyBytes(requests[i]))}}
 	}
 	return results, nil
+}
+
+// bodyBytes is large where the URL asks for it: 64 of them are what egress
+// allows in one batch, or a quarter of it.
+func bodyBytes(r *abi.HttpRequest) int {
+	switch {
+	case strings.HasSuffix(r.GetUrl(), "/large"):
+		return 8 << 20 / abi.MaxHTTPBatch
+	case strings.HasSuffix(r.GetUrl(), "/quite"):
+		return 2 << 20 / abi.MaxHTTPBatch
+	}
+	return 1 << 10
 }
 
 type countedStore struct {

@@ -202,7 +202,7 @@ func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCa
 	end(result.Code, body(result), err)
 	if err != nil {
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("the provider did not answer within %v (--provider-op-timeout): %w", timeout, err)
+			return g.limits.late(op, timeout, err)
 		}
 		return err
 	}

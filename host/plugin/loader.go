@@ -185,15 +185,13 @@ func (l *Loader) describe(ctx context.Context, g *Generation) error {
 }
 
 func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Limits.LoadTimeout)
-	defer cancel()
-	instance, err := g.module.Instantiate(ctx)
-	if err != nil {
-		return err
-	}
 	response := &abi.ConfigureResponse{}
-	err = callOnce(ctx, instance, abi.OpConfigure, request, response)
-	if err := errors.Join(err, instance.Close(context.WithoutCancel(ctx))); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, l.Limits.LoadTimeout)
+	defer cancel()
+	switch err := configureOnce(bounded, g.module, request, response); {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return l.Limits.late(abi.OpConfigure, l.Limits.LoadTimeout, err)
+	case err != nil:
 		return err
 	}
 	g.hasClusterID = response.HasClusterId
@@ -206,6 +204,16 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	ops, warnings, err := supported(g.manifest.Ops, response.DisabledOps)
 	g.ops, g.warnings = ops, append(g.warnings, warnings...)
 	return err
+}
+
+// configureOnce configures an instance that is thrown away.
+func configureOnce(ctx context.Context, m engine.Module, request []byte, response *abi.ConfigureResponse) error {
+	instance, err := m.Instantiate(ctx)
+	if err != nil {
+		return err
+	}
+	err = callOnce(ctx, instance, abi.OpConfigure, request, response)
+	return errors.Join(err, instance.Close(context.WithoutCancel(ctx)))
 }
 
 const (

@@ -53,6 +53,19 @@ type Limits struct {
 	OpTimeouts map[abi.Op]time.Duration
 	// LoadTimeout bounds each of describe, configure and probe.
 	LoadTimeout time.Duration
+	// TimeoutSetting is what the administrator sets OpTimeout and OpTimeouts
+	// with, for errors; "": nothing does.
+	TimeoutSetting string
+}
+
+// late is the error of an op that had so much time, and names what gives it
+// more, where something does.
+func (l Limits) late(op abi.Op, timeout time.Duration, err error) error {
+	setting := l.TimeoutSetting
+	if loads := op == abi.OpDescribe || op == abi.OpConfigure || op == abi.OpProbe; setting == "" || loads && l.LoadTimeout < l.OpTimeout {
+		setting = "which no setting changes"
+	}
+	return fmt.Errorf("the provider did not answer within %v (%s): %w", timeout, setting, err)
 }
 
 func (l Limits) timeout(op abi.Op) time.Duration {
@@ -92,7 +105,13 @@ type LoadError struct {
 	Err    error
 }
 
-func (e *LoadError) Error() string { return fmt.Sprintf("%s: %v", e.Phase, e.Err) }
+// Error returns one line, fit for a log and an Event: engines repeat names
+// that stand in the module.
+func (e *LoadError) Error() string {
+	return printable(fmt.Sprintf("%s: %v", e.Phase, e.Err), maxLoadErrorBytes)
+}
+
+const maxLoadErrorBytes = 8 << 10
 
 // Unwrap returns the cause.
 func (e *LoadError) Unwrap() error { return e.Err }

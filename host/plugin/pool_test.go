@@ -90,9 +90,47 @@ func TestFailingInstantiationHarmsNobody(t *testing.T) {
 	}
 }
 
+// stuckIn is an engine whose guests do not come back from an op.
+func stuckIn(stuck abi.Op) *fakeEngine {
+	return &fakeEngine{call: func(ctx context.Context, op abi.Op, _ []byte) (engine.Result, error) {
+		if op != stuck {
+			return engine.Result{}, nil
+		}
+		<-ctx.Done()
+		return engine.Result{}, ctx.Err()
+	}}
+}
+
+// The error of an op that is late names what gives it more time, and that of
+// loading, which has a time of its own, does not.
+func TestLateErrorsNameWhatSetsTheTime(t *testing.T) {
+	const setting = "providers[].ops.timeout, or --provider-op-timeout"
+	for _, test := range []struct {
+		op              abi.Op
+		opTimeout, load time.Duration
+		setting, want   string
+	}{
+		{abi.OpConfigure, time.Minute, 10 * time.Millisecond, setting, "which no setting changes"},
+		{abi.OpDescribe, time.Minute, 10 * time.Millisecond, setting, "which no setting changes"},
+		{abi.OpProbe, time.Minute, 10 * time.Millisecond, setting, "which no setting changes"},
+		{abi.OpProbe, 10 * time.Millisecond, 10 * time.Millisecond, setting, setting},
+		{abi.OpConfigure, 10 * time.Millisecond, 10 * time.Millisecond, setting, setting},
+		{abi.OpConfigure, 10 * time.Millisecond, 10 * time.Millisecond, "", "which no setting changes"},
+	} {
+		limits := testLimits()
+		limits.OpTimeout, limits.LoadTimeout, limits.TimeoutSetting = test.opTimeout, test.load, test.setting
+		l, _ := realLoader(limits)
+		l.Engine = stuckIn(test.op)
+		_, err := l.Load(t.Context(), plugin.Bundle{Module: realModule(t)})
+		if want := "the provider did not answer within 10ms (" + test.want + ")"; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q", test.op, err, want)
+		}
+	}
+}
+
 func TestDeadlineNamesItsFlag(t *testing.T) {
 	limits := testLimits()
-	limits.OpTimeout = 10 * time.Millisecond
+	limits.OpTimeout, limits.TimeoutSetting = 10*time.Millisecond, "--provider-op-timeout"
 	slot, c := serve(t, onExists(func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()

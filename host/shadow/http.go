@@ -89,7 +89,7 @@ func (e *exchange) fit(r *abi.HttpRequest) int {
 // send answers a batch, request by request.
 func (p *player) send(request []byte) (abi.Code, []byte) {
 	var batch abi.HttpSendRequest
-	if err := wire.Unmarshal(request, &batch); err != nil {
+	if err := wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead); err != nil {
 		return fail(abi.CodeInvalid, "http_send: the request does not decode")
 	}
 	if n := len(batch.GetRequests()); n == 0 || n > abi.MaxHTTPBatch {

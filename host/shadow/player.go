@@ -90,7 +90,7 @@ func (p *player) exact(name string, request []byte) (abi.Code, []byte, bool) {
 // was not recorded, is not there: a cache may forget.
 func (p *player) cache(request []byte) (abi.Code, []byte) {
 	var m abi.CacheRequest
-	if err := wire.Unmarshal(request, &m); err != nil {
+	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
 		return fail(abi.CodeInvalid, "cache: the request does not decode")
 	}
 	if m.GetPut() != nil {
@@ -121,7 +121,7 @@ func (p *player) put(key string, value []byte) {
 // store reads from the record and never writes.
 func (p *player) store(request []byte) (abi.Code, []byte) {
 	var m abi.StoreRequest
-	if err := wire.Unmarshal(request, &m); err != nil {
+	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
 		return fail(abi.CodeInvalid, "store: the request does not decode")
 	}
 	if m.GetWrite() != nil {

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,15 @@ func decompress(key string, stored []byte, limits Limits) ([]byte, error) {
 }
 
 func tooLarge(key string, limits Limits) error {
-	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller, or raise --provider-max-module-bytes", key, limits.MaxModule)
+	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller%s", key, limits.MaxModule, limits.orRaise())
+}
+
+// orRaise is what else can be done about a module that is too large.
+func (l Limits) orRaise() string {
+	if l.ModuleSetting == "" {
+		return ""
+	}
+	return ", or raise " + l.ModuleSetting
 }
 
 var errTooLarge = errors.New("too large")
@@ -61,7 +70,7 @@ func gunzip(stored []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	z.Multistream(false)
-	module, err := readAll(z, most)
+	module, err := readAll(z, most, gzipSize(stored))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +91,7 @@ func unzstd(stored []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer z.Close()
-	module, err := readAll(z, most)
+	module, err := readAll(z, most, zstdSize(stored))
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
 		return nil, fmt.Errorf("its window is larger than %d bytes: compress without --long and --ultra", window(most))
 	}
@@ -96,13 +105,40 @@ func window(most int64) uint64 {
 	return min(max(uint64(1)<<bits.Len64(uint64(max(most, 1)-1)), least), largest)
 }
 
-func readAll(r io.Reader, most int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err != nil {
-		return nil, err
+// gzipSize and zstdSize are the sizes that compressed files say their content
+// has, or 0. They may lie.
+func gzipSize(stored []byte) uint64 {
+	if len(stored) < 4 {
+		return 0
 	}
-	if int64(len(data)) > most {
-		return nil, errTooLarge
+	return uint64(binary.LittleEndian.Uint32(stored[len(stored)-4:]))
+}
+
+func zstdSize(stored []byte) uint64 {
+	var h zstd.Header
+	if err := h.Decode(stored); err != nil || !h.HasFCS {
+		return 0
 	}
-	return data, nil
+	return h.FrameContentSize
+}
+
+// readAll reads into room for what is said to come, so that what comes is held
+// once, and not again in each slice that became too small.
+func readAll(r io.Reader, most int64, said uint64) ([]byte, error) {
+	const least = 512
+	data := make([]byte, 0, max(least, min(said, uint64(most))+1))
+	for r = io.LimitReader(r, most+1); ; {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case int64(len(data)) > most:
+			return nil, errTooLarge
+		case err == io.EOF:
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) == cap(data):
+			data = append(data, 0)[:len(data)]
+		}
+	}
 }

@@ -159,7 +159,7 @@ func (x *index) join(read func(p part, most int64) ([]byte, error), limits Limit
 		case int64(len(data)) > limits.MaxCompressed:
 			return nil, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: make more and smaller parts of it", where, limits.MaxCompressed)
 		case total > limits.MaxModule:
-			return nil, failed(ReasonModuleTooLarge, "%s: the first %d parts have more than %d bytes: make the module smaller, or raise --provider-max-module-bytes", where, i+1, limits.MaxModule)
+			return nil, failed(ReasonModuleTooLarge, "%s: the first %d parts have more than %d bytes: make the module smaller%s", where, i+1, limits.MaxModule, limits.orRaise())
 		case digestOf(data) != p.Digest:
 			return nil, failed(ReasonModuleIncomplete, "%s is not the one that the index is about, with the digest %s: apply the parts and then the index that were made together", where, p.Digest)
 		}

@@ -13,6 +13,9 @@ type Limits struct {
 	MaxCompressed int64
 	// MaxModule bounds a module after decompression. Default 64 MiB.
 	MaxModule int64
+	// ModuleSetting is what the administrator raises MaxModule with, for
+	// errors; "": nothing does.
+	ModuleSetting string
 	// MaxConfig bounds the configuration. Default 1 MiB.
 	MaxConfig int64
 }

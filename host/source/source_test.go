@@ -181,7 +181,7 @@ func contents(t *testing.T) []content {
 		{name: "another compression", files: map[string][]byte{"a.wasm.xz": m}, reason: source.ReasonUnknownKey, text: "a.wasm.xz"},
 		{name: "empty", files: map[string][]byte{"a.wasm": {}}, reason: source.ReasonModuleEmpty, text: "a.wasm is empty"},
 		{name: "empty inside", files: map[string][]byte{"a.wasm.gz": gzipped(t, nil)}, reason: source.ReasonModuleEmpty, text: "after decompression"},
-		{name: "large", files: map[string][]byte{"a.wasm": make([]byte, 1001)}, reason: source.ReasonModuleTooLarge, text: "more than 1000 bytes: make it smaller, or raise --provider-max-module-bytes"},
+		{name: "large", files: map[string][]byte{"a.wasm": make([]byte, 1001)}, reason: source.ReasonModuleTooLarge, text: "more than 1000 bytes: make it smaller, or raise limits.module"},
 		{name: "large configuration", files: map[string][]byte{"a.wasm": m, "config.x": make([]byte, 101)}, reason: source.ReasonConfigTooLarge, text: "config.x is larger than 100"},
 		{name: "large before decompression", files: map[string][]byte{"a.wasm.gz": make([]byte, 201)}, reason: source.ReasonModuleTooLarge, text: "larger than 200 bytes"},
 		{name: "gzip bomb", files: map[string][]byte{"a.wasm.gz": gzipped(t, make([]byte, 100_000))}, reason: source.ReasonModuleTooLarge, text: "1000"},
@@ -202,7 +202,7 @@ func contents(t *testing.T) []content {
 // segment, exponent 20 of the window, then an empty last block.
 var zstdHeader = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x01, 0x00, 0x00}
 
-var testLimits = source.Limits{MaxModule: 1000, MaxCompressed: 200, MaxConfig: 100}
+var testLimits = source.Limits{MaxModule: 1000, ModuleSetting: "limits.module", MaxCompressed: 200, MaxConfig: 100}
 
 // indexOf returns an index of parts in ConfigMaps part-0, part-1 and so on.
 func indexOf(t testing.TB, parts ...[]byte) []byte {

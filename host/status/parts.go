@@ -76,12 +76,12 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	if x.bytes() > maxContent {
 		return nil, nil, fmt.Errorf("a bundle of %d bytes is %w: the limit is %d", x.bytes(), ErrTooLarge, maxContent)
 	}
-	packed, err := compress(slices.Concat(b.Module, config, b.Signature))
-	if err != nil {
+	packed, err := compress(b.Module, config, b.Signature)
+	switch {
+	case errors.Is(err, errNoRoom):
+		return nil, nil, fmt.Errorf("a bundle of more than %d bytes after compression is %w: %d ConfigMaps of %d bytes are the limit; build the module smaller", maxParts*maxPart, ErrTooLarge, maxParts, maxPart)
+	case err != nil:
 		return nil, nil, fmt.Errorf("compress the good bundle: %w", err)
-	}
-	if len(packed) > maxParts*maxPart {
-		return nil, nil, fmt.Errorf("a bundle of %d bytes after compression is %w: %d ConfigMaps of %d bytes are the limit; build the module smaller", len(packed), ErrTooLarge, maxParts, maxPart)
 	}
 	parts := slices.Collect(slices.Chunk(packed, maxPart))
 	for _, part := range parts {
@@ -187,12 +187,45 @@ func (x *index) split(content []byte) (*source.Bundle, error) {
 	}, nil
 }
 
-func compress(content []byte) ([]byte, error) {
+// compress makes one frame of the pieces, one behind the other. It copies no
+// piece, and stops when the frame has no room in the parts: a module may have
+// tens of megabytes.
+func compress(pieces ...[]byte) ([]byte, error) {
+	out, size := &room{left: maxParts * maxPart}, 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
 	if err != nil {
 		return nil, err
 	}
-	return z.EncodeAll(content, nil), z.Close()
+	z.ResetContentSize(out, int64(size))
+	for _, piece := range pieces {
+		if _, err := z.Write(piece); err != nil {
+			return nil, errors.Join(err, z.Close())
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.data, nil
+}
+
+var errNoRoom = errors.New("no room left")
+
+// room takes so many bytes.
+type room struct {
+	data []byte
+	left int
+}
+
+// Write is io.Writer's.
+func (r *room) Write(p []byte) (int, error) {
+	if r.left -= len(p); r.left < 0 {
+		return 0, errNoRoom
+	}
+	r.data = append(r.data, p...)
+	return len(p), nil
 }
 
 // decompress makes at most a window more of it than most bytes.

@@ -236,6 +236,7 @@ func pluginLimits(p *v1alpha1.Provider) plugin.Limits {
 		MaxTableElements:    maxTableElements,
 		OpTimeout:           p.Ops.Timeout.Duration,
 		OpTimeouts:          map[abi.Op]time.Duration{},
+		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration, or --provider-op-timeout",
 		LoadTimeout:         min(loadTimeout, p.Ops.Timeout.Duration),
 	}
 	for name, timeout := range p.Ops.Timeouts {

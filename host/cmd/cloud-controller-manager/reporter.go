@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -42,10 +43,22 @@ type teller struct {
 }
 
 func (t *teller) clean(text string) string {
-	if t.scrub == nil {
-		return text
+	if t.scrub != nil {
+		text = t.scrub(text)
 	}
-	return t.scrub(text)
+	return oneLine(text)
+}
+
+// oneLine replaces line breaks, and what else cannot be printed: klog writes a
+// value of several lines as it is, with whatever a terminal makes of it.
+func oneLine(text string) string {
+	text = strings.ReplaceAll(strings.TrimSpace(strings.ToValidUTF8(text, "?")), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
@@ -231,20 +244,20 @@ func promotable(g *plugin.Generation) string {
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
-	by := c.By
+	by := oneLine(c.By)
 	if by == "" {
 		by = "somebody"
 	}
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
 	if err != nil {
-		r.logger.Error(err, "A command is refused", "command", c.Kind, "by", by)
+		r.logger.Error(errors.New(oneLine(err.Error())), "A command is refused", "command", c.Kind, "by", by)
 		r.events.Event(r.object, corev1.EventTypeWarning, eventDisobeyed, cut(fmt.Sprintf("%s by %s: %v", c.Kind, by, err)))
 		return
 	}
 	if c.Kind == rollout.CommandPromote {
 		r.metrics.Promoted()
 	}
-	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", c.Argument, "by", by)
+	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", oneLine(c.Argument), "by", by)
 	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s %s, by %s", c.Kind, c.Argument, by)))
 }
 
@@ -260,9 +273,11 @@ func (r *providerReporter) Journalled(err error) {
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
 }
 
-// cut bounds the message of an Event, but not within a character: the API
-// server refuses text that is not UTF-8.
+// cut makes a message fit for an Event: one line without what a terminal
+// obeys, bounded, but not within a character, as the API server refuses text
+// that is not UTF-8.
 func cut(message string) string {
+	message = oneLine(message)
 	if len(message) <= maxEventBytes {
 		return message
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
@@ -18,27 +19,35 @@ var ErrExports = fmt.Errorf("the module does not export %s, %s and %s", abi.Expo
 // Call is the state of one op in one instance. It is not safe for concurrent
 // use, as an instance is not.
 type Call struct {
-	config *engine.ModuleConfig
+	guest *Guest
 	// inOp is false in _initialize, where there is no request to read and
 	// nothing to answer.
 	inOp     bool
 	request  []byte
 	result   []byte // of the last host call
+	held     int64  // of the guest's room, by result
 	response []byte
 	detail   []byte
 	fuel     int64
 }
 
 // Outside starts a call outside of an op: only log and the clock answer.
-func (c *Call) Outside(config *engine.ModuleConfig) { *c = Call{config: config} }
+func (c *Call) Outside(guest *Guest) {
+	c.End()
+	*c = Call{guest: guest}
+}
 
 // Op starts an op with this request, which it does not change.
-func (c *Call) Op(config *engine.ModuleConfig, request []byte) {
-	*c = Call{config: config, inOp: true, request: request}
+func (c *Call) Op(guest *Guest, request []byte) {
+	c.End()
+	*c = Call{guest: guest, inOp: true, request: request}
 }
 
 // End forgets the call, so that nothing of it is seen or kept.
-func (c *Call) End() { *c = Call{} }
+func (c *Call) End() {
+	c.dropResult()
+	*c = Call{}
+}
 
 // Answer is what the guest answered, with the code that its export returned.
 func (c *Call) Answer(code uint32) engine.Result {
@@ -81,7 +90,19 @@ func Ended(ctx context.Context, err error) error {
 		return end
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("the guest trapped: %s", line)
+	return fmt.Errorf("the guest trapped: %s", printable(line))
+}
+
+// printable makes text of a runtime, which may repeat names of the guest's,
+// fit for a log.
+func printable(text string) string {
+	const most = 1 << 10
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text[:min(len(text), most)], "?"))
 }
 
 // checkTime ends the guest when the op's time is over. It looks at the clock

@@ -3,6 +3,7 @@ package imports
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"time"
@@ -111,21 +112,49 @@ func hostCall(name string) runFunc {
 				return err
 			}
 		}
-		if err := checkTime(ctx); err != nil {
-			return err
-		}
 		data, err := view(memory, name, uint32(stack[0]), uint32(stack[1]), abi.MaxHostCallBytes)
 		if err != nil {
 			return err
 		}
-		code, result := c.config.Host.HostCall(ctx, name, bytes.Clone(data))
-		if len(result) > abi.MaxHostResultBytes {
-			code, result = abi.CodeTooLarge, nil
+		c.dropResult() // before there is another
+		code, result, err := c.ask(ctx, name, data)
+		if err != nil {
+			return err
 		}
-		c.result = result
+		if err := c.keepResult(ctx, result); err != nil {
+			return err
+		}
 		stack[0] = uint64(code)<<32 | uint64(uint32(len(result)))
 		return nil
 	}
+}
+
+// ask hands a copy of the request to the host, when it is not too large for
+// that host call and there is room for it.
+func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, []byte, error) {
+	if most := abi.MaxRequestOf(name); len(request) > most {
+		return abi.CodeTooLarge, detailOf("%s: the request has %d bytes, the limit is %d", name, len(request), most), nil
+	}
+	held, err := c.guest.requests.hold(ctx, len(request))
+	if err != nil {
+		return 0, nil, err
+	}
+	defer c.guest.requests.release(held)
+	code, result := c.guest.config.Host.HostCall(ctx, name, bytes.Clone(request))
+	if len(result) > abi.MaxHostResultBytes {
+		code, result = abi.CodeTooLarge, detailOf("%s: the result has %d bytes, the limit is %d", name, len(result), abi.MaxHostResultBytes)
+	}
+	return code, result, nil
+}
+
+// detailOf encodes an error of this package. It is short.
+func detailOf(format string, args ...any) []byte {
+	detail := &abi.ErrorDetail{Message: fmt.Sprintf(format, args...)}
+	data := make([]byte, detail.SizeVT())
+	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
+		return nil // the code says enough
+	}
+	return data
 }
 
 // refuel ends the guest when its time is over.

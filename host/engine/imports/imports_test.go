@@ -61,12 +61,12 @@ func FuzzImports(f *testing.F) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // no sleep is waited for
 		out := bounded{t}
-		config := &engine.ModuleConfig{Host: answers{}, Stdout: out, Stderr: out}
+		guest := imports.NewGuest(engine.ModuleConfig{Host: answers{}, Stdout: out, Stderr: out})
 		for _, inOp := range []bool{false, true} {
 			var call imports.Call
-			call.Outside(config)
+			call.Outside(guest)
 			if inOp {
-				call.Op(config, data)
+				call.Op(guest, data)
 			}
 			var stack [9]uint64
 			for i := range stack {

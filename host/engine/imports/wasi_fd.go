@@ -8,11 +8,11 @@ import (
 // fdWrite is fd_write(fd, iovecs, count, written) -> errno. It may write less
 // than it is asked to, as WASI allows.
 func fdWrite(_ context.Context, c *Call, memory Memory, stack []uint64) (uint64, error) {
-	w := c.config.Stdout
+	w := c.guest.config.Stdout
 	switch uint32(stack[0]) {
 	case 1:
 	case 2:
-		w = c.config.Stderr
+		w = c.guest.config.Stderr
 	default:
 		return errnoBadf, nil
 	}

@@ -17,7 +17,7 @@ import (
 
 // instance implements engine.Instance.
 type instance struct {
-	config *engine.ModuleConfig
+	guest  *imports.Guest
 	store  *wasmtime.Store
 	run    *wasmtime.Func
 	memory memory
@@ -35,7 +35,7 @@ type instance struct {
 
 // start instantiates the module and runs its _initialize.
 func (i *instance) start(ctx context.Context, m *module) error {
-	i.call.Outside(i.config)
+	i.call.Outside(i.guest)
 	defer i.enter(ctx)()
 	guest, err := i.guarded(func() (any, error) { return m.linker.Instantiate(i.store, m.compiled) })
 	if err != nil {
@@ -70,7 +70,7 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 	}
 	failed := true
 	defer func() { i.gate.Leave(failed) }()
-	i.call.Op(i.config, request)
+	i.call.Op(i.guest, request)
 	defer i.enter(ctx)()
 	answer, err := i.guarded(func() (any, error) { return i.run.Call(i.store, int32(op), int32(len(request))) })
 	if err != nil {

@@ -47,7 +47,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("compiling the module: %w", err)
 	}
-	m := &module{config: config, engine: wasmtime.NewEngineWithConfig(features())}
+	m := &module{config: config, guest: imports.NewGuest(config), engine: wasmtime.NewEngineWithConfig(features())}
 	err := m.link()
 	if err == nil {
 		m.compiled, err = cache{e.options.CacheDir}.compile(m.engine, wasm)
@@ -61,6 +61,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 // module implements engine.Module.
 type module struct {
 	config   engine.ModuleConfig
+	guest    *imports.Guest
 	engine   *wasmtime.Engine
 	linker   *wasmtime.Linker
 	compiled *wasmtime.Module
@@ -110,7 +111,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if m.closed.Load() {
 		return nil, errors.New("instantiating the module: it is closed")
 	}
-	i := &instance{config: &m.config}
+	i := &instance{guest: m.guest}
 	i.store = wasmtime.NewStoreWithData(m.engine, i)
 	i.store.Limiter(int64(m.config.MemoryLimitBytes/pageBytes*pageBytes), maxTableElements, 1, maxTables, 1)
 	if err := i.start(ctx, m); err != nil {

@@ -49,7 +49,7 @@ func (*Engine) Close(context.Context) error { return nil }
 // Compile compiles a module in a runtime of its own, so that nothing which
 // happens to it, or to one of its instances, reaches another module.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
-	m := &module{config: config}
+	m := &module{guest: imports.NewGuest(config)}
 	runtimeConfig := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(min(config.MemoryLimitBytes/pageBytes, 1<<16))).
 		WithCloseOnContextDone(e.options.CloseOnContextDone).
@@ -72,7 +72,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 
 // module implements engine.Module.
 type module struct {
-	config   engine.ModuleConfig
+	guest    *imports.Guest
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache
 	compiled wazero.CompiledModule
@@ -105,9 +105,9 @@ func (m *module) Close(ctx context.Context) error {
 }
 
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	i := &instance{config: &m.config}
+	i := &instance{shared: m.guest}
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	i.call.Outside(i.config)
+	i.call.Outside(i.shared)
 	guest, err := m.runtime.InstantiateModule(withMemory(i.context(ctx)), m.compiled, config)
 	if err != nil {
 		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
@@ -121,7 +121,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 
 // instance implements engine.Instance.
 type instance struct {
-	config *engine.ModuleConfig
+	shared *imports.Guest
 	guest  api.Module
 	memory imports.Memory
 	run    api.Function
@@ -136,7 +136,7 @@ func (i *instance) initialize(ctx context.Context) error {
 	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
 		return imports.ErrExports
 	}
-	i.call.Outside(i.config)
+	i.call.Outside(i.shared)
 	if _, err := initialize.Call(i.context(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", abi.ExportInitialize, imports.Ended(ctx, err))
 	}
@@ -152,7 +152,7 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 		return engine.Result{}, err
 	}
 	i.stack = [2]uint64{uint64(op), uint64(len(request))}
-	i.call.Op(i.config, request)
+	i.call.Op(i.shared, request)
 	err := i.run.CallWithStack(i.context(ctx), i.stack[:])
 	result := i.call.Answer(uint32(i.stack[0]))
 	i.call.End()

@@ -1,0 +1,4 @@
+package wire
+
+// MaxOverheadPerByte is for tests.
+const MaxOverheadPerByte = maxOverheadPerByte

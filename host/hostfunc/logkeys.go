@@ -1,0 +1,57 @@
+package hostfunc
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxLogKey bounds a key, in bytes.
+	maxLogKey = 64
+	// guestKey stands before what the host says itself.
+	guestKey = "guest."
+)
+
+// logKeys are the keys of one line. Text logs write keys as they are, without
+// quotes, and readers of JSON take the last of two fields with one name: so a
+// key is made of letters, digits, "_", "-", "." and "/" (each other character
+// becomes a "_") and begins with a letter or a "_"; it has at most 64 bytes; it is none that the host
+// or the log's format uses, in whatever case; and no two of a line are the
+// same, in whatever case.
+type logKeys map[string]bool
+
+// next returns the key under which a value is logged.
+func (k logKeys) next(key string) string {
+	key = cut(strings.Map(keyCharacter, key), maxLogKey)
+	if key == "" || !isLetter(rune(key[0])) || reservedKey(key) {
+		key = cut(guestKey+key, maxLogKey)
+	}
+	unique := key
+	for n := 2; k[strings.ToLower(unique)]; n++ {
+		suffix := "." + strconv.Itoa(n)
+		unique = cut(key, maxLogKey-len(suffix)) + suffix
+	}
+	k[strings.ToLower(unique)] = true
+	return unique
+}
+
+// reservedKey knows what the host says of each line, and what the text and the
+// JSON format of Kubernetes' logs and those who collect them have of their own.
+func reservedKey(key string) bool {
+	return slices.ContainsFunc([]string{
+		"provider", "kind", "object", "severity", "truncated", "stream", "dropped",
+		"ts", "v", "msg", "err", "error", "logger", "caller", "level", "stacktrace", "time", "timestamp", "message", "log", "source",
+	}, func(reserved string) bool { return strings.EqualFold(key, reserved) })
+}
+
+func keyCharacter(r rune) rune {
+	if isLetter(r) || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '/' {
+		return r
+	}
+	return '_'
+}
+
+func isLetter(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_'
+}
