@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -79,11 +80,26 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if decoded {
 		header.Del("Content-Encoding")
 	}
+	if !bytes.Equal(clean, body) {
+		dropHashes(header)
+	}
 	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(body)) {
 		header.Set("Content-Length", strconv.Itoa(len(clean)))
 	}
 	return &answer{header: resp.Header, response: &abi.HttpResponse{
 		Status: int32(resp.StatusCode), Headers: c.responseHeaders(header), Body: clean}}, nil
+}
+
+// dropHashes removes what may be a hash of a body that was scrubbed: it holds for
+// the body no more, and would let the secret be guessed without a request.
+func dropHashes(header http.Header) {
+	for name := range header {
+		switch lower := strings.ToLower(name); {
+		case lower == "etag", lower == "content-md5", strings.HasSuffix(lower, "digest"),
+			strings.Contains(lower, "checksum"), strings.HasSuffix(lower, "-hash"):
+			delete(header, name)
+		}
+	}
 }
 
 func (c *Client) charge(header http.Header, m *meter) error {

@@ -173,8 +173,7 @@ func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.Ht
 	results := make([]*abi.HttpResult, len(requests))
 	var rest []*abi.HttpRequest
 	for i, request := range requests {
-		if e := now.client.Allows(request); e != nil {
-			results[i] = &abi.HttpResult{Code: uint32(e.Code), Error: &abi.ErrorDetail{Message: e.Message}}
+		if results[i] = now.client.Refusal(request); results[i] != nil {
 			continue
 		}
 		rest = append(rest, request)
