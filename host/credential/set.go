@@ -108,6 +108,11 @@ func (s *Set) Rejected(ctx context.Context, name, scope string) bool {
 // Scrub replaces the values of the credentials in data; see Scrubber.
 func (s *Set) Scrub(data []byte) []byte { return s.scrubber.Scrub(data) }
 
+// ScrubContext replaces the values of the credentials in data; see Scrubber.
+func (s *Set) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
+	return s.scrubber.ScrubContext(ctx, data)
+}
+
 // Close says that the Set is replaced. Requests under way still find their
 // credentials; the values are scrubbed for another hour.
 func (s *Set) Close() {

@@ -30,6 +30,8 @@ type Credentials interface {
 	// encodings too. It may return data itself where there is none, and never
 	// changes it.
 	Scrub(data []byte) []byte
+	// ScrubContext is Scrub for what may be large. The error is the context's.
+	ScrubContext(ctx context.Context, data []byte) ([]byte, error)
 }
 
 // apply adds the credential that the call names.
@@ -81,11 +83,11 @@ func (c *Client) rejected(ctx context.Context, call *call, out outcome) bool {
 }
 
 // scrub removes secrets.
-func (c *Client) scrub(data []byte) []byte {
+func (c *Client) scrub(ctx context.Context, data []byte) ([]byte, error) {
 	if c.options.Credentials == nil || len(data) == 0 {
-		return data
+		return data, nil
 	}
-	return c.options.Credentials.Scrub(data)
+	return c.options.Credentials.ScrubContext(ctx, data)
 }
 
 func (c *Client) scrubString(s string) string {

@@ -72,7 +72,10 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	clean := c.scrub(body)
+	clean, err := c.scrub(resp.Request.Context(), body)
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
 	if err := m.take(len(clean) - len(body)); err != nil {
 		return nil, err
 	}
