@@ -225,7 +225,7 @@ func TestSignerAnswersAreBounded(t *testing.T) {
 		"large headers":      {&abi.SignResponse{Done: true, Headers: pair("x", strings.Repeat("v", 17<<10))}, abi.CodeInternal, "limit is 16384"},
 		"many parameters":    {&abi.SignResponse{Done: true, Query: many}, abi.CodeInternal, "33 parameters"},
 		"an empty parameter": {&abi.SignResponse{Done: true, Query: pair("", "x")}, abi.CodeInternal, "no name"},
-		"a large query":      {&abi.SignResponse{Done: true, Query: pair("x", strings.Repeat("v", 17<<10))}, abi.CodeTooLarge, "the query has"},
+		"a large query":      {&abi.SignResponse{Done: true, Query: pair("x", strings.Repeat("v", 17<<10))}, abi.CodeTooLarge, "to the query, the limit is 8192"},
 		"a large state":      {&abi.SignResponse{Done: true, State: make([]byte, 64<<10+1)}, abi.CodeInternal, "state has 65537 bytes"},
 		"a time before 1970": {&abi.SignResponse{Done: true, ExpiresMs: -1}, abi.CodeInternal, "negative"},
 		"two token requests": {ask(&abi.HttpRequest{Url: "https://keystone/"}), abi.CodeUnavailable, "second token request"},
@@ -242,8 +242,13 @@ func TestSignerAnswersAreBounded(t *testing.T) {
 				return &abi.HttpResult{Response: &abi.HttpResponse{Status: 200}}
 			})
 			set, _ := newTestSet(t, newFakeSecrets("key", "hunter2hunter3"), Spec{Signer: &SignerSpec{Signer: signer, Tokens: sender}})
+			var told string
+			set.signerFailed = func(_, message string) { told += message }
 			_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
-			refused(t, err, test.code, test.says)
+			refused(t, err, test.code)
+			if told += err.Error(); !strings.Contains(told, test.says) {
+				t.Errorf("%q does not say %q", told, test.says)
+			}
 		})
 	}
 	t.Run("no token URL", func(t *testing.T) {
@@ -262,18 +267,61 @@ func TestSignerFailures(t *testing.T) {
 		code abi.Code
 	}{
 		"its own answer": {&abi.Error{Code: abi.CodeUnauthenticated, Message: "wrong password hunter2hunter3 (aHVudGVyMmh1bnRlcjM=)"}, abi.CodeUnauthenticated},
-		"a trap":         {errors.New("unreachable executed, memory: hunter2hunter3 " + strings.Repeat("x", 10000)), abi.CodeInternal},
+		"a trap":         {errors.New("unreachable executed,\nmemory: hunter2hunter3 " + strings.Repeat("x", 10000)), abi.CodeInternal},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			signer := signerFunc(func(context.Context, *abi.SignRequest) (*abi.SignResponse, error) { return nil, test.err })
 			set, _ := newTestSet(t, newFakeSecrets("key", "hunter2hunter3"), Spec{Signer: &SignerSpec{Signer: signer}})
+			var told string
+			set.signerFailed = func(name, message string) { told = name + ": " + message }
 			_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
-			refused(t, err, test.code, "credential cloud: the signer: ", "[scrubbed:cloud]")
-			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVy") || len(err.Error()) > 2*maxSignerMessageBytes {
-				t.Errorf("%d bytes: %.200q", len(err.Error()), err)
+			refused(t, err, test.code, "credential cloud: the signer: the manager's log has its words")
+			if !strings.HasPrefix(told, "cloud: ") || !strings.Contains(told, "[scrubbed:cloud]") || len(told) > 2*maxSignerMessageBytes || strings.Contains(told, "\n") {
+				t.Errorf("%d bytes: %.200q", len(told), told)
+			}
+			if all := told + err.Error(); strings.Contains(all, "hunter2") || strings.Contains(all, "aHVudGVy") {
+				t.Errorf("%q, %q", told, err)
 			}
 		})
+	}
+}
+
+// TestSignersAreNoOracle: a signer that repeats what the provider wrote tells it
+// the same whether that is a secret or not.
+func TestSignersAreNoOracle(t *testing.T) {
+	signer := signerFunc(func(_ context.Context, r *abi.SignRequest) (*abi.SignResponse, error) {
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprint("cannot sign ", r.GetRequest(), " for ", r.GetScope())}
+	})
+	const guess = "gue551"
+	for name, send := range map[string]func(*Set) error{
+		"URL":   func(s *Set) error { _, err := trySend(t, s, "", "GET", "http://127.0.0.1:1/"+guess, ""); return err },
+		"scope": func(s *Set) error { _, err := trySend(t, s, guess, "GET", "http://127.0.0.1:1/", ""); return err },
+		"body":  func(s *Set) error { _, err := trySend(t, s, "", "POST", "http://127.0.0.1:1/", guess); return err },
+		"header": func(s *Set) error {
+			_, err := trySend(t, s, "", "GET", "http://127.0.0.1:1/", "", "X-A", guess)
+			return err
+		},
+	} {
+		right, _ := newTestSet(t, newFakeSecrets("key", guess), Spec{Signer: &SignerSpec{Signer: signer}})
+		wrong, _ := newTestSet(t, newFakeSecrets("key", "another"), Spec{Signer: &SignerSpec{Signer: signer}})
+		if told, other := send(right), send(wrong); fmt.Sprint(told) != fmt.Sprint(other) {
+			t.Errorf("%s: who guesses right is told %v, who guesses wrong %v", name, told, other)
+		}
+	}
+}
+
+// TestQueriesTellNoLength: whether a query fits does not say how long the secret
+// in it is.
+func TestQueriesTellNoLength(t *testing.T) {
+	for _, secret := range []string{"four", strings.Repeat("x", 4<<10)} {
+		set, _ := newTestSet(t, newFakeSecrets("key", secret), Spec{Query: &Query{Param: "key", Key: "key"}})
+		for size := range 9 {
+			req := newRequest(t, "http://127.0.0.1:1/?a="+strings.Repeat("y", size<<10))
+			if err := set.Apply(t.Context(), "cloud", "", req, nil); err != nil {
+				t.Errorf("%d KiB beside a secret of %d bytes: %v", size, len(secret), err)
+			}
+		}
 	}
 }
 
