@@ -12,6 +12,7 @@ func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
 		hostCases(), loadCases(), builtCases(), corruptCases(),
+		refusalCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }
