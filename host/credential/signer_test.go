@@ -291,7 +291,8 @@ func TestSignerFailures(t *testing.T) {
 // the same whether that is a secret or not.
 func TestSignersAreNoOracle(t *testing.T) {
 	signer := signerFunc(func(_ context.Context, r *abi.SignRequest) (*abi.SignResponse, error) {
-		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprint("cannot sign ", r.GetRequest(), " for ", r.GetScope())}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprint("cannot sign ", r.GetRequest().GetUrl(), " ",
+			fmt.Sprint(headerValues(r)), " ", string(r.GetRequest().GetBody()), " for ", r.GetScope())}
 	})
 	const guess = "gue551"
 	for name, send := range map[string]func(*Set) error{
@@ -309,6 +310,13 @@ func TestSignersAreNoOracle(t *testing.T) {
 			t.Errorf("%s: who guesses right is told %v, who guesses wrong %v", name, told, other)
 		}
 	}
+}
+
+func headerValues(r *abi.SignRequest) (out []string) {
+	for _, h := range r.GetRequest().GetHeaders() {
+		out = append(out, h.GetValue())
+	}
+	return out
 }
 
 // TestQueriesTellNoLength: whether a query fits does not say how long the secret

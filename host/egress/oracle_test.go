@@ -80,6 +80,28 @@ func TestRefusalsAreTheSameWhateverTheSecret(t *testing.T) {
 	}
 }
 
+// TestRedirectsThatAreRefusedRepeatTheProvider: the words of the provider stay as
+// they are, those of the server are scrubbed.
+func TestRedirectsThatAreRefusedRepeatTheProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := newCloud(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", r.URL.Query().Get("to"))
+			w.WriteHeader(http.StatusFound)
+		})
+		client := cloud.client(t, egress.Options{Credentials: secretIs("gue551")}, cloudURL)
+		for to, want := range map[string]string{
+			"http://other.example/x":      "redirected from http://cloud.example:80/gue551: GET http://other.example:80/x: no grant allows it",
+			"http://other.example/gue551": "http://cloud.example:80/gue551: it redirects elsewhere, with a secret in the URL",
+			"/gue551/..":                  "redirected from http://cloud.example:80/gue551: ",
+		} {
+			got := sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: cloudURL + "gue551?to=" + to, FollowRedirects: 1})
+			if message := got.GetError().GetMessage(); !strings.HasPrefix(message, want) && got.GetCode() != 0 || strings.Count(message, "gue551") > 1 {
+				t.Errorf("%s: %s, want %q", to, show(got), want)
+			}
+		}
+	})
+}
+
 // TestRefusedRequestsCount: they are of the same rate as those that are sent.
 func TestRefusedRequestsCount(t *testing.T) {
 	for name, test := range map[string]struct {
