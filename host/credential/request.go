@@ -17,7 +17,7 @@ const (
 	maxHeaders     = 32
 	maxHeaderBytes = 16 << 10
 	maxParams      = 32
-	maxQueryBytes  = 16 << 10 // of the whole query
+	maxQueryBytes  = 8 << 10 // of the parameters that it adds
 )
 
 // checkHeaderName refuses headers that are about the connection or say what
@@ -99,8 +99,10 @@ func addParams(req *http.Request, params []*abi.HttpHeader) error {
 		}
 		out.WriteString(escapeQuery(p.GetName()) + "=" + escapeQuery(p.GetValue()))
 	}
-	if out.Len() > maxQueryBytes {
-		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the query has %d bytes with the credential, the limit is %d", out.Len(), maxQueryBytes)}
+	// Not that of the whole query: the provider could measure the secret with its
+	// own part of it.
+	if size := out.Len() - len(req.URL.RawQuery); size > maxQueryBytes {
+		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the credential adds %d bytes to the query, the limit is %d", size, maxQueryBytes)}
 	}
 	// A copy, since the URL may be shared by retries of a request.
 	u := *req.URL

@@ -2,6 +2,8 @@ package credential
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +23,9 @@ const (
 	maxOld      = 512
 	maxOnce     = 256
 	maxOldBytes = 2 << 20
-	// maxDepth is how many escapings on top of each other are looked through.
-	maxDepth = 2
+	// maxDepth is how often escapes are decoded. Three on top of each other are
+	// promised; a value that holds escapes itself may take more.
+	maxDepth = 5
 	// maxPasses bounds the passes over data in which the marks themselves
 	// make up a value.
 	maxPasses = 3
@@ -35,8 +38,8 @@ const (
 // provider.
 type Scrubber struct {
 	redacted
-	clock     clock.PassiveClock
-	escapings []escaping
+	clock   clock.PassiveClock
+	decoder *decoder
 
 	mu        sync.Mutex
 	current   map[owner][]*secretValue
@@ -55,7 +58,7 @@ type secretValue struct {
 	redacted
 	label    string
 	value    []byte
-	patterns []pattern
+	patterns []*pattern
 }
 
 // shelf keeps values that are not current for a while.
@@ -93,59 +96,92 @@ func (s *shelf) forget(now time.Time) bool {
 // NewScrubber returns a Scrubber that knows no values yet.
 func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	return &Scrubber{
-		clock: clock, escapings: escapings(), current: map[owner][]*secretValue{},
+		clock: clock, decoder: newDecoder(), current: map[owner][]*secretValue{},
 		old:  shelf{keep: keepOld, max: maxOld},
 		once: shelf{keep: keepOnce, max: maxOnce},
 	}
 }
 
-// Scrub returns data with "[scrubbed:NAME]" in place of every value of a
-// credential NAME that stands in it: as it is, escaped as in JSON, URLs and
-// HTML, in hexadecimal, and in base64 of anything around it. Data itself is
-// returned when there is none; it is never changed.
+// Scrub is ScrubContext without an end, for short texts.
 func (s *Scrubber) Scrub(data []byte) []byte {
+	out, err := s.ScrubContext(context.Background(), data)
+	if err != nil {
+		return nil // not reached: the context does not end
+	}
+	return out
+}
+
+// ScrubContext returns data with "[scrubbed:NAME]" in place of every value of a
+// credential NAME that stands in it: as it is, in hexadecimal, in base64 of
+// anything around it, in one of these on top of the other, and all of that escaped
+// as in JSON, URLs and HTML, up to three times. Data itself is returned when there
+// is none; it is never changed. The time grows with the length of data; the error
+// is the context's, looked at every few ten milliseconds.
+func (s *Scrubber) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
 	x := s.currentIndex()
-	if len(x.patterns) == 0 {
-		return data
+	if len(x.entries) == 0 {
+		return data, nil
 	}
 	out := data
 	for range maxPasses {
-		spans := s.spans(x, out, 0)
+		spans, err := s.spans(ctx, x, out)
+		if err != nil {
+			return nil, err
+		}
 		if len(spans) == 0 {
-			return out
+			return out, nil
 		}
 		out = replace(out, spans)
+		if !x.bracketed {
+			return out, nil
+		}
 	}
-	if spans := s.spans(x, out, 0); len(spans) > 0 {
-		return []byte(mark(spans[0].label))
+	spans, err := s.spans(ctx, x, out)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	if len(spans) > 0 {
+		return []byte(mark(spans[0].label)), nil
+	}
+	return out, nil
 }
 
-// spans are the parts of data to be replaced, in order and apart.
-func (s *Scrubber) spans(x *index, data []byte, depth int) []span {
-	out := x.find(data)
-	if depth == maxDepth {
-		return out
-	}
-	for _, e := range s.escapings {
-		text, found := e.text(data)
+// spans are the parts of data to be replaced, in order and apart: those of the
+// text behind all escapes, translated back layer by layer.
+func (s *Scrubber) spans(ctx context.Context, x *index, data []byte) ([]span, error) {
+	layers := [][]byte{data}
+	for len(layers) <= maxDepth && ctx.Err() == nil {
+		text, found := s.decoder.text(layers[len(layers)-1])
 		if !found {
-			continue
+			break
 		}
-		if inner := s.spans(x, text, depth+1); len(inner) > 0 {
-			out = merge(out, e.spans(data, inner))
-		}
+		layers = append(layers, text)
 	}
-	return out
+	var out []span
+	for i := len(layers) - 1; i >= 0; i-- {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("looking for secrets in %d bytes: %w", len(data), context.Cause(ctx))
+		}
+		if len(out) > 0 {
+			out = s.decoder.spans(layers[i], out)
+		}
+		out = merge(x.find(layers[i]), out)
+	}
+	return out, nil
 }
 
+// merge joins two lists that are in order each.
 func merge(a, b []span) []span {
-	all := append(a, b...)
-	slices.SortStableFunc(all, func(a, b span) int { return a.start - b.start })
-	var out []span
-	for _, s := range all {
-		out = join(out, s)
+	if len(b) == 0 {
+		return a
+	}
+	out := make([]span, 0, len(a)+len(b))
+	for len(a)+len(b) > 0 {
+		if len(b) == 0 || len(a) > 0 && a[0].start <= b[0].start {
+			out, a = join(out, a[0]), a[1:]
+		} else {
+			out, b = join(out, b[0]), b[1:]
+		}
 	}
 	return out
 }
@@ -180,7 +216,7 @@ func (s *Scrubber) hold(by owner, label string, values ...[]byte) {
 			now = append(now, before[i])
 			continue
 		}
-		now = append(now, newSecretValue(label, value))
+		now = append(now, s.newSecretValue(label, value))
 		s.index = nil
 	}
 	for _, v := range before {
@@ -217,7 +253,7 @@ func (s *Scrubber) holdOnce(label string, values ...[]byte) {
 	defer s.mu.Unlock()
 	for _, value := range values {
 		if scrubbable(label, value) {
-			s.once.add(newSecretValue(label, value), s.clock.Now())
+			s.once.add(s.newSecretValue(label, value), s.clock.Now())
 			s.index = nil
 		}
 	}
@@ -234,9 +270,9 @@ func holds(value []byte) func(*secretValue) bool {
 	return func(v *secretValue) bool { return bytes.Equal(v.value, value) }
 }
 
-func newSecretValue(label string, value []byte) *secretValue {
+func (s *Scrubber) newSecretValue(label string, value []byte) *secretValue {
 	value = bytes.Clone(value)
-	return &secretValue{label: label, value: value, patterns: patternsOf(label, value)}
+	return &secretValue{label: label, value: value, patterns: patternsOf(s.decoder, label, value)}
 }
 
 func (s *Scrubber) forget() {
@@ -250,7 +286,7 @@ func (s *Scrubber) currentIndex() *index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.index == nil {
-		var patterns []pattern
+		var patterns []*pattern
 		for _, values := range s.current {
 			for _, v := range values {
 				patterns = append(patterns, v.patterns...)

@@ -35,6 +35,19 @@ func jsonString(t testing.TB, s string) string {
 	return string(out)
 }
 
+func std(s string) string    { return base64.StdEncoding.EncodeToString([]byte(s)) }
+func rawURL(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+func mixedCase(s string) string {
+	out := []byte(s)
+	for i := range out {
+		if i%3 == 0 {
+			out[i] = strings.ToUpper(s)[i]
+		}
+	}
+	return string(out)
+}
+
 // encodings are ways in which a server could write what it reflects.
 func encodings(t testing.TB) map[string]func(string) string {
 	chunked := func(s string) string {
@@ -51,28 +64,49 @@ func encodings(t testing.TB) map[string]func(string) string {
 		}
 	}
 	return map[string]func(string) string{
-		"plain":              func(s string) string { return "Authorization: Bearer " + s + "\n" },
-		"base64 std":         func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
-		"base64 url":         func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
-		"base64 after 1":     func(s string) string { return base64.StdEncoding.EncodeToString([]byte("u" + s + "!")) },
-		"base64 after 2":     func(s string) string { return base64.URLEncoding.EncodeToString([]byte("u:" + s + "!!")) },
-		"base64 after 3":     func(s string) string { return base64.URLEncoding.EncodeToString([]byte("us:" + s + "!!!")) },
-		"base64 in lines":    chunked,
-		"base64 in URL":      func(s string) string { return url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("?>~" + s))) },
-		"query":              url.QueryEscape,
-		"path":               url.PathEscape,
-		"query in lower":     escapeAll("%%%02x"),
-		"JSON":               func(s string) string { return jsonString(t, s) },
-		"JSON in JSON":       func(s string) string { return jsonString(t, jsonString(t, s)) },
-		"JSON of PHP":        func(s string) string { return strings.ReplaceAll(jsonString(t, s), "/", `\/`) },
-		"JSON, all escaped":  escapeAll(`\u%04X`),
-		"query in JSON":      func(s string) string { return jsonString(t, url.QueryEscape(s)) },
-		"backslash x":        escapeAll(`\x%02x`),
-		"HTML":               html.EscapeString,
-		"HTML numbers":       escapeAll("&#x%x;"),
-		"hex":                func(s string) string { return hex.EncodeToString([]byte(s)) },
-		"HEX":                func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte("a" + s))) },
-		"URL twice":          func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },
+		"plain":             func(s string) string { return "Authorization: Bearer " + s + "\n" },
+		"base64 std":        func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+		"base64 url":        func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
+		"base64 after 1":    func(s string) string { return base64.StdEncoding.EncodeToString([]byte("u" + s + "!")) },
+		"base64 after 2":    func(s string) string { return base64.URLEncoding.EncodeToString([]byte("u:" + s + "!!")) },
+		"base64 after 3":    func(s string) string { return base64.URLEncoding.EncodeToString([]byte("us:" + s + "!!!")) },
+		"base64 in lines":   chunked,
+		"base64 in URL":     func(s string) string { return url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("?>~" + s))) },
+		"query":             url.QueryEscape,
+		"path":              url.PathEscape,
+		"query in lower":    escapeAll("%%%02x"),
+		"JSON":              func(s string) string { return jsonString(t, s) },
+		"JSON in JSON":      func(s string) string { return jsonString(t, jsonString(t, s)) },
+		"JSON of PHP":       func(s string) string { return strings.ReplaceAll(jsonString(t, s), "/", `\/`) },
+		"JSON, all escaped": escapeAll(`\u%04X`),
+		"query in JSON":     func(s string) string { return jsonString(t, url.QueryEscape(s)) },
+		"backslash x":       escapeAll(`\x%02x`),
+		"HTML":              html.EscapeString,
+		"HTML numbers":      escapeAll("&#x%x;"),
+		"hex":               func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"HEX":               func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte("a" + s))) },
+		"URL twice":         func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },
+		"hEx":               func(s string) string { return mixedCase(hex.EncodeToString([]byte(s))) },
+		"base64 twice":      func(s string) string { return std(std(s)) },
+		"base64 twice, 1":   func(s string) string { return std("ab" + std("u"+s+"!") + "c") },
+		"base64 twice, 2":   func(s string) string { return rawURL("abc" + std("us"+s+"!!") + "cd") },
+		"base64 url in std": func(s string) string { return std("x" + rawURL("us:"+s)) },
+		"hex of base64":     func(s string) string { return mixedCase(hex.EncodeToString([]byte(std("u:" + s + "?")))) },
+		"base64 of hex":     func(s string) string { return std("id=" + hex.EncodeToString([]byte(s))) },
+		"base64 of HEX":     func(s string) string { return rawURL("i=" + strings.ToUpper(hex.EncodeToString([]byte(s)))) },
+		"hex of hex":        func(s string) string { return hex.EncodeToString([]byte(hex.EncodeToString([]byte(s)))) },
+		"base64 2 in lines": func(s string) string { return chunked(std("u:" + s)) },
+		"URL three times":   func(s string) string { return url.QueryEscape(url.QueryEscape(url.QueryEscape(s))) },
+		"JSON three times":  func(s string) string { return jsonString(t, jsonString(t, jsonString(t, s))) },
+		"URL, JSON, HTML":   func(s string) string { return html.EscapeString(jsonString(t, url.PathEscape(s))) },
+		"indented base64": func(s string) string {
+			out := std(strings.Repeat("x", 30) + s + strings.Repeat("y", 30))
+			return out[:44] + "\n      " + out[44:]
+		},
+		"base64 in JSON in URL": func(s string) string { return url.QueryEscape(jsonString(t, std("?>~"+std("?"+s)))) },
+		"HTML of Latin-1": func(s string) string {
+			return strings.NewReplacer("ä", "&auml;", "ö", "&ouml;", "/", "&sol;").Replace(html.EscapeString(s))
+		},
 		"JSON error in HTML": func(s string) string { return html.EscapeString(jsonString(t, s)) },
 	}
 }
@@ -111,6 +145,9 @@ func TestEveryEncodingIsScrubbed(t *testing.T) {
 				}
 				if (kind == "unicode" || kind == "binary") && (how == "JSON, all escaped" || how == "HTML numbers") {
 					t.Skip("these number characters, not bytes")
+				}
+				if len(secret) < minNestedBytes && (strings.Contains(how, "twice") && !strings.HasPrefix(how, "URL") || strings.Contains(how, " of ") || strings.Contains(how, " in ")) && how != "query in lower" && how != "JSON in JSON" && how != "query in JSON" {
+					return // too few characters are sure: SECURITY.md says so
 				}
 				encoded := encode(secret)
 				in := "before " + encoded + " after"
@@ -223,74 +260,20 @@ func TestOldValuesAreBounded(t *testing.T) {
 	}
 }
 
-func FuzzScrub(f *testing.F) {
-	f.Add("hunter2hunter3", "before ", " after", uint8(3))
-	f.Add(`pa"ss%41`, `\`, `\u0041`, uint8(9))
-	f.Add("aaaa", "aaa", "\r\n", uint8(1))
-	f.Add("[scr", "]", "ubbed", uint8(0))
-	f.Fuzz(func(t *testing.T, secret, before, after string, how uint8) {
-		s := newTestScrubber(secret)
-		if !scrubbable("cloud", []byte(secret)) {
-			return
-		}
-		encode := []func(string) string{
-			func(s string) string { return s },
-			func(s string) string { return base64.StdEncoding.EncodeToString([]byte(before + s + after)) },
-			func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(before + s + after)) },
-			func(s string) string { return hex.EncodeToString([]byte(s)) },
-			url.QueryEscape, url.PathEscape,
-		}
-		in := before + encode[int(how)%len(encode)](secret) + after
-		out := s.Scrub([]byte(in))
-		if bytes.Contains(out, []byte(secret)) || string(out) == in {
-			t.Fatalf("%q in %q: %q", secret, in, out)
-		}
-		// Without any of the forms nothing changes.
-		if clean := before + after; !mayHold(s, clean) {
-			if out := s.Scrub([]byte(clean)); string(out) != clean {
-				t.Fatalf("%q is not in %q: %q", secret, clean, out)
-			}
-		}
-	})
-}
-
-// mayHold looks for the value the slow way: in all that the text may mean.
-func mayHold(s *Scrubber, text string) bool {
-	texts := []string{text}
-	for range maxDepth {
-		for _, t := range texts {
-			for _, e := range s.escapings {
-				if decoded, ok := e.text([]byte(t)); ok {
-					texts = append(texts, string(decoded))
-				}
-			}
-		}
-	}
-	for _, v := range s.current[owner{part: "owner0"}] {
-		for _, p := range v.patterns {
-			for _, t := range texts {
-				if strings.Contains(t, string(p.text)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 func BenchmarkScrub(b *testing.B) {
-	var values []string
-	for i := range 200 {
-		values = append(values, fmt.Sprintf("%032d-%d-some-token", i*7919, i))
-	}
+	values := manySecrets()
 	s := newTestScrubber(values...)
 	object := `{"id":"6c1d2c3e-9f0a-4f86-8a43-0b3c41a6d2aa","name":"node-17","addresses":["10.0.0.17","fd00::17"],"note":"a \"quoted\" word"},` + "\n"
-	bodies := map[string][]byte{
-		"json":          bytes.Repeat([]byte(object), 8<<20/len(object)),
-		"no escapes":    bytes.Repeat([]byte("0123456789abcdefghijklmnopqrstuvwxyz-_., ABC"), 8<<20/44),
-		"escapes only":  bytes.Repeat([]byte(`%5c`), 8<<20/3),
-		"a hit each KB": bytes.Repeat([]byte(strings.Repeat("x", 1000)+values[7]), 8<<20/1050),
-	}
+	bodies := worstBodies()
+	bodies["json"] = bytes.Repeat([]byte(object), maxBody/len(object))
+	bodies["a hit each KB"] = bytes.Repeat([]byte(strings.Repeat("x", 1000)+values[7]), maxBody/1050)
+	bodies["only secrets"] = bytes.Repeat([]byte(values[7]+" "), maxBody/(1+len(values[7])))
+	b.Run("copying alone", func(b *testing.B) {
+		b.SetBytes(maxBody)
+		for b.Loop() {
+			_ = bytes.Clone(bodies["json"])
+		}
+	})
 	for name, body := range bodies {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))

@@ -29,14 +29,19 @@ type Options struct {
 	Scrubber *Scrubber
 	// Clock tells the time. Default: the system's.
 	Clock clock.PassiveClock
+	// SignerFailed is told what the signer of a credential said when it failed,
+	// one line without secrets, at most 512 bytes. The provider is told so only
+	// where something was sent. Default: nobody is. It must not block.
+	SignerFailed func(credential, message string)
 }
 
 // Set holds the credentials of one provider. It is safe for concurrent use.
 // It is printed without what it holds.
 type Set struct {
-	scrubber    *Scrubber
-	credentials map[string]*credential
-	closed      atomic.Bool
+	scrubber     *Scrubber
+	signerFailed func(credential, message string)
+	credentials  map[string]*credential
+	closed       atomic.Bool
 }
 
 // NewSet returns the set of the credentials that specs describe, with their
@@ -48,7 +53,10 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 	if options.Scrubber == nil {
 		options.Scrubber = NewScrubber(options.Clock)
 	}
-	s := &Set{scrubber: options.Scrubber, credentials: make(map[string]*credential, len(specs))}
+	if options.SignerFailed == nil {
+		options.SignerFailed = func(string, string) {}
+	}
+	s := &Set{scrubber: options.Scrubber, signerFailed: options.SignerFailed, credentials: make(map[string]*credential, len(specs))}
 	var errs []error
 	for _, spec := range specs {
 		if err := spec.Validate(); err != nil {
@@ -107,6 +115,11 @@ func (s *Set) Rejected(ctx context.Context, name, scope string) bool {
 
 // Scrub replaces the values of the credentials in data; see Scrubber.
 func (s *Set) Scrub(data []byte) []byte { return s.scrubber.Scrub(data) }
+
+// ScrubContext replaces the values of the credentials in data; see Scrubber.
+func (s *Set) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
+	return s.scrubber.ScrubContext(ctx, data)
+}
 
 // Close says that the Set is replaced. Requests under way still find their
 // credentials; the values are scrubbed for another hour.

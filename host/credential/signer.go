@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/utils/clock"
 
@@ -168,7 +170,7 @@ func (m *signerMethod) ask(ctx context.Context, req *abi.SignRequest) (*abi.Sign
 		return nil, m.failure(ctx, req, err)
 	}
 	if err := checkAnswer(resp); err != nil {
-		return nil, &abi.Error{Code: abi.CodeInternal, Message: "the signer's answer: " + err.Error()}
+		return nil, &abi.Error{Code: abi.CodeInternal, Message: "the signer's answer is not valid: " + m.words(req.GetTokenResult() != nil, err.Error())}
 	}
 	return resp, nil
 }
@@ -204,25 +206,50 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 	request.FollowRedirects = 0
 	result := m.Tokens.Send(ctx, request)
 	if result.GetCode() == uint32(abi.CodeDenied) {
-		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request: " + result.GetError().GetMessage()}
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request is refused: " + m.words(false, result.GetError().GetMessage())}
 	}
 	return result, nil
 }
 
-// failure bounds and scrubs the error of a signer, which has seen more than
-// the scrubber has.
+// inTheLog stands for the words of a signer that are not for the provider.
+const inTheLog = "the manager's log has its words"
+
+// words are what a provider is told of what a signer said. Before anything was
+// sent it is told nothing: a signer may repeat what the provider wrote, and
+// scrubbed that would tell it a right guess, as often as it asks. After a token
+// request it is what the cloud said, and bounded as such requests are.
+func (m *signerMethod) words(sent bool, message string) string {
+	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
+	message = clip(strings.Map(printable, message), maxSignerMessageBytes)
+	m.holder.set.signerFailed(m.holder.name, message)
+	if sent {
+		return message
+	}
+	return inTheLog
+}
+
+func printable(r rune) rune {
+	if r == utf8.RuneError || !unicode.IsPrint(r) {
+		return '?'
+	}
+	return r
+}
+
+// failure is the error of a signer for the provider. What the signer said is
+// scrubbed of what it has seen, which is more than the scrubber has, and told.
 func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err error) error {
-	e := &abi.Error{Code: abi.CodeInternal, Message: err.Error()}
+	seen := NewScrubber(m.clock)
+	seen.hold(owner{}, m.holder.name, suspicious(req)...)
+	e := &abi.Error{Code: abi.CodeInternal}
+	message := err.Error()
 	var answer *abi.Error
 	if errors.As(err, &answer) {
-		e.Code, e.RetryAfter = answer.Code, answer.RetryAfter
+		e.Code, e.RetryAfter, message = answer.Code, answer.RetryAfter, answer.Message
 	} else if ctx.Err() != nil {
 		e.Code = abi.CodeDeadline
 	}
-	seen := NewScrubber(m.clock)
-	seen.hold(owner{}, m.holder.name, suspicious(req)...)
-	message := m.holder.set.scrubber.Scrub([]byte(e.Message))
-	e.Message = "the signer: " + clip(string(seen.Scrub(message)), maxSignerMessageBytes)
+	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
+	e.Message = "the signer: " + m.words(req.GetTokenResult() != nil, string(seen.Scrub([]byte(message))))
 	return e
 }
 

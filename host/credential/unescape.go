@@ -9,54 +9,141 @@ import (
 	"unicode/utf8"
 )
 
-// escaping is one way of escaping bytes in text.
-type escaping struct {
-	// next returns the index of what may be the next escape in data[from:], or
-	// a negative number.
-	next func(data []byte, from int) int
-	// decode appends what the escape at data[i] stands for, and returns how
-	// many bytes of data it has; 0 when it is none.
-	decode func(out, data []byte, i int) ([]byte, int)
+// decoder undoes what servers do with text that they reflect: the escapes of
+// JSON, of URLs and of HTML, \xHH, and the line breaks of base64, all in one pass.
+// It is immutable.
+type decoder struct {
+	// special are the bytes with which an escape begins.
+	special [256]bool
+	// letters are what a letter after a backslash stands for, or 0; digits the
+	// values of hexadecimal digits, or more than 15.
+	letters [256]byte
+	digits  [256]uint16
+	names   map[string]string
 }
 
-// escapings are what servers do with text that they reflect.
-func escapings() []escaping {
-	return []escaping{
-		{next: nextByte('\\'), decode: decodeBackslash},
-		{next: nextByte('%'), decode: decodePercent},
-		{next: nextByte('&'), decode: decodeEntity},
-		{next: nextLineBreak, decode: decodeLineBreak},
+// maxNameBytes is the length of the longest name of a character in HTML that is
+// known, with & and ;.
+const maxNameBytes = 12
+
+func newDecoder() *decoder {
+	d := &decoder{names: map[string]string{}}
+	for _, c := range []byte("\\%&\r\n") {
+		d.special[c] = true
 	}
+	for i, c := range []byte(`"\/'bfnrt`) {
+		d.letters[c] = "\"\\/'\b\f\n\r\t"[i]
+	}
+	for i := range 256 {
+		d.digits[i] = 0x100
+		if r, ok := hexNumber([]byte{byte(i)}, 0, 1); ok {
+			d.digits[i] = uint16(r)
+		}
+	}
+	// What servers escape: the punctuation of ASCII, and Latin-1.
+	for _, name := range strings.Fields(`lt gt amp quot apos nbsp excl num dollar percnt lpar rpar ast plus comma period sol colon semi
+		equals quest commat lsqb lbrack bsol rsqb rbrack Hat lowbar grave lcub lbrace verbar vert rcub rbrace Tab NewLine hyphen
+		iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot
+		cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc
+		Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute
+		THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth
+		ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml`) {
+		d.names[name] = html.UnescapeString("&" + name + ";")
+	}
+	return d
 }
 
-// text returns data without escapes, and whether there was one.
-func (e escaping) text(data []byte) ([]byte, bool) {
-	var out, scratch []byte
-	done := 0
-	for i := e.next(data, 0); i >= 0; {
-		decoded, width := e.decode(scratch[:0], data, i)
+// next returns the index of what may be the next escape in data[from:], or -1.
+func (d *decoder) next(data []byte, from int) int {
+	for i := from; i < len(data); i++ {
+		if d.special[data[i]] {
+			return i
+		}
+	}
+	return -1
+}
+
+// decode appends what the escape at data[i] stands for, and returns how many
+// bytes of data it has; 0 when it is none.
+func (d *decoder) decode(out, data []byte, i int) ([]byte, int) {
+	switch data[i] {
+	case '%':
+		if r, ok := hexNumber(data, i+1, 2); ok {
+			return append(out, byte(r)), 3
+		}
+	case '\\':
+		if i+1 < len(data) && d.letters[data[i+1]] != 0 {
+			return append(out, d.letters[data[i+1]]), 2
+		}
+		return decodeNumber(out, data, i)
+	case '&':
+		return d.decodeEntity(out, data, i)
+	default:
+		return decodeLineBreak(out, data, i)
+	}
+	return out, 0
+}
+
+// text returns data without escapes, and whether there was one. No escape is
+// shorter than what it stands for.
+func (d *decoder) text(data []byte) ([]byte, bool) {
+	var scratch []byte
+	var out []byte
+	n, done := 0, 0
+	for i := d.next(data, 0); i >= 0; i = d.next(data, i) {
+		decoded, width := d.decode(scratch[:0], data, i)
 		if width == 0 {
-			i = e.next(data, i+1)
+			i++
 			continue
 		}
 		if out == nil {
-			out = make([]byte, 0, len(data))
+			out = make([]byte, len(data))
 		}
-		out = append(append(out, data[done:i]...), decoded...)
-		done, scratch = i+width, decoded
-		i = e.next(data, done)
+		n += copy(out[n:], data[done:i])
+		n += copy(out[n:], decoded)
+		i, n = d.simple(out, data, i+width, n)
+		done, scratch = i, decoded
 	}
 	if done == 0 {
 		return nil, false
 	}
-	return append(out, data[done:]...), true
+	n += copy(out[n:], data[done:])
+	return out[:n], true
+}
+
+// simple goes on with the escapes that follow at once, as long as they are of the
+// shortest kinds, which may be all there is in megabytes. It returns where it
+// ends in data and in out.
+func (d *decoder) simple(out, data []byte, i, n int) (int, int) {
+	for i+2 < len(data) {
+		switch data[i] {
+		case '\\':
+			c := d.letters[data[i+1]]
+			if c == 0 {
+				return i, n
+			}
+			out[n] = c
+			i += 2
+		case '%':
+			c := d.digits[data[i+1]]<<4 | d.digits[data[i+2]]
+			if c > 0xff {
+				return i, n
+			}
+			out[n] = byte(c)
+			i += 3
+		default:
+			return i, n
+		}
+		n++
+	}
+	return i, n
 }
 
 // spans translates spans of the text back to those of data. They are in order
 // and apart. An escape is in a span as a whole or not at all.
-func (e escaping) spans(data []byte, text []span) []span {
+func (d *decoder) spans(data []byte, text []span) []span {
 	out := make([]span, len(text))
-	w := walker{escaping: e, data: data}
+	w := walker{decoder: d, data: data}
 	w.advance()
 	for i, s := range text {
 		out[i] = span{w.start(s.start), w.end(s.end), s.label}
@@ -66,7 +153,7 @@ func (e escaping) spans(data []byte, text []span) []span {
 
 // walker goes through data and its text side by side.
 type walker struct {
-	escaping
+	*decoder
 	data []byte
 	// The escape at hand: data[at:after] stands for text[from:to].
 	at, after, from, to int
@@ -100,8 +187,9 @@ func (w *walker) start(position int) int {
 	return w.dataEnd + position - w.textEnd
 }
 
+// end leaves out an escape that stands for nothing and follows.
 func (w *walker) end(position int) int {
-	for w.to <= position {
+	for w.to <= position && w.from < position {
 		w.advance()
 	}
 	if w.from < position {
@@ -110,33 +198,24 @@ func (w *walker) end(position int) int {
 	return w.dataEnd + position - w.textEnd
 }
 
-func nextByte(c byte) func([]byte, int) int {
-	return func(data []byte, from int) int {
-		if i := bytes.IndexByte(data[from:], c); i >= 0 {
-			return from + i
-		}
-		return -1
-	}
-}
-
-// decodeBackslash reads the escapes of JSON, and \xHH of other languages.
-func decodeBackslash(out, data []byte, i int) ([]byte, int) {
-	if i+1 >= len(data) {
+// decodeNumber reads \xHH, and \uXXXX, two of them where they are a pair.
+func decodeNumber(out, data []byte, i int) ([]byte, int) {
+	if i+1 == len(data) {
 		return out, 0
 	}
-	const letters, meanings = `"\/'bfnrt`, "\"\\/'\b\f\n\r\t"
-	c := data[i+1]
-	if at := strings.IndexByte(letters, c); at >= 0 {
-		return append(out, meanings[at]), 2
-	}
-	if c == 'x' {
+	switch data[i+1] {
+	case 'x':
 		if r, ok := hexNumber(data, i+2, 2); ok {
 			return append(out, byte(r)), 4
 		}
+	case 'u':
+		return decodeUnicode(out, data, i)
 	}
-	if c != 'u' {
-		return out, 0
-	}
+	return out, 0
+}
+
+// decodeUnicode reads \uXXXX, and two of them where they are a pair.
+func decodeUnicode(out, data []byte, i int) ([]byte, int) {
 	r, ok := hexNumber(data, i+2, 4)
 	if !ok {
 		return out, 0
@@ -173,53 +252,64 @@ func hexNumber(data []byte, i, digits int) (rune, bool) {
 	return n, true
 }
 
-func decodePercent(out, data []byte, i int) ([]byte, int) {
-	r, ok := hexNumber(data, i+1, 2)
+// decodeEntity reads &name; and &#N;.
+func (d *decoder) decodeEntity(out, data []byte, i int) ([]byte, int) {
+	if i+1 == len(data) || data[i+1] < '#' || data[i+1] == '&' {
+		return out, 0
+	}
+	end := bytes.IndexByte(data[i:min(len(data), i+maxNameBytes)], ';')
+	if end < 3 {
+		return out, 0
+	}
+	name := data[i+1 : i+end]
+	if name[0] != '#' {
+		text := d.names[string(name)]
+		if text == "" {
+			return out, 0
+		}
+		return append(out, text...), end + 1
+	}
+	r, ok := entityNumber(name[1:])
 	if !ok {
 		return out, 0
 	}
-	return append(out, byte(r)), 3
+	return utf8.AppendRune(out, r), end + 1
 }
 
-// maxEntityBytes bounds the references of HTML that are decoded; the
-// characters that servers escape have shorter ones.
-const maxEntityBytes = 12
-
-func decodeEntity(out, data []byte, i int) ([]byte, int) {
-	window := data[i:min(len(data), i+maxEntityBytes)]
-	end := bytes.IndexByte(window, ';')
-	if end < 0 {
-		return out, 0
+// entityNumber reads N, and xH in hexadecimal.
+func entityNumber(digits []byte) (rune, bool) {
+	if digits[0]|0x20 == 'x' {
+		r, ok := hexNumber(digits, 1, len(digits)-1)
+		return r, ok && len(digits) > 1
 	}
-	entity := string(window[:end+1])
-	decoded := html.UnescapeString(entity)
-	if decoded == entity {
-		return out, 0
+	var n rune
+	for _, c := range digits {
+		if c < '0' || c > '9' || n > utf8.MaxRune {
+			return 0, false
+		}
+		n = 10*n + rune(c-'0')
 	}
-	return append(out, decoded...), len(entity)
+	return n, true
 }
 
-// Base64 is often broken into lines.
-
-func nextLineBreak(data []byte, from int) int {
-	i := bytes.IndexByte(data[from:], '\n')
-	if i > 0 && data[from+i-1] == '\r' {
-		i--
-	}
-	if i < 0 {
-		return i
-	}
-	return from + i
-}
-
+// decodeLineBreak reads a line break in base64, and the indentation of what
+// follows: it stands for nothing.
 func decodeLineBreak(out, data []byte, i int) ([]byte, int) {
-	width := 1
+	after := i + 1
 	if data[i] == '\r' {
-		width = 2
+		if after == len(data) || data[after] != '\n' {
+			return out, 0
+		}
+		after++
 	}
-	after := i + width
+	for most := after + maxIndentation; after < min(len(data), most) && (data[after] == ' ' || data[after] == '\t'); {
+		after++
+	}
 	if i == 0 || after >= len(data) || !isBase64(data[i-1]) || !isBase64(data[after]) {
 		return out, 0
 	}
-	return out, width
+	return out, after - i
 }
+
+// maxIndentation bounds how far lines of base64 are indented.
+const maxIndentation = 16

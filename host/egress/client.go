@@ -88,27 +88,32 @@ func (c *Client) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.
 	for i, request := range requests {
 		wg.Go(func() {
 			response, err := c.sendOne(ctx, request, &bytesLeft)
-			results[i] = c.result(response, err)
+			results[i] = resultOf(response, err)
 		})
 	}
 	wg.Wait()
 	return results, nil
 }
 
-func (c *Client) result(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
+// resultOf scrubs nothing: a mark in what the provider wrote itself would tell
+// it that it has guessed a secret. What others wrote is scrubbed where it comes
+// in.
+func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 	if err == nil {
 		return &abi.HttpResult{Response: response}
 	}
-	// First scrub, then clip: half a secret is not found.
 	return &abi.HttpResult{Code: uint32(err.Code), Error: &abi.ErrorDetail{
-		Message: clipMessage(c.scrubString(err.Message)), RetryAfterMs: err.RetryAfter.Milliseconds()}}
+		Message: clipMessage(err.Message), RetryAfterMs: err.RetryAfter.Milliseconds()}}
 }
 
 // sendOne sends a request and follows as many redirects as it asks for.
 func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLeft *atomic.Int64) (*abi.HttpResponse, *abi.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout(request.GetTimeoutMs()))
 	defer cancel()
-	call, e := c.authorize(request)
+	call, e := c.authorize(request, false)
+	if e != nil {
+		return nil, c.refuse(e)
+	}
 	for hops := request.GetFollowRedirects(); e == nil; hops-- {
 		var out *answer
 		if out, e = c.sendCall(ctx, call, bytesLeft); e != nil {
@@ -122,6 +127,25 @@ func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLef
 	}
 	c.options.Observer.Refused(e.Code.String())
 	return nil, e
+}
+
+// refuse observes a refusal, and counts the request as one that was sent: a
+// provider learns no more from what is refused than from what is not.
+func (c *Client) refuse(e *abi.Error) *abi.Error {
+	e = c.unsent(e)
+	c.options.Observer.Refused(e.Code.String())
+	return e
+}
+
+// unsent takes a request of which nothing was sent from the provider's rate.
+// Above it the answer says nothing else.
+func (c *Client) unsent(e *abi.Error) *abi.Error {
+	if c.limiter.Allow() {
+		return e
+	}
+	wait := time.Duration(float64(time.Second) / c.options.RequestsPerSecond)
+	return &abi.Error{Code: abi.CodeThrottled, RetryAfter: roundUp(wait),
+		Message: fmt.Sprintf("more than %v requests per second; those that are refused count, too", c.options.RequestsPerSecond)}
 }
 
 // timeout is that of one request; 0 asks for the longest.
@@ -168,9 +192,14 @@ func (c *Client) enter(ctx context.Context, call *call) (func(), *abi.Error) {
 
 func (c *Client) throttled(call *call, reason string, wait time.Duration, why string) *abi.Error {
 	c.options.Observer.Throttled(call.grant.label, reason)
-	// Rounded up, for the ABI counts milliseconds and 0 says nothing.
-	return &abi.Error{Code: abi.CodeThrottled, RetryAfter: min(maxRetryAfter, wait.Truncate(time.Millisecond)+time.Millisecond),
+	return &abi.Error{Code: abi.CodeThrottled, RetryAfter: roundUp(wait),
 		Message: fmt.Sprintf("%s: %s", call.name, why)}
+}
+
+// roundUp makes a wait one for a provider: the ABI counts milliseconds, and 0
+// says nothing.
+func roundUp(wait time.Duration) time.Duration {
+	return min(maxRetryAfter, wait.Truncate(time.Millisecond)+time.Millisecond)
 }
 
 func outOfTime(call *call) *abi.Error {

@@ -18,7 +18,9 @@ type Credentials interface {
 	// grant of req lists name. It is called for each attempt, before the
 	// request waits for its turn, and may send requests of its own. scope is
 	// the credential_scope of abi.HttpRequest. body is that of req; it is
-	// neither changed nor kept. The error is an *abi.Error.
+	// neither changed nor kept. The error is an *abi.Error, and repeats nothing
+	// of req, scope and body: it is scrubbed, and a mark would tell the provider
+	// that what it wrote is a secret.
 	Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error
 	// Rejected tells that the server answered 401 to what Apply authenticated.
 	// It reports whether trying once more can help, because a cached token was
@@ -28,6 +30,8 @@ type Credentials interface {
 	// encodings too. It may return data itself where there is none, and never
 	// changes it.
 	Scrub(data []byte) []byte
+	// ScrubContext is Scrub for what may be large. The error is the context's.
+	ScrubContext(ctx context.Context, data []byte) ([]byte, error)
 }
 
 // apply adds the credential that the call names.
@@ -40,12 +44,12 @@ func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.
 	var known *abi.Error
 	switch {
 	case errors.As(err, &known) && known.Code != abi.CodeOK:
-		return known
+		return &abi.Error{Code: known.Code, RetryAfter: known.RetryAfter, Message: c.scrubString(known.Message)}
 	case err != nil:
-		return &abi.Error{Code: abi.CodeInternal, Message: fmt.Sprintf("credential %q: %v", request.GetCredential(), err)}
+		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
 	}
 	if err := c.checkApplied(call, req); err != nil {
-		return &abi.Error{Code: abi.CodeInternal, Message: fmt.Sprintf("credential %q: %v", request.GetCredential(), err)}
+		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
 	}
 	return nil
 }
@@ -58,8 +62,10 @@ func (c *Client) checkApplied(call *call, req *http.Request) error {
 		u.Host != authority(call.target) || u.EscapedPath() != call.target.path || u.User != nil || u.Opaque != "" {
 		return errors.New("it changed the method or URL of the request")
 	}
-	if size := len(u.RawQuery); size > maxURLBytes || strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return fmt.Errorf("its query is not valid or has more than %d bytes", maxURLBytes)
+	// Twice the bound of the provider's own: whether it fits must not say how
+	// long the secret is.
+	if size := len(u.RawQuery); size > 2*maxURLBytes || strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("its query is not valid or has more than %d bytes", 2*maxURLBytes)
 	}
 	for name := range req.Header {
 		if refusedHeader(name) != "" {
@@ -77,11 +83,11 @@ func (c *Client) rejected(ctx context.Context, call *call, out outcome) bool {
 }
 
 // scrub removes secrets.
-func (c *Client) scrub(data []byte) []byte {
+func (c *Client) scrub(ctx context.Context, data []byte) ([]byte, error) {
 	if c.options.Credentials == nil || len(data) == 0 {
-		return data
+		return data, nil
 	}
-	return c.options.Credentials.Scrub(data)
+	return c.options.Credentials.ScrubContext(ctx, data)
 }
 
 func (c *Client) scrubString(s string) string {

@@ -90,7 +90,7 @@ func TestCredentialMustNotChangeTheRequest(t *testing.T) {
 		"connection":     func(r *http.Request) { r.Header.Set("Connection", "upgrade") },
 		"length":         func(r *http.Request) { r.Header.Set("Content-Length", "1") },
 		"query, newline": func(r *http.Request) { r.URL.RawQuery = "a\r\nb" },
-		"query, huge":    func(r *http.Request) { r.URL.RawQuery = strings.Repeat("x", 9000) },
+		"query, huge":    func(r *http.Request) { r.URL.RawQuery = strings.Repeat("x", 17000) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,6 +104,25 @@ func TestCredentialMustNotChangeTheRequest(t *testing.T) {
 					t.Error("something was sent")
 				}
 			})
+		})
+	}
+}
+
+// TestCredentialsTellNoLength: whether the longest URL fits does not say how long
+// the secret is that is added to it.
+func TestCredentialsTellNoLength(t *testing.T) {
+	for _, length := range []int{1, 100, 4000} {
+		synctest.Test(t, func(t *testing.T) {
+			client := newCloud(t, status(200)).client(t, egress.Options{Credentials: credentials{apply: func(_, _ string, r *http.Request, _ []byte) error {
+				r.URL.RawQuery += "&key=" + strings.Repeat("s", length)
+				return nil
+			}}}, cloudURL)
+			r := withCredential("token")
+			r.Url += "?a="
+			r.Url += strings.Repeat("x", 8<<10-len(r.Url))
+			if got := sendOne(t, client, r); got.GetCode() != 0 {
+				t.Errorf("a secret of %d bytes: %s", length, show(got))
+			}
 		})
 	}
 }

@@ -28,12 +28,12 @@ const patience = time.Second
 // attempt sends a request once, if the host is not held off.
 func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int64) outcome {
 	if call.host.breaker.State() == gobreaker.StateOpen {
-		return outcome{err: c.held(call)}
+		return outcome{err: c.unsent(c.held(call))}
 	}
 	// The credential first: it may send requests, which need turns, too.
 	req, e := c.newRequest(ctx, call)
 	if e != nil {
-		return outcome{err: e}
+		return outcome{err: c.unsent(e)}
 	}
 	leave, e := c.enter(ctx, call)
 	if e != nil {
@@ -46,7 +46,7 @@ func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int6
 	}
 	out, verdict := c.observed(req, call, bytesLeft)
 	if verdict != nil && !errors.Is(verdict, errNoVerdict) {
-		call.host.fault(clip(c.scrubString(verdict.Error())))
+		call.host.fault(clip(c.reason(call, verdict, out.established)))
 	}
 	done(verdict)
 	if pause, ok := out.retryAfter(); ok {
@@ -70,7 +70,7 @@ func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64
 	out = outcome{answer: answer, established: established.Load()}
 	result := ""
 	if err != nil {
-		out.err = failure(ctx, call, err)
+		out.err = c.failure(ctx, call, err, out.established)
 		out.transient = transient(ctx, err)
 		result = out.err.Code.String()
 	} else {
@@ -125,10 +125,20 @@ func transient(ctx context.Context, err error) bool {
 	return !errors.As(err, &dns) || !dns.IsNotFound
 }
 
+// reason is what an error of an exchange says. Without a connection nothing was
+// sent, and the error has names that the provider chose, and no secret.
+func (c *Client) reason(call *call, err error, established bool) string {
+	var own *certificateError
+	if established || call.foreign || errors.As(err, &own) {
+		return c.scrubString(err.Error())
+	}
+	return err.Error()
+}
+
 // failure maps what went wrong on the way.
-func failure(ctx context.Context, call *call, err error) *abi.Error {
+func (c *Client) failure(ctx context.Context, call *call, err error, established bool) *abi.Error {
 	method := call.request.GetMethod()
-	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %v", method, call.name, err)}
+	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %s", method, call.name, c.reason(call, err, established))}
 	var refused *refusedError
 	switch {
 	case errors.As(err, &refused):

@@ -68,7 +68,7 @@ func wire(t *testing.T, target target) (address string, sent *http.Request) {
 		address = to
 		return nil, stop
 	}
-	call, e := client.authorize(&abi.HttpRequest{Method: "GET", Url: target.url.String()})
+	call, e := client.authorize(&abi.HttpRequest{Method: "GET", Url: target.url.String()}, false)
 	if e != nil {
 		t.Fatalf("%s: %s", target, e.Message)
 	}

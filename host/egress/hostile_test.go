@@ -318,6 +318,23 @@ func TestSlowDrip(t *testing.T) {
 	})
 }
 
+// TestScrubbingEndsByTheDeadline: an answer that cannot be searched in time is none.
+func TestScrubbingEndsByTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := newCloud(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
+		client := cloud.client(t, egress.Options{Credentials: slowScrubber{}}, cloudURL)
+		endsAfter(t, client, 5*time.Second)
+	})
+}
+
+// slowScrubber scrubs until it is told to end.
+type slowScrubber struct{ credentials }
+
+func (slowScrubber) ScrubContext(ctx context.Context, _ []byte) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func endsAfter(t *testing.T, client *egress.Client, timeout time.Duration) {
 	t.Helper()
 	request := get(cloudURL)

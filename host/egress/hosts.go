@@ -142,6 +142,6 @@ func (c *Client) held(call *call) *abi.Error {
 	if time.Now().Before(x.openUntil) {
 		until = "until " + x.openUntil.UTC().Format(time.RFC3339)
 	}
-	return &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: nothing is sent to %s %s, because requests to it failed; the last: %s",
-		call.name, hostPort(call.target.host, call.target.port), until, x.lastFault)}
+	return &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: nothing is sent to this host %s, because requests to it failed; the last: %s",
+		call.name, until, x.lastFault)}
 }

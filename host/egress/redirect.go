@@ -31,11 +31,11 @@ func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	case !same && c.scrubString(location) != location:
 		return nil, denied("%s: it redirects elsewhere, with a secret in the URL", from.name)
 	case err == nil && from.target.scheme == "https" && t.scheme != "https":
-		return nil, denied("%s: it redirects from https to %s, which is not followed", from.name, c.nameOf(t))
+		return nil, denied("%s: it redirects from https to %s, which is not followed", from.name, c.nameOf(t, true))
 	}
-	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same))
+	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same), true)
 	if e != nil {
-		e.Message = fmt.Sprintf("redirected from %s: %s", from.name, e.Message)
+		e.Message = fmt.Sprintf("redirected from %s: %s", from.name, c.scrubString(e.Message))
 		if e.Code == abi.CodeInvalid { // the server's fault, not the provider's
 			e.Code = abi.CodeDenied
 		}

@@ -18,13 +18,15 @@ type call struct {
 	request *abi.HttpRequest
 	target  target
 	grant   granted
-	name    string // for errors: the target without its query, and not too long
+	name    string // for errors: the target without its query, and not too long; not to be scrubbed again
+	foreign bool   // a server named the target
 	host    *host
 	decode  bool // the host asked for gzip
 }
 
 // authorize checks a request against the grants, before anything is sent.
-func (c *Client) authorize(request *abi.HttpRequest) (*call, *abi.Error) {
+// foreign says that a server named the URL, not the provider.
+func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.Error) {
 	if e := c.checkBounds(request); e != nil {
 		return nil, e
 	}
@@ -32,7 +34,10 @@ func (c *Client) authorize(request *abi.HttpRequest) (*call, *abi.Error) {
 	if err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
 	}
-	out := &call{request: request, target: t, name: c.nameOf(t)}
+	out := &call{request: request, target: t, name: c.nameOf(t, foreign), foreign: foreign}
+	if err := checkQuery(t.url.RawQuery); err != nil {
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
+	}
 	if !validMethod(request.GetMethod()) {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %q is not allowed; methods are in upper case", out.name, clip(request.GetMethod()))}
 	}
@@ -44,10 +49,13 @@ func (c *Client) authorize(request *abi.HttpRequest) (*call, *abi.Error) {
 	return out, e
 }
 
-// nameOf is the target as errors name it. First scrubbed, then clipped: a
-// redirect may hold a secret.
-func (c *Client) nameOf(t target) string {
-	name := c.scrubString(t.String())
+// nameOf is a target as errors name it. What a server named is scrubbed first,
+// then clipped: half a secret is not found.
+func (c *Client) nameOf(t target, foreign bool) string {
+	name := t.String()
+	if foreign {
+		name = c.scrubString(name)
+	}
 	if len(name) > maxTargetSize {
 		return name[:maxTargetSize] + "..."
 	}
@@ -108,49 +116,6 @@ func validMethod(method string) bool {
 		method == strings.ToUpper(method) && method != http.MethodConnect && method != http.MethodTrace
 }
 
-// refusedHeader says why the host alone sets a header, or "".
-func refusedHeader(name string) string {
-	switch http.CanonicalHeaderKey(name) {
-	case "Host":
-		return "the host is that of the URL"
-	case "Content-Length":
-		return "it is computed from the body"
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Te", "Trailer", "Upgrade",
-		"Http2-Settings", "Expect", "Proxy-Authorization", "Proxy-Authenticate":
-		return "it is about the connection, which is the host's"
-	}
-	return ""
-}
-
-// checkHeaders refuses headers that could change what the grant was asked for,
-// or with a credential get it back in pieces. Its errors hold no values.
-func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
-	if len(headers) > maxRequestHeaders {
-		return fmt.Errorf("%d headers, the limit is %d", len(headers), maxRequestHeaders)
-	}
-	size := 0
-	for _, h := range headers {
-		name, value := h.GetName(), h.GetValue()
-		size += len(name) + len(value)
-		if !httpguts.ValidHeaderFieldName(name) {
-			return fmt.Errorf("header name %q is not valid", clip(name))
-		}
-		if !httpguts.ValidHeaderFieldValue(value) {
-			return fmt.Errorf("the value of header %q is not valid", clip(name))
-		}
-		if why := refusedHeader(name); why != "" {
-			return fmt.Errorf("header %q must not be set: %s", clip(name), why)
-		}
-		if credential && http.CanonicalHeaderKey(name) == "Range" {
-			return fmt.Errorf("header %q must not be set: with a credential only whole responses are read", clip(name))
-		}
-	}
-	if size > maxHeaderBytes {
-		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
-	}
-	return nil
-}
-
 // newRequest makes the request of one attempt, with its credential.
 func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *abi.Error) {
 	request := call.request
@@ -193,9 +158,11 @@ func clipMessage(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// Allows returns the *abi.Error with which Send would refuse the request
-// before anything is sent, or nil. Nothing of it is observed.
-func (c *Client) Allows(request *abi.HttpRequest) *abi.Error {
-	_, e := c.authorize(request)
-	return e
+// Refusal returns the result with which Send would refuse the request before
+// anything is sent, and counts it as Send does; nil where Send would send it.
+func (c *Client) Refusal(request *abi.HttpRequest) *abi.HttpResult {
+	if _, e := c.authorize(request, false); e != nil {
+		return resultOf(nil, c.refuse(e))
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -71,7 +72,10 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	clean := c.scrub(body)
+	clean, err := c.scrub(resp.Request.Context(), body)
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
 	if err := m.take(len(clean) - len(body)); err != nil {
 		return nil, err
 	}
@@ -79,11 +83,26 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if decoded {
 		header.Del("Content-Encoding")
 	}
+	if !bytes.Equal(clean, body) {
+		dropHashes(header)
+	}
 	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(body)) {
 		header.Set("Content-Length", strconv.Itoa(len(clean)))
 	}
 	return &answer{header: resp.Header, response: &abi.HttpResponse{
 		Status: int32(resp.StatusCode), Headers: c.responseHeaders(header), Body: clean}}, nil
+}
+
+// dropHashes removes what may be a hash of a body that was scrubbed: it holds for
+// the body no more, and would let the secret be guessed without a request.
+func dropHashes(header http.Header) {
+	for name := range header {
+		switch lower := strings.ToLower(name); {
+		case lower == "etag", lower == "content-md5", strings.HasSuffix(lower, "digest"),
+			strings.Contains(lower, "checksum"), strings.HasSuffix(lower, "-hash"):
+			delete(header, name)
+		}
+	}
 }
 
 func (c *Client) charge(header http.Header, m *meter) error {

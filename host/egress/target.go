@@ -122,31 +122,6 @@ func hostPort(host string, port uint16) string {
 	return host + ":" + strconv.Itoa(int(port))
 }
 
-// checkPath refuses paths that a server may take for another path than the one
-// that was compared with the grants: dot segments, also escaped (twice), with
-// backslashes or with parameters, and control characters.
-func checkPath(path string) error {
-	for range 3 {
-		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-			name, _, _ := strings.Cut(segment, ";")
-			if name == "." || name == ".." {
-				return errors.New("the path must not have . or .. as a segment")
-			}
-		}
-		if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return errors.New("the path must not have control characters")
-		}
-		unescaped, err := url.PathUnescape(path)
-		if err != nil || unescaped == path {
-			// What does not decode once more (50%25 is 50%) is not decoded by
-			// a server either.
-			return nil
-		}
-		path = unescaped
-	}
-	return nil
-}
-
 func clip(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -28,9 +28,10 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if !isReason(m.GetReason()) {
 		return invalid("reason %q must be CamelCase, at most %d bytes", cut(m.GetReason(), maxEventReason), maxEventReason)
 	}
-	message := escape(h.options.Scrub(m.GetMessage()))
-	if message == "" || len(message) > maxEventMessage {
-		return invalid("the message has %d bytes, must have from 1 to %d", len(message), maxEventMessage)
+	// As the guest wrote it: that a scrubbed one is longer would tell the guest
+	// that it has guessed a secret.
+	if size := len(escape(m.GetMessage())); size == 0 || size > maxEventMessage {
+		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
 	}
 	object := opcontext.FromContext(ctx).Object
 	if object == nil {
@@ -44,6 +45,7 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if m.GetWarning() {
 		kind = corev1.EventTypeWarning
 	}
+	message := cut(escape(h.options.Scrub(m.GetMessage())), maxEventMessage)
 	h.options.Events.Event(object.DeepCopy(), kind, m.GetReason(), message)
 	return nil
 }

@@ -198,6 +198,38 @@ func TestEvent(t *testing.T) {
 	}
 }
 
+// TestEventsTellNothingOfSecrets: a mark is longer than a secret, and shorter than
+// another. No length of a message makes another answer of that.
+func TestEventsTellNothingOfSecrets(t *testing.T) {
+	for name, secret := range map[string]string{"short": "hunter2", "long": strings.Repeat("hunter2", 10)} {
+		t.Run(name, func(t *testing.T) {
+			host := func(secret string) (*hostfunc.Host, *[]string) {
+				var events []string
+				return hostfunc.New(hostfunc.Options{
+					Rates:  hostfunc.NewRates(hostfunc.Limits{Events: 1e6, EventsBurst: 1e6}),
+					Events: fakeEvents(func(_ runtime.Object, _, _, message string) { events = append(events, message) }),
+					Scrub:  func(s string) string { return strings.ReplaceAll(s, secret, "[scrubbed:cloud]") },
+				}), &events
+			}
+			right, scrubbed := host(secret)
+			wrong, _ := host("another")
+			for size := range 1200 {
+				request := &abi.EventRequest{Reason: "Guess", Message: secret + strings.Repeat("x", max(0, size-len(secret)))}
+				told := call(onService(t.Context()), t, right, abi.CapabilityEvent, request, nil)
+				other := call(onService(t.Context()), t, wrong, abi.CapabilityEvent, request, nil)
+				if fmt.Sprint(told) != fmt.Sprint(other) {
+					t.Fatalf("%d bytes: who guesses right is told %v, who guesses wrong %v", size, told, other)
+				}
+			}
+			for _, message := range *scrubbed {
+				if len(message) > 1024 || strings.Contains(message, secret) {
+					t.Fatalf("an Event of %d bytes: %q", len(message), message)
+				}
+			}
+		})
+	}
+}
+
 func TestSecretsAreScrubbedFromLogEventsAndOutput(t *testing.T) {
 	options := granted(t)
 	logger, got := lines(4)

@@ -78,6 +78,10 @@ const (
 	grantNone
 	// grantEmpty grants every name, but there is nothing behind them.
 	grantEmpty
+	// grantSecret grants everything, with the manager's network and a secret in
+	// it; the second one with the rates that the manager has.
+	grantSecret
+	grantSecretAtDefaultRates
 )
 
 func (g grant) capabilities() []string {

@@ -12,7 +12,7 @@ func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
 		hostCases(), loadCases(), builtCases(), corruptCases(),
-		addressCases(), decodingCases(), largeCases(),
+		addressCases(), decodingCases(), largeCases(), refusalCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }

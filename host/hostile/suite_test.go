@@ -95,7 +95,7 @@ func (s *suite) run(t *testing.T, c hostileCase) {
 	}
 	goroutines := runtime.NumGoroutine()
 
-	earlier, w := newWorld(true), newWorld(c.grant == grantAll)
+	earlier, w := newWorld(true), c.grant.world(t)
 	slot := s.load(t, earlier, goodModule(t))
 	start := time.Now()
 	var m *measured

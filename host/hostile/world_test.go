@@ -20,6 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/compile"
+	"github.com/wasm-ccm/wasm-ccm/host/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
@@ -86,7 +87,8 @@ func defaultLimits(timeout time.Duration) plugin.Limits {
 // world is the host of one provider, with everything behind the host calls
 // counted.
 type world struct {
-	host *hostfunc.Host
+	host    *hostfunc.Host
+	options hostfunc.Options
 
 	logLines, logBytes, events, requests atomic.Int64
 	storeCalls                           atomic.Int64
@@ -108,8 +110,20 @@ func newWorld(granted bool) *world {
 		options.Cache = hostfunc.NewCache(clock.RealClock{})
 		options.Store = countedStore{w, store.New(fake.NewClientset().CoreV1(), "kube-system", "store", "test")}
 	}
-	w.host = hostfunc.New(options)
+	w.host, w.options = hostfunc.New(options), options
 	return w
+}
+
+// world is what a case's guest gets.
+func (g grant) world(tb testing.TB) *world {
+	tb.Helper()
+	switch g {
+	case grantSecret: // often enough to be asked all the time
+		return newWorld(true).withSecret(tb, theSecret, egress.Options{RequestsPerSecond: 1e9, Burst: 1e9})
+	case grantSecretAtDefaultRates:
+		return newWorld(true).withSecret(tb, theSecret, egress.Options{})
+	}
+	return newWorld(g == grantAll)
 }
 
 // Event implements hostfunc.EventRecorder.

@@ -82,6 +82,10 @@ func newKey(public crypto.PublicKey) (key, error) {
 		if bits := k.N.BitLen(); bits < minRSABits || bits > maxRSABits {
 			return nil, fmt.Errorf("it is an RSA key of %d bits: use one of %d to %d", bits, minRSABits, maxRSABits)
 		}
+		// With the exponent 1 every number is its own signature.
+		if k.E < 3 || k.E%2 == 0 || k.N.Bit(0) == 0 {
+			return nil, errors.New("it is an RSA key with an exponent below 3, or an even exponent or modulus, for which anybody can make signatures: generate another")
+		}
 		return load(public, crypto.SHA256)
 	case ed25519.PublicKey:
 		return newEd25519(k)
@@ -106,6 +110,9 @@ func newECDSA(public *ecdsa.PublicKey) (key, error) {
 // newEd25519 takes Ed25519, and Ed25519ph, which cosign uses for what goes
 // into a transparency log.
 func newEd25519(public ed25519.PublicKey) (key, error) {
+	if err := newEdwards().check(public); err != nil {
+		return nil, err
+	}
 	pure, err := signature.LoadED25519Verifier(public)
 	if err != nil {
 		return nil, err

@@ -220,7 +220,7 @@ func (s *shared) newNetworks(m *managed) *networks {
 	scrubber := credential.NewScrubber(clock.RealClock{})
 	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	return &networks{
-		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber,
+		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"),
 		signers: &signerLoader{
 			client: s.client, modules: s.modules, version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},

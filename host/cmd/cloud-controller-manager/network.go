@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
@@ -49,6 +51,7 @@ type networks struct {
 	// scrubber outlives networks, so that old secrets stay scrubbed.
 	scrubber *credential.Scrubber
 	signers  *signerLoader
+	logger   klog.Logger
 	built    atomic.Int64
 }
 
@@ -80,7 +83,7 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		}
 		specs[i] = spec
 	}
-	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber}); err != nil {
+	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)}); err != nil {
 		return err
 	}
 	grants, err := grant.Egress(p.Grants, secrets)
@@ -98,6 +101,16 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		s.start(ctx)
 	}
 	return nil
+}
+
+// signerFailed logs what signers say, ten lines at once and one a second.
+func (n *networks) signerFailed(provider string) func(credential, message string) {
+	lines := rate.NewLimiter(1, 10)
+	return func(credential, message string) {
+		if lines.Allow() {
+			n.logger.Info("The signer of a credential failed", "provider", provider, "credential", credential, "words", message)
+		}
+	}
 }
 
 // signer makes the signer of a credential, which is started with the network.
@@ -173,8 +186,7 @@ func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.Ht
 	results := make([]*abi.HttpResult, len(requests))
 	var rest []*abi.HttpRequest
 	for i, request := range requests {
-		if e := now.client.Allows(request); e != nil {
-			results[i] = &abi.HttpResult{Code: uint32(e.Code), Error: &abi.ErrorDetail{Message: e.Message}}
+		if results[i] = now.client.Refusal(request); results[i] != nil {
 			continue
 		}
 		rest = append(rest, request)

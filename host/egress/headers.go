@@ -1,0 +1,82 @@
+package egress
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// refusedHeader says why a request must not have a header, or "". Servers that
+// hand headers on as variables of the environment (CGI, WSGI, PHP) take _ for -.
+func refusedHeader(name string) string {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	switch name {
+	case "host":
+		return "the host is that of the URL"
+	case "content-length":
+		return "it is computed from the body"
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade",
+		"http2-settings", "expect", "proxy-authorization", "proxy-authenticate":
+		return "it is about the connection, which is the host's"
+	case "x-http-method", "x-http-method-override", "x-method-override", "x-original-method":
+		// Microsoft, Google, IBM, and frameworks (Rails, Symfony, Express): a
+		// granted POST would be a DELETE.
+		return "some servers take it for the method, which is compared with the grants"
+	case "x-original-url", "x-original-uri", "x-original-path", "x-rewrite-url", "x-override-url", "x-request-uri",
+		"x-replaced-path", "x-envoy-original-path", "x-proxy-url", "x-http-destinationurl":
+		// IIS and Symfony, nginx's auth_request, Traefik, Envoy: behind them the
+		// request is for this URL.
+		return "some servers take it for the URL, which is compared with the grants"
+	case "x-host", "x-original-host", "x-envoy-original-host", "x-http-host-override", "x-backend-host", "x-server-name":
+		return "some servers take it for the host, which is compared with the grants"
+	case "forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr",
+		"true-client-ip", "cf-connecting-ip", "fastly-client-ip", "proxy", "x-script-name":
+		// Proxy sets HTTP_PROXY in CGI programs.
+		return "proxies say it of their clients, and a provider is no proxy"
+	}
+	if strings.HasPrefix(name, "x-forwarded") { // -Host, -Prefix, -Uri, -Method, -For, ...
+		return "proxies say it of their clients, and a provider is no proxy"
+	}
+	return ""
+}
+
+// refusedParameter reports whether servers may take a parameter of the query
+// for the method (Symfony, Laravel and others); PHP reads some characters as _.
+// What a body holds is between the provider and a URL that it was granted.
+func refusedParameter(name string) bool {
+	name = strings.ToLower(strings.NewReplacer(".", "_", " ", "_", "-", "_").Replace(name))
+	return name == "_method" || name == "x_http_method_override" || name == "x_http_method"
+}
+
+// checkHeaders refuses headers that could change what the grant was asked for,
+// or with a credential get it back in pieces. Its errors hold no values.
+func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
+	if len(headers) > maxRequestHeaders {
+		return fmt.Errorf("%d headers, the limit is %d", len(headers), maxRequestHeaders)
+	}
+	size := 0
+	for _, h := range headers {
+		name, value := h.GetName(), h.GetValue()
+		size += len(name) + len(value)
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("header name %q is not valid", clip(name))
+		}
+		if !httpguts.ValidHeaderFieldValue(value) {
+			return fmt.Errorf("the value of header %q is not valid", clip(name))
+		}
+		if why := refusedHeader(name); why != "" {
+			return fmt.Errorf("header %q must not be set: %s", clip(name), why)
+		}
+		if credential && http.CanonicalHeaderKey(name) == "Range" {
+			return fmt.Errorf("header %q must not be set: with a credential only whole responses are read", clip(name))
+		}
+	}
+	if size > maxHeaderBytes {
+		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
+	}
+	return nil
+}
