@@ -219,14 +219,16 @@ func describe(x rollout.Report) string {
 	return text
 }
 
+// promoteDigits of a digest are what messages tell people to repeat.
+const promoteDigits = 12
+
 // promotable is the argument that promotes what was just told of and nothing
 // else.
 func promotable(g *plugin.Generation) string {
-	const digits = 12
 	if g == nil {
 		return "true"
 	}
-	return g.Digests().Module[:digits]
+	return short(g.Digests().Module)
 }
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.
