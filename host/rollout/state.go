@@ -161,24 +161,6 @@ func (s *State) Failed(reason, message string, temporary bool) Action {
 	return Drop
 }
 
-// Postponed tells that the candidate has to wait for another manager, and that
-// nothing of it was run.
-func (s *State) Postponed(message string) Action {
-	s.Ready = false
-	s.enter(Waiting, ReasonStandby, message)
-	return Retry
-}
-
-// Suspected tells that a manager ended while it ran what is offered, and that
-// nothing of it was run now.
-func (s *State) Suspected(message string) Action {
-	suspect := s.Candidate
-	s.settle()
-	s.Suspect = suspect
-	s.enter(Rejected, ReasonModuleSuspected, message)
-	return Drop
-}
-
 // RetryDue tells that the time for another try has come.
 func (s *State) RetryDue() Action {
 	if s.Candidate == "" || s.Phase != Rejected && !s.postponed() {
@@ -289,6 +271,9 @@ func (s *State) back(reason, message string) Action {
 	s.refuse(refused)
 	s.pardon(s.Good)
 	s.Serving = s.Good
+	if s.Suspect == s.Good { // a person wants it all the same
+		s.Suspect = ""
+	}
 	if s.Candidate == s.Good { // no need to load it
 		s.Candidate, s.Ready, s.Promoted, s.Pardoned = "", false, false, false
 	}
@@ -386,9 +371,6 @@ func (s *State) Lead(good string, refused []Refusal, m Modes) Action {
 	}
 	return Observe
 }
-
-// postponed: the candidate waits for another manager.
-func (s *State) postponed() bool { return s.Candidate != "" && !s.Ready && s.Phase == Waiting }
 
 // Restored tells that the generation that was kept last, before a restart of
 // the manager, serves.
