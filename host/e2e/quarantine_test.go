@@ -207,25 +207,23 @@ func (q *quarantine) awaitNode(t *testing.T) {
 	})
 }
 
+// bookEntry is a mark, or a suspect, which has no ID.
+type bookEntry struct {
+	Module, Manager, Phase string
+	ID                     int64
+}
+
 // marks are those of the bad module in the record of trials.
-func (q *quarantine) marks(ctx context.Context) (marks, suspects []struct{ Manager, Phase string }) {
+func (q *quarantine) marks(ctx context.Context) (marks, suspects []bookEntry) {
 	cm, err := q.client.CoreV1().ConfigMaps(q.namespace).Get(ctx, "wasm-ccm-provider-q", metav1.GetOptions{})
 	if err != nil {
 		return nil, nil
 	}
-	type entry struct{ Module, Manager, Phase string }
-	var book struct{ Marks, Suspects []entry }
+	var book struct{ Marks, Suspects []bookEntry }
 	_ = json.Unmarshal([]byte(cm.Data["trials"]), &book) // then there are none
 	hex := strings.TrimPrefix(digest(q.bad), "sha256:")
-	pick := func(all []entry) (found []struct{ Manager, Phase string }) {
-		for _, e := range all {
-			if e.Module == hex {
-				found = append(found, struct{ Manager, Phase string }{e.Manager, e.Phase})
-			}
-		}
-		return found
-	}
-	return pick(book.Marks), pick(book.Suspects)
+	other := func(e bookEntry) bool { return e.Module != hex }
+	return slices.DeleteFunc(book.Marks, other), slices.DeleteFunc(book.Suspects, other)
 }
 
 func (q *quarantine) describe(ctx context.Context) string {
@@ -245,7 +243,7 @@ func (q *quarantine) stopThem(ctx context.Context) {
 				if mark.Phase != q.ender.freeze || !strings.HasSuffix(mark.Manager, ":"+port) || m == nil {
 					continue
 				}
-				who := fmt.Sprintf("%s, process %d", k.name, m.cmd.Process.Pid)
+				who := fmt.Sprintf("%s, attempt %d", k.name, mark.ID) // an old mark is not the next process's
 				q.mu.Lock()
 				if !slices.Contains(q.frozen, who) && m.cmd.Process.Signal(syscall.SIGSTOP) == nil {
 					q.frozen = append(q.frozen, who)

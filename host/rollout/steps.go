@@ -20,7 +20,7 @@ func (r *Rollout) load(ctx context.Context) {
 	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
 		l, err := r.prepare(ctx, bundle, standing, reached)
 		if err != nil {
-			return func() Action { return r.failed(bundle, err) }, nothing
+			return func() Action { return r.failed(bundle, standing, err) }, nothing
 		}
 		l.revision = revision
 		return func() Action {
@@ -42,8 +42,8 @@ func (r *Rollout) progressed(p progress) Action {
 
 // failed tells the state why the candidate cannot be loaded. What asks the
 // cloud may go well later.
-func (r *Rollout) failed(bundle source.Bundle, err error) Action {
-	if action, ok := r.notBegun(bundle, err); ok {
+func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Action {
+	if action, ok := r.notBegun(bundle, standing, err); ok {
 		return action
 	}
 	reason, temporary := loadReason(err)

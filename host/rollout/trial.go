@@ -122,12 +122,14 @@ func isVerdict(err error) bool {
 
 // notBegun tells the state why nothing of a bundle was run; ok is false when
 // that is not what err says.
-func (r *Rollout) notBegun(bundle source.Bundle, err error) (a Action, ok bool) {
+func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (a Action, ok bool) {
 	var suspected *Suspected
 	switch {
 	case errors.As(err, &suspected):
 		a = r.state.Suspected(err.Error())
 		r.reportError(bundle, err)
+	case errors.Is(err, ErrTriedElsewhere) && standing == Standby && r.state.Leading:
+		a = r.state.load() // it leads since it asked
 	case errors.Is(err, ErrTriedElsewhere):
 		a = r.state.Postponed(err.Error())
 		r.report(bundle, nil)
