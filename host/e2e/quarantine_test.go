@@ -343,7 +343,7 @@ func (q *quarantine) checkTold(t *testing.T) {
 		for _, k := range q.kubelets {
 			if m := k.manager(); m != nil {
 				text, _ := m.metrics(q.scrape)
-				seen = append(seen, grep(text, "wasm_ccm_rollout"))
+				seen = append(seen, grep(text, "wasm_ccm_provider_rejected"))
 			}
 		}
 		all := strings.Join(seen, "\n")

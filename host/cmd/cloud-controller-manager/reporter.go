@@ -114,6 +114,7 @@ type providerReporter struct {
 	// replaced is called when another generation serves.
 	replaced func()
 	last     rollout.Report // that was told of
+	waits    string         // what it was said to wait for
 }
 
 func newProviderReporter(m *managed, events record.EventRecorder, namespace string) *providerReporter {
@@ -151,7 +152,9 @@ func (r *providerReporter) Report(x rollout.Report) {
 
 func (r *providerReporter) tell(x rollout.Report) {
 	switch x.Phase {
-	case rollout.Waiting, rollout.Loading:
+	case rollout.Loading:
+	case rollout.Waiting:
+		r.waiting(x)
 	case rollout.Rejected:
 		r.metrics.Rejected(x.Reason)
 		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
@@ -182,6 +185,16 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.phase(x, corev1.EventTypeNormal)
 	default:
 		r.phase(x, corev1.EventTypeNormal)
+	}
+}
+
+// waiting says once what an offer waits for, in the log: a standby that waits
+// for its leader is no event.
+func (r *providerReporter) waiting(x rollout.Report) {
+	about := x.Bundle.Revision + x.Message
+	if x.Message != "" && r.waits != about {
+		r.waits = about
+		r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "source", x.Bundle.Origin, "serving", still(x.Serving))
 	}
 }
 
