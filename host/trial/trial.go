@@ -71,8 +71,11 @@ type Book struct {
 const (
 	// MostEnds within EndsPeriod make a suspect of a trusted subject. Two may
 	// be a power cut and an OOM kill; the third in an hour is no accident.
-	MostEnds   = 3
+	MostEnds = 3
+	// EndsPeriod is how long an end is remembered.
 	EndsPeriod = time.Hour
+	// abandoned is much longer than a manager tries a shared subject.
+	abandoned = 10 * time.Minute
 	// maxEntries bounds each list; the oldest are forgotten.
 	maxEntries = 128
 	// maxBytes bounds the text of a book that is read.
@@ -127,8 +130,10 @@ func (b *Book) Begin(m Mark, s Standing) error {
 	if s == Pardoned {
 		b.Pardon(m.Subject)
 	}
-	if s == Offered || s == Pardoned {
-		b.depose(m)
+	if other := b.tried(m); other != nil && (s == Offered || s == Pardoned || s == Shared && m.Since.Sub(other.Since) > abandoned) {
+		// Who leads tries alone, and strikes out when it ends as it should.
+		b.accuse(*other, m.Since, 0)
+		b.Strike(other.Manager, other.ID)
 	}
 	if i := b.suspect(m.Subject); i >= 0 {
 		found := b.Suspects[i]
@@ -144,15 +149,6 @@ func (b *Book) Begin(m Mark, s Standing) error {
 	m.Trusted = s == Kept || s == Standby || s == Shared && passed
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
-}
-
-// depose makes a suspect of what another manager tries, which is not the
-// leader any more: who leads tries alone, and strikes out when it stops.
-func (b *Book) depose(m Mark) {
-	if other := b.tried(m); other != nil {
-		b.accuse(*other, m.Since, 0)
-		b.Strike(other.Manager, other.ID)
-	}
 }
 
 // tried is the mark of another manager that tries the same, or nil.

@@ -17,13 +17,13 @@ func mark(manager, name string, id int64) Mark {
 	return Mark{Subject: subject(name), ID: id, Manager: manager, Since: begun}
 }
 
-func suspected(t *testing.T, err error) *Suspect {
+func suspected(t *testing.T, err error) Suspect {
 	t.Helper()
 	var s *Suspect
 	if !errors.As(err, &s) {
 		t.Fatalf("%v, want a suspect", err)
 	}
-	return s
+	return *s
 }
 
 func busy(t *testing.T, err error) {
@@ -53,7 +53,7 @@ func TestWhatEndedTheManagerIsSuspected(t *testing.T) {
 	b.again("a", begun.Add(time.Minute))
 	must(t, b.Begin(mark("a", "good", 3), Kept))
 	s := suspected(t, b.Begin(mark("a", "bad", 4), Offered))
-	if text := s.Error(); !strings.Contains(text, "a ended while it tried") || !strings.Contains(text, "2026-11-22T01:02:03Z, after the phase Described") {
+	if text := (&s).Error(); !strings.Contains(text, "a ended while it tried") || !strings.Contains(text, "2026-11-22T01:02:03Z, after the phase Described") {
 		t.Errorf("message %q", text)
 	}
 	suspected(t, b.Begin(mark("b", "bad", 1), Standby))
@@ -98,6 +98,10 @@ func TestSharedSubjectsAreTriedByOneAtATime(t *testing.T) {
 	b := &Book{}
 	must(t, b.Begin(mark("a", "signer", 1), Shared))
 	busy(t, b.Begin(mark("b", "signer", 1), Shared))
+	late := mark("b", "signer", 1)
+	late.Since = begun.Add(time.Hour) // the other one never came back
+	gone := *b
+	suspected(t, gone.Begin(late, Shared))
 	b.Leave("a")
 	must(t, b.Begin(mark("b", "signer", 2), Shared))
 	b.Pass("b", 2)
@@ -123,7 +127,7 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 		if got := err != nil; got != test.suspect {
 			t.Errorf("one end each %v: %v", test.every, err)
 		}
-		if test.suspect && !strings.Contains(suspected(t, err).Error(), "ended 3 times within 1h") {
+		if test.suspect && !strings.Contains(err.Error(), "ended 3 times within 1h") {
 			t.Errorf("message %q", err)
 		}
 		b.Pardon(subject("good"))
@@ -219,7 +223,7 @@ func lives(t *testing.T, random *rand.Rand) {
 					leader = 1 - leader
 				}
 				if random.IntN(2) == 0 {
-					b.Begin(mark(names[leader], "killer", id), Offered)
+					_ = b.Begin(mark(names[leader], "killer", id), Offered) // and is refused, or the walk fails below
 				}
 				b.again(manager, now)
 			}

@@ -57,7 +57,6 @@ type book struct {
 	changing sync.Mutex
 	opened   bool // what the process before left is settled
 	closed   bool // this process ends
-	marks    int  // of this process
 
 	noting sync.Mutex
 	notes  []note

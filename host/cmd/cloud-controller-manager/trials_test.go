@@ -93,7 +93,7 @@ func TestAManagerThatEndedOnATrialRefusesTheModule(t *testing.T) {
 		t.Errorf("message %q", text)
 	}
 	other := newProcess(t, client, "other:1", "main")
-	refusedAs[*rollout.Suspected](t, other.books[0], "bad", rollout.Standby)
+	_ = refusedAs[*rollout.Suspected](t, other.books[0], "bad", rollout.Standby)
 	begin(t, other.books[0], "good", rollout.Standby)
 	begin(t, second.books[0], "bad", rollout.Pardoned)
 }
@@ -107,10 +107,33 @@ func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	if err := first.leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	refusedAs[*plugin.LoadError](t, first.books[0], "new", rollout.Offered) // which would leave a mark
+	_ = refusedAs[*plugin.LoadError](t, first.books[0], "new", rollout.Offered) // which would leave a mark
 	second := newProcess(t, client, "host:1", "main", "other")
 	begin(t, second.books[0], "new", rollout.Offered)
 	begin(t, second.books[1], "new", rollout.Offered)
+}
+
+// The liveness probe ends with a SIGTERM, too.
+func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
+	for _, steady := range []bool{true, false} {
+		client := fake.NewClientset()
+		p := newProcess(t, client, "host:1", "main")
+		begin(t, p.books[0], "new", rollout.Offered)
+		m := &manager{trials: p.trials, pulse: newPulse()}
+		m.pulse.beat(time.Hour)
+		if !steady {
+			m.pulse.beat(time.Hour + time.Minute)
+		}
+		m.pulse.begun = time.Now().Add(-time.Hour - time.Minute)
+		if steady {
+			m.pulse.begun = time.Now().Add(-time.Hour)
+		}
+		m.end(t.Context())
+		_, err := runs{book: newProcess(t, client, "host:1", "main").books[0]}.Begin(t.Context(), offered("new"), rollout.Offered)
+		if suspected := err != nil; suspected == steady {
+			t.Errorf("steady %v: %v", steady, err)
+		}
+	}
 }
 
 func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
@@ -125,7 +148,7 @@ func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
 	}
 	p := newProcess(t, client, "host:1", "one", "two")
 	begin(t, p.books[1], "good", rollout.Trusted)
-	refusedAs[*rollout.Suspected](t, p.books[0], "bad", rollout.Offered)
+	_ = refusedAs[*rollout.Suspected](t, p.books[0], "bad", rollout.Offered)
 }
 
 func TestSignersAreTriedByOneManagerAtATime(t *testing.T) {
