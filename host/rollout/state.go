@@ -260,7 +260,7 @@ func (s *State) KeepDone() {
 	if s.Good != s.Serving {
 		s.Previous, s.Good = s.Good, s.Serving
 	}
-	if s.Candidate == "" {
+	if s.Candidate == "" && s.Phase != Rejected { // which is about what is offered
 		s.enter(Kept, "", "")
 	}
 }

@@ -119,6 +119,10 @@ func (r *Rollout) keep(ctx context.Context) {
 	}
 	r.collect(ctx)
 	r.settle(r.good)
+	if r.state.Phase == Rejected {
+		r.report(r.current.bundle, nil)
+		return
+	}
 	r.report(r.serving.bundle, r.serving)
 }
 

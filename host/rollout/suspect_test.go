@@ -60,6 +60,15 @@ func TestSuspects(t *testing.T) {
 			t.Error("something was promoted")
 		}
 	})
+	t.Run("are told of by the next leader", func(t *testing.T) {
+		s := State{Phase: Waiting}
+		want(t, s.to("a", Nothing, all), Nothing)
+		s.Offer("b")
+		want(t, s.Suspected("it ended the leader"), Drop)
+		want(t, s.Lead("", nil, all), Keep)
+		s.KeepDone()
+		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
+	})
 	t.Run("not by a standby", func(t *testing.T) {
 		s := suspected(t)
 		s.Leading = false
