@@ -347,3 +347,18 @@ func (c *memoryLimit) enforce(m *manager) {
 		}
 	}
 }
+
+// metricsWithin does not wait for a manager that stands still.
+func metricsWithin(ctx context.Context, r *rig, m *manager) (text string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		text, err = m.metrics(r.scrape)
+	}()
+	select {
+	case <-done:
+		return text, err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

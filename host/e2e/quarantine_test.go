@@ -180,21 +180,6 @@ func (q *quarantine) servesGood(k *kubelet) (bool, string) {
 	return false, fmt.Sprint(err, grep(text, "wasm_ccm_provider_serving"))
 }
 
-// metricsWithin does not wait for a manager that stands still.
-func metricsWithin(ctx context.Context, r *rig, m *manager) (text string, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		text, err = m.metrics(r.scrape)
-	}()
-	select {
-	case <-done:
-		return text, err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
 // awaitNode joins a machine, and waits until the provider has initialised it.
 func (q *quarantine) awaitNode(t *testing.T) {
 	t.Helper()
@@ -304,7 +289,11 @@ func (q *quarantine) offer(t *testing.T) {
 	}
 	q.checkOnce(t)
 	q.checkTold(t)
-	q.watchOn(t)
+	if d, err := time.ParseDuration(os.Getenv("QUARANTINE")); err == nil { // for the figure; make test has no time for it
+		pause(t.Context(), d)
+		t.Logf("%s, managers: %d: restarts within %v: %q", q.ender.name, len(q.kubelets), d, q.restarts())
+		q.checkOnce(t)
+	}
 }
 
 // checkOnce: the module has ended one manager, and once.
@@ -352,18 +341,6 @@ func (q *quarantine) checkTold(t *testing.T) {
 		all := strings.Join(seen, "\n")
 		return strings.Contains(all, `reason="ModuleSuspected"`), all
 	})
-}
-
-// watchOn looks for as long as QUARANTINE says, for the figure of the report.
-func (q *quarantine) watchOn(t *testing.T) {
-	t.Helper()
-	d, err := time.ParseDuration(os.Getenv("QUARANTINE"))
-	if err != nil {
-		return // make test has no time for it
-	}
-	pause(t.Context(), d)
-	t.Logf("%s, managers: %d: restarts within %v: %q", q.ender.name, len(q.kubelets), d, q.restarts())
-	q.checkOnce(t)
 }
 
 // restartAll ends all managers as a node that is drained does, and offers the
