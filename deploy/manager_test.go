@@ -18,6 +18,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
@@ -63,14 +64,22 @@ func testManager(t *testing.T, c cluster) {
 		status, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-provider-provider", metav1.GetOptions{})
 		return err == nil && status.Labels["wasm-ccm.dev/phase"] == "Kept", err
 	})
-	if _, err := c.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "wasm-ccm-module-provider-a0", metav1.GetOptions{}); err != nil {
-		t.Errorf("the module that the role names: %v", err)
-	}
+	await(t, log, "the module is where the role names it", func(ctx context.Context) (bool, error) { // when it has passed its trial
+		_, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-module-provider-a0", metav1.GetOptions{})
+		return err == nil, ignoreNotFound(err)
+	})
 	for _, line := range strings.Split(readLog(log), "\n") {
 		if strings.Contains(line, "forbidden") {
 			t.Errorf("the manager lacks a right: %s", line)
 		}
 	}
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // initialised looks for the taint of the cloud provider only: the API server

@@ -35,7 +35,7 @@ func TestFailover(t *testing.T) {
 		r.service(ctx, t, r.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 	r.awaitRight(ctx, t, leader, "a")
-	r.awaitKept(ctx, t, leader, "a", r.wasm(t, "faulty.wasm"))
+	r.awaitRecorded(ctx, t, leader, "a", r.wasm(t, "faulty.wasm"))
 	account := r.cloud.account("a")
 	for n := range failovers {
 		standby := r.startManager(t, fmt.Sprintf("m%d", n+1), flags...)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	"sigs.k8s.io/yaml"
 )
 
 // rig is a report with a namespace and managers of its own: a control plane, a
@@ -219,10 +220,35 @@ func (r *rig) refused(ctx context.Context, provider, phase string) bool {
 	return false
 }
 
+// keptNow is the digest of the module that the status says was kept last. A
+// restart begins with it when its trial is over.
+func (r *rig) keptNow(ctx context.Context, provider string) string {
+	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var status struct{ Good struct{ Digest string } }
+	if err := yaml.Unmarshal([]byte(cm.Data["status"]), &status); err != nil {
+		return err.Error()
+	}
+	return "sha256:" + strings.TrimPrefix(status.Good.Digest, "sha256:")
+}
+
+// awaitKept waits until a module is kept, awaitRecorded until a restart would
+// begin with it, which is some 20 s after it began to serve.
 func (r *rig) awaitKept(ctx context.Context, t *testing.T, m *manager, provider string, module []byte) {
 	t.Helper()
 	want := digest(module)
 	r.until(ctx, t, m, "provider "+provider+" has kept "+want, func() (bool, string) {
+		seen := r.keptNow(ctx, provider)
+		return seen == want, seen
+	})
+}
+
+func (r *rig) awaitRecorded(ctx context.Context, t *testing.T, m *manager, provider string, module []byte) {
+	t.Helper()
+	want := digest(module)
+	r.until(ctx, t, m, "a restart would begin with "+want, func() (bool, string) {
 		seen := r.kept(ctx, provider)
 		return seen == want, seen
 	})

@@ -88,7 +88,7 @@ func TestKillAtEveryPhase(t *testing.T) {
 		r.service(ctx, t, r.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 	r.awaitRight(ctx, t, m, "a")
-	r.awaitKept(ctx, t, m, "a", k.good)
+	r.awaitRecorded(ctx, t, m, "a", k.good)
 	m.kill()
 	for _, one := range kills() {
 		k.run(ctx, t, one)

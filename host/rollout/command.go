@@ -18,6 +18,9 @@ const (
 	CommandRollback = "Rollback"
 )
 
+// LeastDigits of a digest say which module a promotion means.
+const LeastDigits = 8
+
 // Command is what a person wants of a rollout.
 type Command struct {
 	// Kind is one of the constants.
@@ -72,14 +75,13 @@ func (r *Rollout) obey(c Command) (Action, error) {
 
 // meant compares the argument of Promote with what the source holds.
 func (r *Rollout) meant(argument string) error {
-	const least = 8
 	digest := plugin.Bundle{Module: r.current.bundle.Module}.Digests().Module
 	argument = strings.TrimPrefix(argument, "sha256:")
 	switch {
 	case argument == "true":
 		return nil
-	case len(argument) < least:
-		return fmt.Errorf("%q is no digest of at least %d digits, nor true", argument, least)
+	case len(argument) < LeastDigits:
+		return fmt.Errorf("%q is no digest of at least %d digits, nor true", argument, LeastDigits)
 	case !strings.HasPrefix(digest, argument):
 		return fmt.Errorf("the source holds sha256:%s, not %s", digest, argument)
 	}

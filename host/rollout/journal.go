@@ -155,10 +155,11 @@ func (j *journalist) load(ctx context.Context) (Record, *source.Bundle, error) {
 // save has the record written, by the manager that leads.
 func (r *Rollout) save() {
 	if r.state.Leading {
-		r.journal.save(r.record())
+		r.journal.save(r.memory())
 	}
 }
 
-func (r *Rollout) record() Record {
-	return Record{Good: r.good.version(), Generation: r.generation, Paused: r.state.Paused, Refused: append([]Refusal(nil), r.state.Refused...)}
+// memory is what the journal has of this rollout.
+func (r *Rollout) memory() Record {
+	return Record{Good: r.recorded, Generation: r.generation, Paused: r.state.Paused, Refused: append([]Refusal(nil), r.state.Refused...)}
 }

@@ -27,3 +27,24 @@ func (s *State) pardon(revision string) {
 func (s *State) refusal(revision string) int {
 	return slices.IndexFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
 }
+
+// Postponed tells that the candidate has to wait for another manager, and that
+// nothing of it was run.
+func (s *State) Postponed(message string) Action {
+	s.Ready = false
+	s.enter(Waiting, ReasonStandby, message)
+	return Retry
+}
+
+// Suspected tells that a manager ended while it ran what is offered, and that
+// nothing of it was run now.
+func (s *State) Suspected(message string) Action {
+	suspect := s.Candidate
+	s.settle()
+	s.Suspect = suspect
+	s.enter(Rejected, ReasonModuleSuspected, message)
+	return Drop
+}
+
+// postponed: the candidate waits for another manager.
+func (s *State) postponed() bool { return s.Candidate != "" && !s.Ready && s.Phase == Waiting }

@@ -43,6 +43,9 @@ func (r *Rollout) remembered(ctx context.Context) (Record, *source.Bundle, error
 
 // recall takes over what was recorded.
 func (r *Rollout) recall(record Record) {
+	if record.Good != nil {
+		r.recorded = record.Good
+	}
 	r.generation = max(r.generation, record.Generation)
 	r.state.Paused = record.Paused
 	for _, refused := range record.Refused {
@@ -53,17 +56,19 @@ func (r *Rollout) recall(record Record) {
 // revive loads a bundle that was good and lets it serve. It is not probed: what
 // it needs of the cloud it needed before. An error leaves all as it was.
 func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
-	g, err := r.options.Loader.Prepare(ctx, bundle, func(Phase) {})
+	l, err := r.prepare(ctx, bundle, Trusted, func(Phase) {})
 	if err != nil {
 		r.options.Reporter.Journalled(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
 		return
 	}
-	l := &loaded{Generation: g, revision: r.revision(bundle), bundle: bundle}
+	l.revision, l.served = r.revision(bundle), r.options.Clock.Now()
 	r.add(l)
-	r.options.Slot.Serve(g)
+	r.options.Slot.Serve(l.Generation)
+	l.trial.Reached(Serving)
 	r.serving, r.good, r.candidate = l, l, nil
 	r.state.Restored(l.revision)
 	r.collect(ctx)
+	r.settle(l)
 	r.report(bundle, l)
 }
 

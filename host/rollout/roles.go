@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
@@ -13,6 +14,8 @@ type loaded struct {
 	*plugin.Generation
 	revision string
 	bundle   source.Bundle
+	trial    Trial
+	served   time.Time // when it was swapped in last
 }
 
 // roles says what the generations that are loaded are loaded for. One may have

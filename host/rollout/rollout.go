@@ -62,6 +62,8 @@ type Options struct {
 	Policy func() Policy
 	// Journal may be nil: then a restart forgets everything.
 	Journal Journal
+	// Trials may be nil: then a bundle that ends the manager is tried again.
+	Trials Trials
 	// Comparer may be nil, if Shadow is Off.
 	Comparer Comparer
 	Clock    clock.WithTicker
@@ -85,6 +87,9 @@ type Rollout struct {
 	watch      watch
 	backoff    *flowcontrol.Backoff
 	retry      <-chan time.Time
+	settling   <-chan time.Time // until the trial of what is kept is over
+	passed     chan *loaded     // whose trial has ended well
+	recorded   *Version         // what a restart begins with
 	journal    *journalist
 }
 
@@ -96,10 +101,14 @@ type offer struct {
 
 // New returns a rollout. It starts nothing.
 func New(options Options) *Rollout {
+	if options.Trials == nil {
+		options.Trials = untried{}
+	}
 	return &Rollout{
 		options: options,
 		offers:  make(chan offer, 1), reloads: make(chan struct{}, 1),
 		commands: make(chan Command, maxCommands), lead: make(chan struct{}, 1),
+		passed:  make(chan *loaded),
 		state:   State{Phase: Waiting},
 		worker:  newWorker(),
 		backoff: flowcontrol.NewBackOff(retryMin, retryMax),
@@ -172,6 +181,12 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 		return r.state.PeriodOver(), true
 	case command := <-r.commands:
 		return r.command(command), true
+	case <-r.settling:
+		r.settled()
+		return Nothing, true
+	case l := <-r.passed:
+		r.record(l)
+		return Nothing, true
 	case <-r.lead:
 		return r.led(ctx), true
 	}
@@ -223,10 +238,18 @@ func (r *Rollout) do(ctx context.Context, a Action) Action {
 		r.drop(ctx)
 	case Retry:
 		r.drop(ctx)
-		r.backoff.Next(only, r.options.Clock.Now())
-		r.retry = r.options.Clock.After(r.backoff.Get(only))
+		r.retry = r.options.Clock.After(r.delay())
 	}
 	return Nothing
+}
+
+// delay is the time until the next try.
+func (r *Rollout) delay() time.Duration {
+	if r.state.Phase == Waiting { // for another manager, which is not the bundle's fault
+		return postponePeriod
+	}
+	r.backoff.Next(only, r.options.Clock.Now())
+	return r.backoff.Get(only)
 }
 
 // only is the one entry of the back-off.

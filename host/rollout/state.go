@@ -44,6 +44,8 @@ const (
 	ReasonShadowDiffers = "ShadowDiffers"
 	ReasonErrorBudget   = "ErrorBudgetExceeded"
 	ReasonByOperator    = "ByOperator"
+	// ReasonModuleSuspected: a manager ended while it ran this.
+	ReasonModuleSuspected = "ModuleSuspected"
 )
 
 // Modes are those of the phases that can be left out.
@@ -85,6 +87,11 @@ type State struct {
 	Paused bool
 	// Leading: this manager's control loops run.
 	Leading bool
+	// Suspect is the offer in which a manager ended, "" when it is another one.
+	// It is known by its bundle, and remembered by Trials.
+	Suspect string
+	// Pardoned: a person wants the candidate tried although it was the suspect.
+	Pardoned bool
 	// Refused are revisions that must not serve, the newest last.
 	Refused []Refusal
 }
@@ -96,6 +103,7 @@ func (s *State) enter(p Phase, reason, message string) {
 // settle describes what serves, since there is no candidate any more.
 func (s *State) settle() {
 	s.Candidate, s.Ready, s.Promoted = "", false, false
+	s.Suspect, s.Pardoned = "", false
 	switch s.Serving {
 	case "":
 		s.enter(Waiting, "", "")
@@ -149,13 +157,13 @@ func (s *State) Failed(reason, message string, temporary bool) Action {
 	if temporary {
 		return Retry
 	}
-	s.Candidate, s.Promoted = "", false
+	s.Candidate, s.Promoted, s.Pardoned = "", false, false
 	return Drop
 }
 
 // RetryDue tells that the time for another try has come.
 func (s *State) RetryDue() Action {
-	if s.Phase != Rejected || s.Candidate == "" {
+	if s.Candidate == "" || s.Phase != Rejected && !s.postponed() {
 		return Nothing
 	}
 	return s.load()
@@ -252,7 +260,7 @@ func (s *State) KeepDone() {
 	if s.Good != s.Serving {
 		s.Previous, s.Good = s.Good, s.Serving
 	}
-	if s.Candidate == "" {
+	if s.Candidate == "" && s.Phase != Rejected { // which is about what is offered
 		s.enter(Kept, "", "")
 	}
 }
@@ -263,8 +271,11 @@ func (s *State) back(reason, message string) Action {
 	s.refuse(refused)
 	s.pardon(s.Good)
 	s.Serving = s.Good
+	if s.Suspect == s.Good { // a person wants it all the same
+		s.Suspect = ""
+	}
 	if s.Candidate == s.Good { // no need to load it
-		s.Candidate, s.Ready, s.Promoted = "", false, false
+		s.Candidate, s.Ready, s.Promoted, s.Pardoned = "", false, false, false
 	}
 	if s.Candidate == "" {
 		s.enter(RolledBack, reason, message)
@@ -293,6 +304,9 @@ func (s *State) Promote() (Action, error) {
 	switch {
 	case !s.Leading:
 		return Nothing, errStandby
+	case s.Offered != "" && s.Offered == s.Suspect:
+		s.Suspect, s.Pardoned = "", true // from here on it is as any offer
+		return s.load(), nil
 	case s.Phase == Rejected:
 		return Nothing, fmt.Errorf("what the source holds is rejected (%s) and cannot be promoted: mend it", s.Reason)
 	case s.Candidate != "" && s.Ready:
@@ -348,6 +362,9 @@ func (s *State) Lead(good string, refused []Refusal, m Modes) Action {
 	case s.Candidate != "" && s.Ready:
 		return s.ProbeDone("", m)
 	case s.Serving == "" || s.Serving == s.Good:
+		if s.postponed() {
+			return s.load() // now it is this manager's turn
+		}
 		return Nothing
 	case s.Serving == good || s.Good == "" || m.Observe == Off:
 		return Keep

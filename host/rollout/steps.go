@@ -13,20 +13,21 @@ func nothing(context.Context) {}
 // load prepares the candidate beside Run.
 func (r *Rollout) load(ctx context.Context) {
 	bundle := r.current.bundle
-	revision := r.state.Candidate
+	revision, standing := r.state.Candidate, r.standing(bundle)
 	r.drop(ctx)
+	r.retry = nil
 	r.report(bundle, nil)
 	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
-		g, err := r.options.Loader.Prepare(ctx, bundle, reached)
+		l, err := r.prepare(ctx, bundle, standing, reached)
 		if err != nil {
-			return func() Action { return r.failed(bundle, err) }, nothing
+			return func() Action { return r.failed(bundle, standing, err) }, nothing
 		}
-		l := &loaded{Generation: g, revision: revision, bundle: bundle}
+		l.revision = revision
 		return func() Action {
 			r.add(l)
 			r.candidate = l
 			return r.state.Loaded(r.options.Policy().Modes)
-		}, g.Release
+		}, l.Release
 	})
 }
 
@@ -41,7 +42,10 @@ func (r *Rollout) progressed(p progress) Action {
 
 // failed tells the state why the candidate cannot be loaded. What asks the
 // cloud may go well later.
-func (r *Rollout) failed(bundle source.Bundle, err error) Action {
+func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Action {
+	if action, ok := r.notBegun(bundle, standing, err); ok {
+		return action
+	}
 	reason, temporary := loadReason(err)
 	action := r.state.Failed(reason, err.Error(), temporary)
 	r.reportError(bundle, err)
@@ -58,6 +62,7 @@ func (r *Rollout) probe(ctx context.Context) {
 				problem = err.Error()
 			}
 			action := r.state.ProbeDone(problem, r.options.Policy().Modes)
+			l.trial.Reached(Probed)
 			if err != nil {
 				r.reportError(l.bundle, err)
 			} else {
@@ -92,6 +97,8 @@ func (r *Rollout) serve(ctx context.Context) Action {
 	r.watch = watch{}
 	r.options.Slot.Serve(r.candidate.Generation)
 	r.serving, r.candidate = r.candidate, nil
+	r.serving.served = r.options.Clock.Now()
+	r.serving.trial.Reached(Serving)
 	r.generation++
 	action := r.state.Served(r.options.Policy().Modes)
 	r.collect(ctx)
@@ -111,7 +118,11 @@ func (r *Rollout) keep(ctx context.Context) {
 		r.previous.Trim(ctx)
 	}
 	r.collect(ctx)
-	r.journal.keep(r.good.bundle, r.record())
+	r.settle(r.good)
+	if r.state.Phase == Rejected {
+		r.report(r.current.bundle, nil)
+		return
+	}
 	r.report(r.serving.bundle, r.serving)
 }
 
@@ -125,7 +136,7 @@ func (r *Rollout) rollBack(ctx context.Context) {
 	}
 	if r.state.Good != r.good.revision { // a person wants the one before it
 		r.good, r.previous = r.previous, nil
-		r.journal.keep(r.good.bundle, r.record())
+		r.settle(r.good)
 	}
 	r.options.Slot.Serve(r.good.Generation)
 	r.serving = r.good

@@ -169,6 +169,7 @@ type world struct {
 	reporter *reporter
 	loader   *loader
 	journal  *journal
+	trials   *trials
 	clock    *clocktesting.FakeClock
 	away     atomic.Bool
 	differs  atomic.Bool
@@ -208,6 +209,9 @@ func (w *world) run(lead bool) *world {
 	}
 	if w.journal != nil {
 		options.Journal = w.journal
+	}
+	if w.trials != nil {
+		options.Trials = w.trials
 	}
 	w.Rollout = rollout.New(options)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -47,6 +47,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"deleted while it is written":     testDeletedMeanwhile,
 		"annotations and records survive": testCrowd,
 		"missing rights are named":        testForbidden,
+		"trials of several managers":      testTrials,
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := strings.ReplaceAll(name, " ", "-")

@@ -37,18 +37,21 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == compileCommand {
 		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newEngine))
 	}
-	command, err := newCommand()
+	command, end, err := newCommand()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-	os.Exit(cli.Run(command))
+	code := cli.Run(command)
+	end()
+	os.Exit(code)
 }
 
-func newCommand() (*cobra.Command, error) {
+// newCommand returns the command, and what is to be done when it has ended.
+func newCommand() (command *cobra.Command, end func(), err error) {
 	upstream, err := options.NewCloudControllerManagerOptions()
 	if err != nil {
-		return nil, fmt.Errorf("options of cloud-provider: %w", err)
+		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)
 	}
 	upstream.KubeCloudShared.CloudProvider.Name = providerFlag
 
@@ -66,12 +69,12 @@ func newCommand() (*cobra.Command, error) {
 		return m.cloud(ctx)
 	}
 	aliases := names.CCMControllerAliases()
-	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
+	command = app.NewCloudControllerManagerCommand(upstream, initCloud,
 		controllers.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error {
 		verflag.PrintAndExitIfRequested() // before what is missing is asked for
 		return ours.Validate()
 	}
 	command.SilenceUsage = true
-	return command, nil
+	return command, func() { m.end(context.WithoutCancel(ctx)) }, nil
 }

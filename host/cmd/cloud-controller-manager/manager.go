@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
@@ -51,6 +54,8 @@ type manager struct {
 	providers []*managed
 	router    *routing.Router
 	unrouted  func(context.Context)
+	trials    *trials
+	pulse     *pulse
 }
 
 // newManager makes what is there before the flags are parsed.
@@ -73,6 +78,9 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	if err != nil {
 		return err
 	}
+	m.trials = common.trials
+	m.pulse = newPulse()
+	go m.pulse.run(ctx)
 	for i := range host.Providers {
 		p := &host.Providers[i]
 		logger := klog.Background().WithName("provider")
@@ -85,6 +93,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		}
 		m.providers = append(m.providers, one)
 	}
+	m.trials.seal()
 	if len(m.providers) > 1 {
 		m.unrouted = newUnrouted(m.router, common)
 	}
@@ -98,6 +107,35 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	}
 	if file := m.options.ConfigFile; file != "" {
 		go (&reloader{manager: m, current: host}).run(klog.NewContext(ctx, klog.Background().WithName("config")), file)
+	}
+	return nil
+}
+
+// end strikes out what this process has on trial, so that the next one does not
+// suspect it. That is left out when the process stood still, or cannot end a
+// call: then it may be the liveness probe that ends it.
+func (m *manager) end(ctx context.Context) {
+	if m.trials == nil {
+		return // it never started
+	}
+	if err := m.fit(); err != nil {
+		klog.ErrorS(err, "What is on trial is suspected after the restart")
+		return
+	}
+	if err := m.trials.leave(ctx); err != nil {
+		klog.ErrorS(err, "What is on trial is not struck out, and is suspected after the restart")
+	}
+}
+
+// fit says why the kubelet may have ended this process.
+func (m *manager) fit() error {
+	if !m.pulse.steady(time.Since(m.pulse.begun)) {
+		return fmt.Errorf("this process stood still for more than %v", stall)
+	}
+	for _, one := range m.providers {
+		if err := one.healthy(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -179,11 +217,29 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 	}
 	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(ctx)}
 	services.start(ctx)
+	name, err := identity(c)
+	if err != nil {
+		return nil, err
+	}
 	return &shared{
 		serviceCIDRs:   services,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
-		modules: modules, router: m.router, brake: host.DeletionBrake,
+		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
 	}, nil
+}
+
+// identity names this manager among others, also after it was restarted: it is
+// the only one on its host, or in its pod, that has this port.
+func identity(c *ccmconfig.CompletedConfig) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the name of this host, by which a manager knows its own trials after a restart: %w", err)
+	}
+	if c.SecureServing == nil || c.SecureServing.Listener == nil {
+		return host, nil
+	}
+	_, port, err := net.SplitHostPort(c.SecureServing.Listener.Addr().String())
+	return net.JoinHostPort(host, port), err
 }
 
 // newClient returns a client with a rate of its own.
@@ -224,6 +280,7 @@ func (s *shared) newNetworks(m *managed) *networks {
 		signers: &signerLoader{
 			client: s.client, modules: s.modules, version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
+			trials:   func(name string) rollout.Trials { return runs{m.book, name} },
 		},
 	}
 }

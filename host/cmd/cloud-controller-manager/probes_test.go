@@ -46,7 +46,7 @@ func TestProbeAddressInUseIsNamed(t *testing.T) {
 }
 
 func TestFlagsAreUpstreamsAndOurs(t *testing.T) {
-	command, err := newCommand()
+	command, _, err := newCommand()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,10 @@ type managed struct {
 	brake    *brake.Brake
 	provider *provider.Provider
 	cloud    cloudprovider.Interface
+	reporter *providerReporter
 	rollout  *rollout.Rollout
 	status   *status.Object
+	book     *book
 	source   source.Source
 	// changing is held while the terms are changed; renewed says that they were.
 	changing sync.Mutex
@@ -64,6 +66,7 @@ type shared struct {
 	router         *routing.Router
 	brake          v1alpha1.DeletionBrake
 	serviceCIDRs   *serviceCIDRs
+	trials         *trials
 	kube
 }
 
@@ -97,6 +100,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
+	m.book = s.trials.book(klog.NewContext(ctx, logger), p.Name, m.status)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
 	m.networks = s.newNetworks(m)
 	network, err := m.networks.build(ctx, p)
@@ -139,23 +143,26 @@ func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
 const serviceController = "service-controller"
 
 func (s *shared) newRollout(m *managed) *rollout.Rollout {
+	m.reporter = newProviderReporter(m, s.events, s.storeNamespace)
 	return rollout.New(rollout.Options{
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
 		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
 		Journal: journal{m.status, m.loader.Revision, m.allowed.scrub},
+		Trials:  runs{book: m.book},
 		Comparer: &comparer{
 			recorder: m.recorder, metrics: m.metrics.Rollout(),
 			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
 			required: func() bool { return m.loader.config().Rollout.Shadow == v1alpha1.PhaseRequired },
 			hush:     m.loader.hush,
 		},
-		Reporter: newProviderReporter(m, s.events, s.storeNamespace),
+		Reporter: m.reporter,
 	})
 }
 
 // run begins to watch the source and to roll out what it offers.
 func (m *managed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, m.logger)
+	go m.book.run(ctx)
 	go m.rollout.Run(ctx)
 	go m.source.Run(ctx, m.rollout.Offer)
 	go m.followSecrets(ctx)
@@ -204,10 +211,29 @@ func (m *managed) lead(ctx context.Context) {
 	ctx = klog.NewContext(ctx, m.logger)
 	m.rollout.Lead()
 	go m.status.Run(ctx, func(c status.Command) {
+		if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
+			return
+		}
 		if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
 			m.logger.Error(err, "A command is dropped", "command", c.Kind)
 		}
 	})
+}
+
+// promoteSigner has a signer tried again in which a manager ended, if it is
+// one that the command means.
+func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
+	name, err := m.book.pardonSigner(ctx, c.Argument)
+	if name == "" && err == nil {
+		return false
+	}
+	m.reporter.Commanded(rollout.Command{Kind: rollout.CommandPromote, Argument: c.Argument, By: c.By}, err)
+	for _, s := range m.allowed.current.Load().signers {
+		if s.name == name {
+			s.roll.Reload()
+		}
+	}
+	return true
 }
 
 // loops are what upstream's controllers see of the provider.

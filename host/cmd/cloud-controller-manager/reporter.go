@@ -127,6 +127,7 @@ type providerReporter struct {
 	// replaced is called when another generation serves.
 	replaced func()
 	last     rollout.Report // that was told of
+	waits    string         // what it was said to wait for
 }
 
 func newProviderReporter(m *managed, events record.EventRecorder, namespace string) *providerReporter {
@@ -164,7 +165,9 @@ func (r *providerReporter) Report(x rollout.Report) {
 
 func (r *providerReporter) tell(x rollout.Report) {
 	switch x.Phase {
-	case rollout.Waiting, rollout.Loading:
+	case rollout.Loading:
+	case rollout.Waiting:
+		r.waiting(x)
 	case rollout.Rejected:
 		r.metrics.Rejected(x.Reason)
 		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
@@ -195,6 +198,16 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.phase(x, corev1.EventTypeNormal)
 	default:
 		r.phase(x, corev1.EventTypeNormal)
+	}
+}
+
+// waiting says once what an offer waits for, in the log: a standby that waits
+// for its leader is no event.
+func (r *providerReporter) waiting(x rollout.Report) {
+	about := x.Bundle.Revision + x.Message
+	if x.Message != "" && r.waits != about {
+		r.waits = about
+		r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "source", x.Bundle.Origin, "serving", still(x.Serving))
 	}
 }
 
@@ -232,14 +245,16 @@ func describe(x rollout.Report) string {
 	return text
 }
 
+// promoteDigits of a digest are what messages tell people to repeat.
+const promoteDigits = 12
+
 // promotable is the argument that promotes what was just told of and nothing
 // else.
 func promotable(g *plugin.Generation) string {
-	const digits = 12
 	if g == nil {
 		return "true"
 	}
-	return g.Digests().Module[:digits]
+	return short(g.Digests().Module)
 }
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.

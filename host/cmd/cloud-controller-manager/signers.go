@@ -37,6 +37,8 @@ type signerLoader struct {
 	modules  modules
 	reporter rollout.Reporter
 	version  string
+	// trials of the signer of a credential; nil: there are none.
+	trials func(name string) rollout.Trials
 }
 
 // signer is the guest behind a credential.Signer, which is replaced like a
@@ -61,9 +63,11 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 		},
 		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil },
 	}}
-	s.roll = rollout.New(rollout.Options{
-		Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy,
-	})
+	options := rollout.Options{Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy}
+	if l.trials != nil {
+		options.Trials = l.trials(name)
+	}
+	s.roll = rollout.New(options)
 	return s
 }
 

@@ -1,0 +1,79 @@
+package rollout
+
+import "testing"
+
+func TestWhatWaitsForAnotherManager(t *testing.T) {
+	standby := func(t *testing.T) State {
+		s := State{Phase: Waiting}
+		s.Restored("a")
+		want(t, s.Offer("b"), Load)
+		want(t, s.Postponed("the leader tries it"), Retry)
+		check(t, &s, "Waiting reason=Standby offered=b candidate=b serving=a good=a")
+		return s
+	}
+	t.Run("looks again", func(t *testing.T) {
+		s := standby(t)
+		want(t, s.RetryDue(), Load)
+	})
+	t.Run("leads", func(t *testing.T) {
+		s := standby(t)
+		want(t, s.Lead("a", nil, all), Load)
+	})
+	t.Run("gets another offer", func(t *testing.T) {
+		s := standby(t)
+		want(t, s.Offer("a"), Drop)
+		want(t, s.RetryDue(), Nothing)
+	})
+}
+
+func TestSuspects(t *testing.T) {
+	suspected := func(t *testing.T) State {
+		s := leading("a")
+		want(t, s.Offer("b"), Load)
+		want(t, s.Suspected("it ended the manager"), Drop)
+		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
+		return s
+	}
+	t.Run("are not tried again by themselves", func(t *testing.T) {
+		s := suspected(t)
+		want(t, s.RetryDue(), Nothing)
+		want(t, s.Resume(), Nothing)
+	})
+	t.Run("can be promoted, and go the way of all offers", func(t *testing.T) {
+		s := suspected(t)
+		a, err := s.Promote()
+		if err != nil || a != Load || !s.Pardoned {
+			t.Fatal(a, err, s.Pardoned)
+		}
+		s.Loaded(all)
+		want(t, s.ProbeDone("", all), Shadow)
+		want(t, s.ShadowDone("", all), Serve)
+		want(t, s.Served(all), Observe)
+		if s.Pardoned {
+			t.Error("what comes next is pardoned, too")
+		}
+	})
+	t.Run("only while they are offered", func(t *testing.T) {
+		s := suspected(t)
+		want(t, s.Offer("a"), Drop)
+		if _, err := s.Promote(); err == nil {
+			t.Error("something was promoted")
+		}
+	})
+	t.Run("are told of by the next leader", func(t *testing.T) {
+		s := State{Phase: Waiting}
+		want(t, s.to("a", Nothing, all), Nothing)
+		s.Offer("b")
+		want(t, s.Suspected("it ended the leader"), Drop)
+		want(t, s.Lead("", nil, all), Keep)
+		s.KeepDone()
+		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
+	})
+	t.Run("not by a standby", func(t *testing.T) {
+		s := suspected(t)
+		s.Leading = false
+		if _, err := s.Promote(); err == nil {
+			t.Error("something was promoted")
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRandomWalks lets anything happen in any order and looks at what must
+// never be.
+func TestRandomWalks(t *testing.T) {
+	for seed := range uint64(3000) {
+		walk(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func walk(t *testing.T, random *rand.Rand) {
+	modes := []Mode{Required, Allowed, Off}
+	m := Modes{modes[random.IntN(3)], modes[random.IntN(3)], modes[random.IntN(3)]}
+	s := State{Phase: Waiting}
+	pending, trace := Nothing, []string{fmt.Sprint(m)}
+	problem := func() string { return []string{"", "no"}[random.IntN(2)] }
+	for range 60 {
+		before := s
+		before.Refused = slices.Clone(s.Refused)
+		what := "follows"
+		switch {
+		case pending == Keep:
+			s.KeepDone()
+			pending = Nothing
+		case pending == Serve:
+			pending = s.Served(m)
+		case random.IntN(3) > 0 && pending != Nothing:
+			if what = "follows"; pending == Load {
+				what, pending = begin(&s, random, problem(), m)
+				break
+			}
+			pending = follow(&s, pending, problem(), m)
+		default:
+			what, pending = happen(&s, random, pending, m)
+		}
+		trace = append(trace, fmt.Sprintf("%s: %v %v", what, &s, pending))
+		if wrong := never(&before, &s, pending, m); wrong != "" {
+			t.Fatalf("%s:\n%s", wrong, strings.Join(trace, "\n"))
+		}
+	}
+}
+
+// begin asks whether the candidate may be loaded, as Trials do: what the walk
+// calls d has ended a manager, and a standby has to wait.
+func begin(s *State, random *rand.Rand, problem string, m Modes) (what string, a Action) {
+	switch {
+	case s.Candidate == "d" && !s.Pardoned:
+		return "suspected", s.Suspected("it ended a manager")
+	case !s.Leading && random.IntN(2) == 0:
+		return "postponed", s.Postponed("the leader tries it")
+	}
+	return "loads", follow(s, Load, problem, m)
+}
+
+// follow does what an action asks for.
+func follow(s *State, a Action, problem string, m Modes) Action {
+	switch a {
+	case Load:
+		if problem != "" {
+			return s.Failed("ModuleInvalid", problem, false)
+		}
+		return s.Loaded(m)
+	case Probe:
+		return s.ProbeDone(problem, m)
+	case Shadow:
+		return s.ShadowDone(problem, m)
+	case Retry:
+		return s.RetryDue()
+	case Observe:
+		if problem != "" {
+			return s.OverBudget(problem, m)
+		}
+		return s.PeriodOver()
+	}
+	return Nothing
+}
+
+// happen is something from outside. Work that was under way goes on when the
+// state asks for nothing else.
+func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, a Action) {
+	var err error
+	switch random.IntN(8) {
+	case 0, 1:
+		what, a = "offer", s.Offer(string(rune('a'+random.IntN(4))))
+		if a != Nothing {
+			return what, a
+		}
+	case 2:
+		return "source failed", s.SourceFailed("Gone", "")
+	case 3:
+		s.Pause()
+		return "pause", pending
+	case 4:
+		what, a = "resume", s.Resume()
+	case 5:
+		what = "promote"
+		a, err = s.Promote()
+	case 6:
+		what = "roll back"
+		a, err = s.Rollback()
+	case 7:
+		if s.Leading {
+			return "", pending
+		}
+		what, a = "lead", s.Lead("", nil, m)
+	}
+	if a == Nothing || err != nil {
+		a = pending
+	}
+	return what, a
+}
+
+// never says what is wrong, or "".
+func never(before, s *State, a Action, m Modes) string {
+	switch {
+	case a == Serve && (s.Candidate == "" || !s.Ready):
+		return "serves what is not ready"
+	case a == Serve && s.Paused && !s.Promoted && before.Paused && s.Serving != "" && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready:
+		return "serves although it is paused"
+	case a == Serve && s.refusal(s.Candidate) >= 0:
+		return "serves what is refused"
+	case a == Load && s.refusal(s.Candidate) >= 0:
+		return "loads what is refused"
+	case (a == Keep || a == Observe) && !s.Leading:
+		return "a standby keeps or observes"
+	case a == RollBack && s.Serving != s.Good:
+		return "rolls back to something else than the good one"
+	case s.Serving == "d" && before.Serving != "d" && before.Good != "d" && before.Previous != "d" && !before.Pardoned:
+		return "serves what is suspected"
+	case s.Pardoned && s.Candidate == "":
+		return "whatever comes next is pardoned"
+	case s.Suspect != "" && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate):
+		return "suspects what is not what was refused"
+	case s.Phase == Waiting && s.Candidate != "" && s.Ready:
+		return "waits for another although it is ready"
+	case before.Serving != "" && s.Serving == "":
+		return "nothing serves any more"
+	case s.Serving != before.Serving && s.Serving != before.Candidate && s.Serving != before.Good && s.Serving != before.Previous:
+		return "serves what was neither a candidate nor kept"
+	case s.Phase == Kept && s.Serving != s.Good:
+		return "kept, but not good"
+	case s.Candidate != "" && s.Candidate == s.Serving:
+		return "what serves is a candidate"
+	}
+	return ""
+}

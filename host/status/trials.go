@@ -1,0 +1,79 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+)
+
+// keyTrials is that of the text of ChangeTrials. Unlike status and record it is
+// written by every manager, whether it leads or not.
+const (
+	keyTrials     = "trials"
+	managerTrials = "wasm-ccm-trials"
+)
+
+// ChangeTrials reads the text of the trials, "" when there is none, and writes
+// what change makes of it, if nobody else has written meanwhile; else it is
+// done again. The error of change is returned as it is, and a text that came
+// with it is written all the same. When ChangeTrials returns without another
+// error, the text is durable.
+func (o *Object) ChangeTrials(ctx context.Context, change func(text string) (string, error)) error {
+	// Two managers, and the status, write the same object: patience is cheap,
+	// a module that is not loaded is not.
+	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts + 2, Cap: time.Second}
+	var refusal error
+	err := retry.RetryOnConflict(delays, func() error {
+		cm, err := o.get(ctx, o.Name())
+		if err != nil {
+			return err
+		}
+		before := ""
+		if cm != nil {
+			before = cm.Data[keyTrials]
+		}
+		var after string
+		if after, refusal = change(before); after == before {
+			return nil
+		}
+		return o.writeTrials(ctx, cm, after)
+	})
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+// writeTrials writes over what was read; cm is nil when there was nothing.
+func (o *Object) writeTrials(ctx context.Context, cm *corev1.ConfigMap, text string) error {
+	config := o.config().WithData(map[string]string{keyTrials: text})
+	if cm != nil {
+		return o.apply(ctx, config.WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion), managerTrials)
+	}
+	// An apply would not notice that somebody else has made it meanwhile.
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	made := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.Name(), Labels: config.Labels, Annotations: config.Annotations},
+		Data:       config.Data,
+	}
+	_, err := o.configMaps.Create(ctx, made, metav1.CreateOptions{FieldManager: managerTrials})
+	if apierrors.IsAlreadyExists(err) {
+		return apierrors.NewConflict(corev1.Resource("configmaps"), o.Name(), err)
+	}
+	return o.explain("create", o.Name(), err)
+}
+
+// Trials returns the text of the trials, "" when there is none.
+func (o *Object) Trials(ctx context.Context) (string, error) {
+	cm, err := o.get(ctx, o.Name())
+	if err != nil || cm == nil {
+		return "", err
+	}
+	return cm.Data[keyTrials], nil
+}

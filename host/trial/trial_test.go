@@ -1,0 +1,255 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func subject(name string) Subject { return Subject{Provider: "p", Module: name, Config: "c"} }
+
+var begun = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
+
+func mark(manager, name string, id int64) Mark {
+	return Mark{Subject: subject(name), ID: id, Manager: manager, Since: begun}
+}
+
+func suspected(t *testing.T, err error) Suspect {
+	t.Helper()
+	var s *Suspect
+	if !errors.As(err, &s) {
+		t.Fatalf("%v, want a suspect", err)
+	}
+	return *s
+}
+
+func busy(t *testing.T, err error) {
+	t.Helper()
+	var b *Busy
+	if !errors.As(err, &b) {
+		t.Fatalf("%v, want to wait", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// again is what a manager does when it starts after it ended without a word.
+func (b *Book) again(manager string, now time.Time) { b.Recover(manager, Blame(b.Left(manager)), now) }
+
+func TestWhatEndedTheManagerIsSuspected(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("a", "good", 1), Kept))
+	must(t, b.Begin(mark("a", "bad", 2), Offered))
+	b.Reach("a", 1, Running)
+	b.Reach("a", 2, "Described")
+	b.again("a", begun.Add(time.Minute))
+	must(t, b.Begin(mark("a", "good", 3), Kept))
+	s := suspected(t, b.Begin(mark("a", "bad", 4), Offered))
+	if text := (&s).Error(); !strings.Contains(text, "a ended while it tried") || !strings.Contains(text, "2026-11-22T01:02:03Z, after the phase Described") {
+		t.Errorf("message %q", text)
+	}
+	suspected(t, b.Begin(mark("b", "bad", 1), Standby))
+	must(t, b.Begin(mark("a", "bad", 5), Pardoned))
+}
+
+func TestAnOrderlyEndLeavesNothing(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("a", "new", 1), Offered))
+	must(t, b.Begin(mark("b", "old", 1), Kept))
+	b.Leave("a")
+	b.again("a", begun)
+	must(t, b.Begin(mark("a", "new", 2), Offered))
+	b.Strike("a", 2)
+	if len(b.Left("a")) != 0 || len(b.Left("b")) != 1 {
+		t.Errorf("book %+v", b)
+	}
+}
+
+func TestAStandbyWaitsForTheLeader(t *testing.T) {
+	b := &Book{}
+	busy(t, b.Begin(mark("b", "new", 1), Standby))
+	must(t, b.Begin(mark("a", "new", 1), Offered))
+	busy(t, b.Begin(mark("b", "new", 2), Standby))
+	busy(t, b.Begin(mark("b", "new", 3), Kept)) // recorded before it has passed
+	b.Pass("a", 1)
+	must(t, b.Begin(mark("b", "new", 4), Standby))
+}
+
+func TestTheNextLeaderSuspectsWhatTheOneBeforeTried(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("a", "bad", 1), Offered))
+	if s := suspected(t, b.Begin(mark("b", "bad", 1), Offered)); s.Manager != "a" {
+		t.Errorf("suspect %+v", s)
+	}
+	b.again("a", begun) // which comes back
+	suspected(t, b.Begin(mark("a", "bad", 2), Standby))
+}
+
+// A signer is run by every manager: one after the other tries it.
+func TestSharedSubjectsAreTriedByOneAtATime(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("a", "signer", 1), Shared))
+	busy(t, b.Begin(mark("b", "signer", 1), Shared))
+	late := mark("b", "signer", 1)
+	late.Since = begun.Add(time.Hour) // the other one never came back
+	gone := *b
+	suspected(t, gone.Begin(late, Shared))
+	b.Leave("a")
+	must(t, b.Begin(mark("b", "signer", 2), Shared))
+	b.Pass("b", 2)
+	must(t, b.Begin(mark("a", "signer", 3), Shared))
+	b.again("a", begun) // once is nothing: it was trusted
+	must(t, b.Begin(mark("a", "signer", 4), Shared))
+}
+
+func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
+	for _, test := range []struct {
+		every   time.Duration
+		suspect bool
+	}{{10 * time.Minute, true}, {40 * time.Minute, false}} {
+		b, now := &Book{}, begun
+		for n := range int64(MostEnds) {
+			must(t, b.Begin(mark("a", "good", n), Kept))
+			must(t, b.Begin(mark("b", "good", n), Kept)) // a power cut ends both
+			now = now.Add(test.every)
+			b.again("a", now)
+			b.again("b", now)
+		}
+		err := b.Begin(mark("a", "good", 9), Kept)
+		if got := err != nil; got != test.suspect {
+			t.Errorf("one end each %v: %v", test.every, err)
+		}
+		if test.suspect && !strings.Contains(err.Error(), "ended 3 times within 1h") {
+			t.Errorf("message %q", err)
+		}
+		b.Pardon(subject("good"))
+		must(t, b.Begin(mark("a", "good", 10), Kept))
+		b.again("a", now)
+		must(t, b.Begin(mark("a", "good", 11), Kept)) // it is counted anew
+	}
+}
+
+func TestNobodyIsBlamedForAnother(t *testing.T) {
+	trusted := func(provider, phase string) Mark {
+		return Mark{Subject: Subject{Provider: provider, Module: "m"}, Trusted: true, Phase: phase}
+	}
+	onTrial := Mark{Subject: Subject{Provider: "x", Module: "m"}}
+	for _, test := range []struct {
+		left []Mark
+		want string
+	}{
+		{nil, ""},
+		{[]Mark{trusted("a", Running)}, "a"},
+		{[]Mark{trusted("a", Running), trusted("b", Running)}, ""},
+		{[]Mark{trusted("a", Running), trusted("b", "Compiled")}, "b"},
+		{[]Mark{trusted("a", "Compiled"), trusted("b", "")}, ""},
+		{[]Mark{trusted("a", "Compiled"), onTrial, trusted("b", Running)}, "x"},
+	} {
+		got := ""
+		for _, m := range Blame(test.left) {
+			got += m.Provider
+		}
+		if got != test.want {
+			t.Errorf("%+v: blamed %q, want %q", test.left, got, test.want)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	b := &Book{}
+	for n := range int64(3 * maxEntries) {
+		b.accuse(mark("a", fmt.Sprint(n), n), begun, 0)
+	}
+	must(t, b.Begin(mark("a", "x", 1), Offered))
+	text, err := b.Encode()
+	must(t, err)
+	got, err := Decode(text)
+	must(t, err)
+	if len(got.Suspects) != maxEntries || len(got.Marks) != 1 || got.Suspects[maxEntries-1].Module != fmt.Sprint(3*maxEntries-1) {
+		t.Errorf("%d suspects, %d marks", len(got.Suspects), len(got.Marks))
+	}
+	for _, text := range []string{"mine", strings.Repeat(" ", maxBytes+1)} {
+		if _, err := Decode(text); err == nil {
+			t.Errorf("%.10q was read", text)
+		}
+	}
+}
+
+// TestRandomLives lets two managers begin, pass, end and die at any time, and
+// looks at what must never be: the module that kills whoever runs it does so
+// once, or once more for each promotion; what never kills is never suspected
+// unless the kill -9 hit it on trial.
+func TestRandomLives(t *testing.T) {
+	for seed := range uint64(3000) {
+		lives(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func lives(t *testing.T, random *rand.Rand) {
+	b, now, id := &Book{}, begun, int64(0)
+	leader, kills, pardons := 0, 0, 0
+	names := []string{"a", "b"}
+	var trace []string
+	for range 80 {
+		now = now.Add(time.Duration(random.IntN(60)) * time.Second)
+		who := random.IntN(2)
+		manager := names[who]
+		id++
+		standing := Standby
+		if who == leader {
+			standing = Offered
+			if random.IntN(10) == 0 {
+				standing = Pardoned
+			}
+		}
+		switch random.IntN(6) {
+		case 0, 1: // the module that kills
+			m := mark(manager, "killer", id)
+			m.Since = now
+			if standing == Pardoned {
+				pardons++
+			}
+			if b.Begin(m, standing) == nil {
+				kills++
+				if random.IntN(2) == 0 { // the other one leads until it is back
+					leader = 1 - leader
+				}
+				if random.IntN(2) == 0 {
+					_ = b.Begin(mark(names[leader], "killer", id), Offered) // and is refused, or the walk fails below
+				}
+				b.again(manager, now)
+			}
+		case 2:
+			if b.Begin(mark(manager, "good", id), standing) == nil && random.IntN(2) == 0 {
+				b.Pass(manager, id)
+			}
+		case 3: // drained
+			b.Leave(manager)
+			if who == leader {
+				leader = 1 - leader
+			}
+		case 4:
+			b.Strike(manager, id-1)
+		case 5:
+			leader = 1 - leader
+			b.Leave(names[1-leader]) // or it would be its death
+		}
+		trace = append(trace, fmt.Sprintf("%s %+v", manager, *b))
+		if kills > 1+pardons {
+			t.Fatalf("it killed %d times, promoted %d times:\n%s", kills, pardons, strings.Join(trace, "\n"))
+		}
+		for _, m := range b.Marks {
+			if m.Subject == subject("killer") {
+				t.Fatalf("a dead manager runs it:\n%s", strings.Join(trace, "\n"))
+			}
+		}
+	}
+}
