@@ -8,7 +8,7 @@ import (
 
 // frameBytes is what a call takes beside the values: the return address, saved
 // registers and alignment.
-const frameBytes = 64
+const frameBytes = 128
 
 // smallFrameBytes is the size of a frame that is not counted in a function that
 // calls none of the module's: there is one of them at a time.
