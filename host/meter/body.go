@@ -56,7 +56,7 @@ func (b *body) write(i uint32) error {
 
 // frameBytes is what a call of the function takes, when all of it was read.
 func (b *body) frameBytes() uint64 {
-	return b.frame.bytes + b.m.validator.Pushed() + b.frame.area
+	return b.frame.bytes + b.m.validator.Pushed() - b.frame.again + b.frame.area
 }
 
 func (b *body) enter(index uint32, source *wasmbin.Body) {

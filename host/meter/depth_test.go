@@ -106,8 +106,8 @@ func TestWideFunctionsCountAsMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The call itself, parameter and locals, four operands, an argument.
-		frame := uint64(128 + 8*(1+locals) + 4*8 + 8)
+		// The call itself, parameter and locals, a difference, an argument.
+		frame := uint64(128 + 8*(1+locals) + 8 + 8)
 		if n, want := deepest(t, wazero.NewRuntimeConfigCompiler(), metered, "f"), limit/frame-1; n != want {
 			t.Errorf("%d locals: %d calls come back, want %d", locals, n, want)
 		}

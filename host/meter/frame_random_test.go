@@ -55,6 +55,10 @@ func (f *randomFunction) value(t byte) {
 		f.add(append([]byte{0x41, 0, 0x71, 0x28, 2}, leb(f.IntN(1000))...)...) // and with 0, load
 		return
 	}
+	if t == typeI64 && f.IntN(2) == 0 {
+		f.add(append([]byte{0x42}, leb(f.IntN(64))...)...)
+		return
+	}
 	f.add(global(t, f.IntN(globalsEach))...)
 }
 
@@ -72,7 +76,12 @@ func (f *randomFunction) statement() {
 		f.add(append(get(local), sink(t)...)...)
 	case n < 13:
 		f.add(0x10, 2)
-	case n < 15 && f.depth > 0:
+	case n < 14:
+		f.value(typeI32)
+		f.add(0x41, 0, 0x71) // and with 0
+		f.value(typeV128)
+		f.add(append([]byte{0xfd, 11, 0}, leb(f.IntN(1000))...)...)
+	case n < 16 && f.depth > 0:
 		f.add(append([]byte{0x41, 0}, indexed(0x0d, f.IntN(f.depth))...)...)
 	case f.depth < 40:
 		f.nested()

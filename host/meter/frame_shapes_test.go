@@ -87,6 +87,23 @@ func shapes() []recursion {
 			after:  each(500, func(i int) []byte { return append(get(i), 0x28, 2, 4, 0x24, 0) }),
 		},
 		{
+			name: "stores to 500 addresses, twice", locals: times(500, typeI32),
+			before: slices.Concat(each(500, func(i int) []byte { return append(global(typeI32, i), set(i)...) }),
+				each(500, func(i int) []byte { return slices.Concat(get(i), get(0), []byte{0x36, 2, 64}) }),
+				each(500, func(i int) []byte { return slices.Concat(get(i), get(0), []byte{0x36, 2, 4}) })),
+			after: each(500, func(i int) []byte { return slices.Concat(get(i), get(0), []byte{0x36, 2, 4}) }),
+		},
+		{
+			name: "constants in 300 locals, merged", locals: times(300, typeI64),
+			before: slices.Concat([]byte{0x02, 0x40, 0x41, 0, 0x0d, 0}, each(300, func(i int) []byte { return append([]byte{0x42, byte(i % 64)}, set(i)...) }), []byte{0x0b}),
+			after:  each(300, func(i int) []byte { return append(get(i), sink(typeI64)...) }),
+		},
+		{
+			name: "parameters twice over a call", params: times(500, typeI64),
+			before: slices.Concat(each(500, get), each(500, get)),
+			after:  sinks(typeI64, 500),
+		},
+		{
 			name: "blocks of 200 values, 50 times", before: slices.Concat(globals(typeI64, 200), times(50, slices.Concat(
 				[]byte{0x02, 4}, global(typeI32, 1), []byte{0x0d, 0, 0x10, 2, 0x0b})...)),
 			after: sinks(typeI64, 200),

@@ -18,6 +18,7 @@ func (b *body) instruction() {
 		return
 	}
 	b.costs(1)
+	b.frame.value(in, b.m.validator.Locals())
 	switch in.Op {
 	case wasmbin.OpRefFunc:
 		b.r.Pos = start

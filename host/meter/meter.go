@@ -43,9 +43,9 @@ type Options struct {
 	MaxStackBytes uint32
 }
 
-// DefaultMaxStackBytes is enough for decoders that recurse ten thousand levels
+// DefaultMaxStackBytes is enough for decoders that recurse thousands of levels
 // deep.
-const DefaultMaxStackBytes = 8 << 20
+const DefaultMaxStackBytes = 6 << 20
 
 // FuelCallDepth is what the module passes instead of its fuel when its calls
 // nest deeper than Options.MaxStackBytes allows. The host ends the guest and
