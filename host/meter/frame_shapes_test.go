@@ -15,13 +15,13 @@ func shapes() []recursion {
 		{name: "1,000 params, i64", params: times(1000, typeI64), before: each(1000, get)},
 		{name: "1,000 params by call_indirect", params: times(1000, typeI64), before: append(each(1000, get), 0x41, 0), call: []byte{0x11, 0, 0}},
 		{name: "1,000 results by call_indirect", results: times(1000, typeV128), before: []byte{0x41, 0}, call: []byte{0x11, 0, 0}},
-		{name: "3,000 operands over a call, i32", before: globals(typeI32, 3000), after: sinks(typeI32, 3000)},
-		{name: "3,000 operands over a call, f64", before: globals(typeF64, 3000), after: sinks(typeF64, 3000)},
-		{name: "3,000 operands over a call, v128", before: globals(typeV128, 3000), after: sinks(typeV128, 3000)},
+		{name: "1,000 operands over a call, i32", before: globals(typeI32, 1000), after: sinks(typeI32, 1000)},
+		{name: "1,000 operands over a call, f64", before: globals(typeF64, 1000), after: sinks(typeF64, 1000)},
+		{name: "1,000 operands over a call, v128", before: globals(typeV128, 1000), after: sinks(typeV128, 1000)},
 		{
-			name: "4,000 locals over a call, v128", locals: times(4000, typeV128),
-			before: each(4000, func(i int) []byte { return append(global(typeV128, i), set(i)...) }),
-			after:  each(4000, func(i int) []byte { return append(get(i), sink(typeV128)...) }),
+			name: "1,000 locals over a call, v128", locals: times(1000, typeV128),
+			before: each(1000, func(i int) []byte { return append(global(typeV128, i), set(i)...) }),
+			after:  each(1000, func(i int) []byte { return append(get(i), sink(typeV128)...) }),
 		},
 		{
 			name: "300 locals merged at the ends of 100 blocks", locals: times(300, typeI64),
@@ -129,7 +129,7 @@ func shapes() []recursion {
 			after: sinks(typeV128, 40),
 		},
 		{
-			name: "constants over a call", before: each(3000, func(i int) []byte { return append([]byte{0x42}, leb(i%64)...) }), after: sinks(typeI64, 3000),
+			name: "constants over a call", before: each(3000, func(i int) []byte { return append([]byte{0x42}, leb(i%64)...) }), after: sinks(typeI64, 1000),
 		},
 		{
 			name: "results of calls over calls", before: each(2000, func(i int) []byte { return slices.Concat([]byte{0x10, 2}, global(typeI64, i)) }), after: sinks(typeI64, 2000),

@@ -32,7 +32,7 @@ const (
 // globalsEach to read: engines make one value of a global that is read twice.
 const (
 	globalTypes = "\x7f\x7e\x7c\x7b"
-	globalsEach = 4000
+	globalsEach = 1000
 )
 
 func times(n int, code ...byte) []byte { return bytes.Repeat(code, n) }
