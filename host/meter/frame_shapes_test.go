@@ -129,7 +129,7 @@ func shapes() []recursion {
 			after: sinks(typeV128, 40),
 		},
 		{
-			name: "constants over a call", before: each(3000, func(i int) []byte { return append([]byte{0x42}, leb(i%64)...) }), after: sinks(typeI64, 1000),
+			name: "constants over a call", before: each(1000, func(i int) []byte { return append([]byte{0x42}, leb(i%64)...) }), after: sinks(typeI64, 1000),
 		},
 		{
 			name: "results of calls over calls", before: each(2000, func(i int) []byte { return slices.Concat([]byte{0x10, 2}, global(typeI64, i)) }), after: sinks(typeI64, 2000),
