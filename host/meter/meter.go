@@ -45,7 +45,7 @@ type Options struct {
 
 // DefaultMaxStackBytes is enough for decoders that recurse thousands of levels
 // deep.
-const DefaultMaxStackBytes = 5 << 20
+const DefaultMaxStackBytes = 4 << 20
 
 // FuelCallDepth is what the module passes instead of its fuel when its calls
 // nest deeper than Options.MaxStackBytes allows. The host ends the guest and

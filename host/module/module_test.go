@@ -241,7 +241,7 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"huge data segment":  {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x0b\xff\xff\xff\xff\x0f", "data section: at byte"},
 		// What takes a compiler long.
 		"many memories":     {whole[:8] + "\x05\x04\x02\x00\x00\x00", "2 memories, at most 1"},
-		"many globals":      {whole[:8] + "\x06\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"many globals":      {whole[:8] + "\x06\x05\xff\xff\xff\xff\x0f", "at most 4096 are allowed"},
 		"many elements":     {whole[:8] + "\x09\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
 		"many locals":       {whole[:8] + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00" + "\x0a\x0a\x01\x08\x02\x01\x7f\x80\x20\x7e\x0b\x00", "4097 locals in one function, at most 4096 are allowed; split the function"},
 		"4 billion locals":  {whole[:8] + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00" + "\x0a\x0a\x01\x08\x01\xff\xff\xff\xff\x0f\x7e\x0b", "locals in one function, at most 4096"},
