@@ -28,7 +28,7 @@ const (
 	// StackBytes is what the calls of a guest may take of the stack, by the
 	// meter's count of what each frame could hold. An engine whose own stack is
 	// smaller may end a guest of large frames before that.
-	StackBytes = 8 << 20
+	StackBytes = 4 << 20
 	// FuelCallDepth is passed instead of the fuel by a module whose calls nest
 	// too deep. The engine ends the op.
 	FuelCallDepth = math.MinInt64

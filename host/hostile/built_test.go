@@ -16,6 +16,8 @@ type built struct {
 	functions []uint32
 	// before stands in front of all other sections.
 	before []byte
+	// hasDataCount adds the section that instructions about segments need.
+	hasDataCount bool
 }
 
 // The types of the functions below.
@@ -68,6 +70,9 @@ func (b *built) wasm() []byte {
 		{1, b.types}, {2, b.imports}, {3, functions}, {4, b.tables}, {5, [][]byte{{0, 1}}}, {6, b.globals},
 		{7, exports}, {9, b.elements}, {10, b.bodies}, {11, b.datas},
 	} {
+		if s.id == 10 && b.hasDataCount {
+			out = append(out, section(12, wasmbin.AppendU32(nil, uint32(len(b.datas))))...)
+		}
 		if len(s.entries) > 0 {
 			out = append(out, section(s.id, vector(s.entries))...)
 		}

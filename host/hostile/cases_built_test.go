@@ -48,6 +48,21 @@ func declaredCases() []hostileCase {
 				b.types = append(b.types, []byte{0x60, 0, 0})
 			}
 		}),
+		builtCase("types_large", "300 types of 2,000 vectors.", verify, "262144 parameters and results", func(b *built) {
+			for range 300 {
+				b.types = append(b.types, typeOf(1000, 1000))
+			}
+		}),
+		builtCase("globals_many", "5,000 globals.", verify, "4096", func(b *built) {
+			for range 5000 {
+				b.globals = append(b.globals, []byte{0x7e, 1, 0x42, 0, 0x0b})
+			}
+		}),
+		builtCase("elements_many", "150,000 elements in two segments.", verify, "131072", func(b *built) {
+			for range 2 {
+				b.elements = append(b.elements, slices.Concat([]byte{1, 0}, wasmbin.AppendU32(nil, 75_000), bytes.Repeat([]byte{1}, 75_000)))
+			}
+		}),
 		builtCase("params_many", "A function with 5,000 parameters.", verify, "at most 1000", func(b *built) {
 			b.types = append(b.types, append(append(wasmbin.AppendU32([]byte{0x60}, 5000), bytes.Repeat([]byte{0x7e}, 5000)...), 0))
 		}),
@@ -112,14 +127,14 @@ func bombCases() []hostileCase {
 		bomb("bomb_body", "A function of 500 KiB in one straight line.", func(b *built) {
 			b.function(typeNone, nil, bytes.Repeat([]byte{0x41, 1, 0x1a}, 500<<10/3))
 		}),
-		bomb("bomb_globals", "60,000 globals.", func(b *built) {
-			for range 60_000 {
+		bomb("bomb_globals", "4,000 globals.", func(b *built) {
+			for range 4000 {
 				b.globals = append(b.globals, []byte{0x7e, 1, 0x42, 0, 0x0b})
 			}
 		}),
-		bomb("bomb_elements", "An element segment of 200,000 functions.", func(b *built) {
-			b.tables = [][]byte{append([]byte{0x70, 0}, binary.AppendUvarint(nil, 200_000)...)}
-			b.elements = [][]byte{append(append([]byte{0, 0x41, 0, 0x0b}, binary.AppendUvarint(nil, 200_000)...), bytes.Repeat([]byte{1}, 200_000)...)}
+		bomb("bomb_elements", "An element segment of 120,000 functions.", func(b *built) {
+			b.tables = [][]byte{append([]byte{0x70, 0}, binary.AppendUvarint(nil, 120_000)...)}
+			b.elements = [][]byte{append(append([]byte{0, 0x41, 0, 0x0b}, binary.AppendUvarint(nil, 120_000)...), bytes.Repeat([]byte{1}, 120_000)...)}
 		}),
 		bomb("bomb_data", "32 MiB of data in a memory of one page.", func(b *built) {
 			b.datas = append(b.datas, append(append([]byte{1}, binary.AppendUvarint(nil, 32<<20)...), make([]byte, 32<<20)...))

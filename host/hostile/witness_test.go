@@ -119,16 +119,19 @@ func (m *measured) collect(ctx context.Context) {
 }
 
 // residentBytes is the memory of this process that is in RAM.
-func residentBytes(tb testing.TB) uint64 {
+func residentBytes(tb testing.TB) uint64 { return statusBytes(tb, "VmRSS:") }
+
+// statusBytes is a size that /proc has of this process.
+func statusBytes(tb testing.TB, field string) uint64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		tb.Error(err)
 		return 0
 	}
-	_, rest, found := strings.Cut(string(data), "VmRSS:")
+	_, rest, found := strings.Cut(string(data), field)
 	fields := strings.Fields(rest)
 	if !found || len(fields) == 0 {
-		tb.Error("/proc/self/status has no VmRSS")
+		tb.Error("/proc/self/status has no " + field)
 		return 0
 	}
 	kib, err := strconv.ParseUint(fields[0], 10, 64)

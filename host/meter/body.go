@@ -48,10 +48,15 @@ func (b *body) write(i uint32) error {
 	for _, c := range b.charges {
 		putPadded(b.out[c.at:], c.cost)
 	}
-	frame := b.frame.bytes + m.validator.Pushed() + b.frame.area
+	frame := b.frameBytes()
 	b.nests = b.nests || frame > smallFrameBytes
 	b.finish(m.blocks[m.module.Functions[index]], uint32(min(frame, maxStackBytes)))
 	return nil
+}
+
+// frameBytes is what a call of the function takes, when all of it was read.
+func (b *body) frameBytes() uint64 {
+	return b.frame.bytes + b.m.validator.Pushed() - b.frame.again + b.frame.area
 }
 
 func (b *body) enter(i uint32) {

@@ -69,7 +69,7 @@ func TestCallDepthIsBoundedTheSameOnEveryEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	shallow := options
-	shallow.MaxStackBytes = 10_000
+	shallow.MaxStackBytes = 20_000
 	metered, err := meter.Rewrite(wasm, shallow)
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +100,8 @@ func TestWideFunctionsCountAsMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The call itself, parameter and locals, four operands, an argument.
-		frame := uint64(64 + 8*(1+locals) + 4*8 + 8)
+		// The call itself, parameter and locals, a difference, an argument.
+		frame := uint64(128 + 8*(1+locals) + 8 + 8)
 		if n, want := deepest(t, wazero.NewRuntimeConfigCompiler(), metered, "f"), limit/frame-1; n != want {
 			t.Errorf("%d locals: %d calls come back, want %d", locals, n, want)
 		}

@@ -8,19 +8,26 @@ import (
 
 // frameBytes is what a call takes beside the values: the return address, saved
 // registers and alignment.
-const frameBytes = 64
+const frameBytes = 128
 
 // smallFrameBytes is the size of a frame that is not counted in a function that
 // calls none of the module's: there is one of them at a time.
 const smallFrameBytes = 1 << 10
 
+// addressBytes is for what a memory access computes: a compiler may keep the
+// address for the next one.
+const addressBytes = 16
+
 // frame is an upper bound of what an engine's frame of one function holds: its
-// parameters and locals, each operand that an instruction leaves (a compiler
-// may keep it until the end), the arguments and results of the largest call,
-// and where branches meet, the locals that they may have set in different ways
-// (a compiler makes one more value of each, which it may keep as well).
+// parameters and locals, each value that an instruction makes (a compiler may
+// keep it until the end), the arguments and results of the largest call, and
+// where branches meet, the locals that they may have set in different ways (a
+// compiler makes one more value of each, which it may keep as well).
 type frame struct {
 	bytes, area uint64
+	// again is what was put on the stack but is no new value: locals and
+	// constants.
+	again uint64
 	// wide are the locals that are vectors.
 	wide   locals
 	blocks []merge
@@ -81,6 +88,21 @@ func (f *frame) leave() {
 	}
 	for i, word := range b.set {
 		outer.set[i] |= word
+	}
+}
+
+// value takes into account that an instruction makes other values than it puts
+// on the stack.
+func (f *frame) value(in *wasmbin.Instruction, locals []wasmbin.ValueType) {
+	switch in.Op {
+	case wasmbin.OpLocalGet, wasmbin.OpLocalTee:
+		f.again += wasmbin.SizeOf(locals[in.X])
+	case wasmbin.OpI32Const, wasmbin.OpI64Const:
+		f.again += wasmbin.SizeOf(wasmbin.I64)
+	default:
+		if in.Spec.IsMemoryAccess() {
+			f.bytes += addressBytes
+		}
 	}
 }
 

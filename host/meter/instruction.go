@@ -18,6 +18,7 @@ func (b *body) instruction() {
 		return
 	}
 	b.costs(1)
+	b.frame.value(in, b.m.validator.Locals())
 	switch in.Op {
 	case wasmbin.OpRefFunc:
 		b.r.Pos = start
@@ -134,11 +135,13 @@ func (b *body) other() {
 	case wasmbin.OpTableGet, wasmbin.OpTableSet:
 		b.costs(costMemory - 1)
 	case wasmbin.OpMemoryInit:
+		b.costs(costCall)
 		b.payLength(bytesPerFuelLog2, opI64ShrU)
 	case wasmbin.OpTableGrow:
 		b.costs(costHost)
 		b.payLength(elementsPerFuelLog2, opI64ShrU)
 	case wasmbin.OpTableInit, wasmbin.OpTableCopy, wasmbin.OpTableFill:
+		b.costs(costCall)
 		b.payLength(elementsPerFuelLog2, opI64ShrU)
 	default:
 		if in.Spec.IsMemoryAccess() || in.Op.IsVector() {

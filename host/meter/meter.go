@@ -43,9 +43,9 @@ type Options struct {
 	MaxStackBytes uint32
 }
 
-// DefaultMaxStackBytes is enough for decoders that recurse ten thousand levels
+// DefaultMaxStackBytes is enough for decoders that recurse thousands of levels
 // deep.
-const DefaultMaxStackBytes = 8 << 20
+const DefaultMaxStackBytes = 4 << 20
 
 // FuelCallDepth is what the module passes instead of its fuel when its calls
 // nest deeper than Options.MaxStackBytes allows. The host ends the guest and
@@ -60,6 +60,8 @@ const (
 	// costMemory is a load's or store's: memory that is in no cache, at an
 	// address that is not in the TLB, answers after hundreds of instructions.
 	costMemory = 16
+	// costCall is that of what an engine has a function of its own for.
+	costCall = 2 * costMemory
 	// costHost is that of what leaves the guest: an import, or growing.
 	costHost = 256
 	// maxRun is the most that is charged at once. Longer code pays again in

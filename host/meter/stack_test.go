@@ -26,7 +26,7 @@ func TestDeepestStackIsSmall(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		// The engine doubles its stack, and copies the old one.
-		const most = 64 << 20
+		const most = 32 << 20
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("%d locals: the stack took %d MiB in all, want at most %d", locals, used>>20, most>>20)
 		} else {

@@ -234,7 +234,7 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"huge data segment":  {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x0b\xff\xff\xff\xff\x0f", "data section: at byte"},
 		// What takes a compiler long.
 		"many memories":     {whole[:8] + "\x05\x04\x02\x00\x00\x00", "2 memories, at most 1"},
-		"many globals":      {whole[:8] + "\x06\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"many globals":      {whole[:8] + "\x06\x05\xff\xff\xff\xff\x0f", "at most 4096 are allowed"},
 		"many elements":     {whole[:8] + "\x09\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
 		"large body":        {whole[:8] + "\x0a\x05\x01\x81\x80\x80\x02", "has 4194305 bytes, at most 4194304"},
 		"body of none":      {whole[:8] + "\x0a\x04\x01\x02\x00\x0b", "more bodies than functions"},

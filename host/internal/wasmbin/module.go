@@ -13,13 +13,18 @@ const (
 	MaxTypes    = 1 << 16
 	MaxImports  = 1024
 	MaxExports  = 1 << 14
-	MaxGlobals  = 1 << 16
+	MaxGlobals  = 1 << 12
 	MaxTables   = 16
 	MaxMemories = 1
+	// MaxTypeValues bounds the parameters and results of all types together:
+	// engines keep a name of each type, and make code for it.
+	MaxTypeValues = 1 << 18
 	// MaxFunctions bounds the functions, and MaxElements the elements of all
-	// segments together: some engines keep an object for each.
+	// segments together: some engines keep an object for each, 40 bytes of an
+	// element in each instance, 100 of a global. Stock Go has 100,000 of both for
+	// a module of some 60 MB, and no more than ten globals.
 	MaxFunctions    = 1 << 18
-	MaxElements     = 1 << 18
+	MaxElements     = 1 << 17
 	maxSegments     = 1 << 16
 	maxElemSegments = 1 << 16
 	// MaxParams bounds the parameters and the results of a function.

@@ -7,11 +7,15 @@ import (
 func (p *parser) types(r *Reader) {
 	n := r.Count("types", MaxTypes)
 	p.module.Types = make([]FuncType, 0, n)
+	values := 0
 	for range n {
 		if form := r.Byte(); form != typeFunc {
 			r.Fail("type form 0x%02x is not that of a function", form)
 		}
 		t := FuncType{Params: valueTypes(r), Results: valueTypes(r)}
+		if values += len(t.Params) + len(t.Results); values > MaxTypeValues {
+			r.Fail("more than %d parameters and results in all types", MaxTypeValues)
+		}
 		if r.Err != nil {
 			return
 		}
