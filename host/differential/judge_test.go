@@ -74,6 +74,18 @@ func isOnPurpose(err error) bool {
 	return slices.ContainsFunc(onPurpose, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
+// neverSeen are refusals of what an engine sees in these tests only, since the
+// meter does not write it.
+var neverSeen = []string{
+	// wazero reads the names in the custom section "name", and fails where they
+	// are damaged; the specification has that ignored.
+	"section custom: ",
+}
+
+func isNeverSeen(err error) bool {
+	return slices.ContainsFunc(neverSeen, func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
 // judge compares what we and the engines make of a module.
 func judge(t *testing.T, readers []reader, wasm []byte) {
 	t.Helper()
@@ -85,7 +97,7 @@ func judge(t *testing.T, readers []reader, wasm []byte) {
 	module, _ := wasmbin.Parse(wasm)
 	for what, wasm := range map[string][]byte{"as it came": wasm, "metered": metered, "marked": marked(t, wasm, module)} {
 		for _, r := range readers {
-			if err := r.accepts(wasm); err != nil {
+			if err := r.accepts(wasm); err != nil && (what == "metered" || !isNeverSeen(err)) {
 				t.Errorf("%s refuses a module that we accept, %s: %v\n%x", r.name(), what, err, wasm)
 			}
 		}
