@@ -52,6 +52,9 @@ func (p *parser) imports(r *Reader) {
 	m := p.module
 	for range r.Count("imports", MaxImports) {
 		i := Import{Module: r.Name(), Name: r.Name(), Kind: Kind(r.Byte())}
+		if len(i.Module) == 0 { // valid, but not for every engine
+			r.Fail("import %.80q is from a module without a name", i.Name)
+		}
 		switch i.Kind {
 		case KindFunc:
 			i.Type = p.typeIndex(r)
