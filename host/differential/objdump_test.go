@@ -1,0 +1,128 @@
+package differential_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/wasmbin"
+)
+
+// TestBoundariesAreThoseOfWabt compares the offset and the name of every
+// instruction in the suites and in our own modules with those that a third
+// reader finds: wasm-objdump of Debian's wabt.
+func TestBoundariesAreThoseOfWabt(t *testing.T) {
+	objdump, err := exec.LookPath("wasm-objdump")
+	if err != nil {
+		t.Fatalf("%v: make deps installs Debian's package wabt", err)
+	}
+	dir := t.TempDir()
+	var all []sample
+	for _, s := range append(append(suite(t, "v1"), suite(t, "v2")...), append(own(t), guests(t)...)...) {
+		if s.valid() && validate(s.wasm) == nil {
+			s.wasm = withoutCustom(s.wasm)
+			all = append(all, s)
+		}
+	}
+	instructions, unread := 0, 0
+	const batch = 100
+	for start := 0; start < len(all); start += batch {
+		part := all[start:min(start+batch, len(all))]
+		all, err := listings(t, objdump, dir, part)
+		for i := range part {
+			if err == nil {
+				instructions += compareListing(t, &part[i], all[i])
+			} else if one, err := listings(t, objdump, dir, part[i:i+1]); err == nil {
+				instructions += compareListing(t, &part[i], one[0])
+			} else {
+				unread++
+				t.Logf("%s: wasm-objdump does not read it: %v", part[i].name, err)
+			}
+		}
+	}
+	t.Logf("%d instructions of %d modules; %d more that wasm-objdump does not read", instructions, len(all)-unread, unread)
+	if len(all)-unread < 2500 || instructions < 80_000 || unread > 20 {
+		t.Error("much of the suite has not been compared")
+	}
+}
+
+// listings returns what wasm-objdump says of each module.
+func listings(t *testing.T, objdump, dir string, modules []sample) ([]string, error) {
+	t.Helper()
+	args := []string{"-d"}
+	for i, s := range modules {
+		file := filepath.Join(dir, fmt.Sprintf("%d.wasm", i))
+		if err := os.WriteFile(file, s.wasm, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, file)
+	}
+	out, err := exec.CommandContext(t.Context(), objdump, args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("wasm-objdump: %w", err)
+	}
+	return strings.Split(string(out), "file format wasm 0x1\n")[1:], nil
+}
+
+// listed is a line that an instruction begins in. A line that goes on with its
+// bytes has no name.
+var listed = regexp.MustCompile(`(?m)^ ([0-9a-f]{6,}): ((?:[0-9a-f]{2} )+) *\| +([a-z][^ \n]*)`)
+
+// compareListing returns the number of instructions that are the same.
+func compareListing(t *testing.T, s *sample, listing string) int {
+	t.Helper()
+	theirs := listed.FindAllStringSubmatch(listing, -1)
+	m, err := wasmbin.Parse(s.wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, in := 0, wasmbin.Instruction{}
+	for i := range m.Bodies {
+		for r := *m.Bodies[i].Code; r.More(); n++ {
+			at := r.Base + r.Pos
+			if r.Instruction(&in); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			for n < len(theirs) && strings.HasPrefix(theirs[n][3], "local[") {
+				theirs = append(theirs[:n], theirs[n+1:]...)
+			}
+			if n >= len(theirs) {
+				t.Errorf("%s: wabt has %d instructions only", s.name, n)
+				return n
+			}
+			offset, _ := strconv.ParseInt(theirs[n][1], 16, 64)
+			if name := strings.TrimSuffix(in.Spec.Name, " (typed)"); int(offset) != at || theirs[n][3] != name {
+				t.Errorf("%s: at byte %#x %s, wabt: at byte %#x %s", s.name, at, name, offset, theirs[n][3])
+				return n
+			}
+		}
+	}
+	if n != len(theirs) {
+		t.Errorf("%s: %d instructions, wabt has %d", s.name, n, len(theirs))
+	}
+	return n
+}
+
+// guests are the modules that compilers made.
+func guests(tb testing.TB) (all []sample) {
+	tb.Helper()
+	dir := os.Getenv("CCM_BUILD")
+	if dir == "" {
+		tb.Log("CCM_BUILD is not set: without the guests")
+		return nil
+	}
+	for _, name := range []string{"static.wasm", "openstack.wasm", "static-go.wasm"} {
+		wasm, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, sample{name: name, kind: "module", wasm: bytes.Clone(wasm)})
+	}
+	return all
+}
