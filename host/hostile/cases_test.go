@@ -11,7 +11,7 @@ import (
 func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
-		hostCases(), loadCases(), builtCases(), corruptCases(),
+		hostCases(), loadCases(), builtCases(), corruptCases(), encodingCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }
