@@ -53,7 +53,17 @@ type place struct {
 func (p place) token() *token { return p.parent.parts[p.index] }
 
 func (p place) insert(tokens ...*token) {
-	p.parent.parts = slices.Insert(p.parent.parts, p.index, tokens...)
+	p.parent.parts = slices.Concat(p.parent.parts[:p.index], tokens, p.parent.parts[p.index:])
+}
+
+// remove leaves the slice alone, which another token may have too.
+func (p place) remove() {
+	p.parent.parts = slices.Concat(p.parent.parts[:p.index], p.parent.parts[p.index+1:])
+}
+
+func (p place) replace(t *token) {
+	p.parent.parts = slices.Clone(p.parent.parts)
+	p.parent.parts[p.index] = t
 }
 
 // places returns those of all tokens that want takes.
@@ -134,7 +144,7 @@ func changeNumber(d *decisions, module *token) {
 		t.bytes = bytes.Clone(t.bytes)
 		t.bytes[0] ^= 1 << (d.byte() % 8)
 	}
-	p.parent.parts[p.index] = &t
+	p.replace(&t)
 }
 
 // changeInstruction inserts, removes, doubles, moves or replaces one.
@@ -148,15 +158,15 @@ func changeInstruction(d *decisions, module *token) {
 	case 0:
 		p.insert(random(d))
 	case 1:
-		p.parent.parts = slices.Delete(p.parent.parts, p.index, p.index+1)
+		p.remove()
 	case 2:
 		from, _ := pick(d, all)
 		p.insert(from.token())
 	case 3:
 		from, _ := pick(d, all)
-		p.parent.parts[p.index] = from.token()
+		p.replace(from.token())
 	case 4:
-		p.parent.parts[p.index] = random(d)
+		p.replace(random(d))
 	case 5:
 		p.insert(unknown(d))
 	}
@@ -183,19 +193,21 @@ func changeTokens(d *decisions, module *token) {
 	}
 	switch d.byte() % 5 {
 	case 0:
-		p.parent.parts = slices.Delete(p.parent.parts, p.index, p.index+1)
+		p.remove()
 	case 1:
 		p.insert(p.token())
 	case 2:
 		other := d.below(len(p.parent.parts))
-		p.parent.parts[p.index], p.parent.parts[other] = p.parent.parts[other], p.parent.parts[p.index]
+		first, second := p.token(), p.parent.parts[other]
+		p.replace(second)
+		place{p.parent, other}.replace(first)
 	case 3: // a section that nobody knows, or a custom one
 		section := &token{bytes: []byte{d.byte() % 16}, sized: true, parts: []*token{{bytes: d.bytes(d.below(8))}}}
 		place{module, d.below(len(module.parts) + 1)}.insert(section)
 	case 4:
 		t := *p.token()
 		t.bytes = append(bytes.Clone(t.bytes), d.byte())
-		p.parent.parts[p.index] = &t
+		p.replace(&t)
 	}
 }
 
