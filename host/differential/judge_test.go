@@ -97,13 +97,14 @@ func withoutCustom(wasm []byte) []byte {
 }
 
 // judge compares what we and the engines make of a module.
-func judge(t *testing.T, readers []reader, wasm []byte) {
+func judge(t *testing.T, readers []reader, wasm []byte) (v verdict) {
 	t.Helper()
 	metered, err := meter.Rewrite(wasm, options)
 	if err != nil {
-		judgeRefused(t, readers, wasm, err)
-		return
+		v.refused = judgeRefused(t, readers, wasm, err)
+		return v
 	}
+	v.accepted = true
 	wasm = withoutCustom(wasm)
 	module, _ := wasmbin.Parse(wasm)
 	for what, wasm := range map[string][]byte{"as it came": wasm, "metered": metered, "marked": marked(t, wasm, module)} {
@@ -113,25 +114,39 @@ func judge(t *testing.T, readers []reader, wasm []byte) {
 			}
 		}
 	}
-	if t.Failed() || !runs(module) {
-		return
+	if !t.Failed() && runs(module) {
+		v.compared, v.known = judgeRuns(t, readers, wasm, metered, module)
 	}
-	judgeRuns(t, readers, wasm, metered, module)
+	return v
 }
 
-// judgeRefused looks for what both engines take and we refuse. wazero makes
-// room for what a module says it holds before it looks, so it comes last.
-func judgeRefused(t *testing.T, readers []reader, wasm []byte, refusal error) {
+// verdict says what has been compared.
+type verdict struct {
+	accepted bool
+	// refused is the entry of onPurpose for a module that we refuse and all
+	// engines accept, as far as that was tried.
+	refused string
+	// compared is the number of calls, and known why one of them differs.
+	compared int
+	known    string
+}
+
+// judgeRefused looks for what all engines take and we refuse. wazero makes room
+// for what a module says it holds before it looks, so it comes last.
+func judgeRefused(t *testing.T, readers []reader, wasm []byte, refusal error) (reason string) {
 	t.Helper()
-	if len(readers) < 2 || purpose(refusal) != "" {
-		return
+	if len(readers) < 2 {
+		return ""
 	}
 	for _, r := range slices.Backward(readers) {
 		if r.accepts(wasm) != nil {
-			return
+			return ""
 		}
 	}
-	t.Errorf("all engines accept a module that we refuse: %v\n%x", refusal, wasm)
+	if reason = purpose(refusal); reason == "" {
+		t.Errorf("all engines accept a module that we refuse: %v\n%x", refusal, wasm)
+	}
+	return reason
 }
 
 // runs tells modules that need nothing of others.
@@ -139,48 +154,47 @@ func runs(m *wasmbin.Module) bool { return len(m.Imports) == 0 }
 
 // judgeRuns calls what can be called without arguments, with and without the
 // meter, on each engine, and compares what it comes to.
-func judgeRuns(t *testing.T, readers []reader, wasm, metered []byte, module *wasmbin.Module) {
+func judgeRuns(t *testing.T, readers []reader, wasm, metered []byte, module *wasmbin.Module) (compared int, known string) {
 	t.Helper()
 	p := programOf(module)
 	want := readers[0].run(metered, true, p)
 	if n := len(want) - 1; ended(want[n]) {
 		// Without the meter it might never come back: it is left out.
 		if want = want[:n]; n == 0 {
-			return
+			return 0, ""
 		}
 		p = program{functions: p.functions[:n-1]} // the first is the instantiation
 	}
-	for _, r := range readers {
-		for _, m := range []struct {
-			what    string
-			wasm    []byte
-			metered bool
-		}{{"metered", metered, true}, {"as it came", wasm, false}} {
-			if r == readers[0] && m.metered || r == readers[0] && !m.metered && uses(module, wasmbin.OpTableGrow) {
-				continue // it is what the others are compared with; or without a bound
-			}
-			got := r.run(m.wasm, m.metered, p)
-			compare(t, r.name()+", "+m.what, want, got, module, wasm)
+	for i, r := range readers {
+		if i > 0 {
+			n, k := compare(t, r.name()+", metered", want, r.run(metered, true, p), module, wasm)
+			compared, known = compared+n, known+k
+		}
+		if i > 0 || !uses(module, wasmbin.OpTableGrow) { // which wazero does not bound
+			n, k := compare(t, r.name()+", as it came", want, r.run(wasm, false, p), module, wasm)
+			compared, known = compared+n, known+k
 		}
 	}
+	return compared, known
 }
 
-func compare(t *testing.T, what string, want, got []string, module *wasmbin.Module, wasm []byte) {
+// compare returns the number of calls that come to the same, and why the next
+// does not.
+func compare(t *testing.T, what string, want, got []string, module *wasmbin.Module, wasm []byte) (same int, known string) {
 	t.Helper()
 	for i := range want {
 		if i >= len(got) || ended(got[i]) {
-			return // by its own bounds, which are others
+			return i, "" // by its own bounds, which are others
 		}
 		if want[i] == got[i] {
 			continue
 		}
-		if known := knownDifference(i, module); known != "" {
-			t.Logf("%s: %s, metered by wazero: %s, known: %s", what, got[i], want[i], known)
-			return
+		if known = knownDifference(i, module); known == "" {
+			t.Errorf("call %d: %s: %s, metered by wazero: %s\n%x", i, what, got[i], want[i], wasm)
 		}
-		t.Errorf("call %d: %s: %s, metered by wazero: %s\n%x", i, what, got[i], want[i], wasm)
-		return
+		return i, known
 	}
+	return len(want), ""
 }
 
 // knownDifference says why engines may differ.

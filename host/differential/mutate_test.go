@@ -36,6 +36,14 @@ func (d *decisions) u32() uint32 {
 	return interesting[d.below(len(interesting))]
 }
 
+// index returns a small number, most often 0.
+func (d *decisions) index() uint32 {
+	if b := d.byte(); b%4 == 0 {
+		return uint32(b/4) % 17
+	}
+	return 0
+}
+
 func (d *decisions) bytes(n int) []byte {
 	out := make([]byte, n)
 	for i := range out {
@@ -91,22 +99,54 @@ func mutate(wasm, decided []byte) []byte {
 	if module == nil {
 		return wasm
 	}
+	if d.byte()%4 != 0 {
+		enrich(module)
+	}
 	for n := 0; n < maxMutations && d.more(); n++ {
 		change(d, module)
 	}
 	return module.append(nil)
 }
 
+// enrich adds the sections that the module does not have, so that instructions
+// find a memory, a table, a global and segments. With imports, the indexes
+// would be others.
+func enrich(module *token) {
+	const order = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0c\x0a\x0b"
+	sections := map[byte]*token{}
+	for _, s := range module.parts {
+		sections[s.bytes[0]] = s
+	}
+	if sections[wasmbin.SectionImport] != nil || sections[wasmbin.SectionData] != nil && sections[wasmbin.SectionDataCount] == nil {
+		return
+	}
+	for id, content := range map[byte]string{
+		wasmbin.SectionType: "\x01\x60\x00\x00", wasmbin.SectionTable: "\x02\x70\x00\x05\x6f\x00\x05", wasmbin.SectionMemory: "\x01\x00\x01",
+		wasmbin.SectionGlobal: "\x02\x7f\x01\x41\x07\x0b\x7e\x01\x42\x07\x0b", wasmbin.SectionElement: "\x02\x05\x70\x01\xd0\x70\x0b\x05\x6f\x01\xd0\x6f\x0b",
+		wasmbin.SectionData: "\x01\x01\x03abc", wasmbin.SectionDataCount: "\x01",
+	} {
+		if sections[id] == nil {
+			sections[id] = (&token{bytes: []byte{id}, sized: true}).numbers([]byte(content))
+		}
+	}
+	module.parts = nil
+	for _, id := range []byte(order) {
+		if sections[id] != nil {
+			module.parts = append(module.parts, sections[id])
+		}
+	}
+}
+
 func change(d *decisions, module *token) {
-	kind := d.byte() % 32
+	kind := d.byte() % 64
 	switch {
-	case kind < 12:
+	case kind < 48:
 		insertTemplate(d, module)
-	case kind < 18:
+	case kind < 54:
 		changeNumber(d, module)
-	case kind < 24:
+	case kind < 59:
 		changeInstruction(d, module)
-	case kind < 28:
+	case kind < 62:
 		changeSize(d, module)
 	default:
 		changeTokens(d, module)
@@ -214,9 +254,9 @@ func changeTokens(d *decisions, module *token) {
 // random returns an instruction with immediates by chance.
 func random(d *decisions) *token {
 	op := opcodes[d.below(len(opcodes))]
-	in := &wasmbin.Instruction{Op: op, Spec: op.Spec(), X: uint32(d.byte() % 4), Y: uint32(d.byte() % 4), Lane: d.byte() % 16}
+	in := &wasmbin.Instruction{Op: op, Spec: op.Spec(), X: d.index(), Y: d.index(), Lane: byte(d.index())}
 	in.Type.Value = []byte{wasmbin.Void, wasmbin.I32, wasmbin.I64, wasmbin.F32, wasmbin.F64, wasmbin.V128, wasmbin.FuncRef, wasmbin.ExternRef, 0, 0}[d.below(10)]
-	in.Type.Index = uint32(d.byte() % 4)
+	in.Type.Index = d.index()
 	switch op {
 	case wasmbin.OpF32Const:
 		in.Raw = d.bytes(4)
@@ -227,12 +267,12 @@ func random(d *decisions) *token {
 	case opShuffle:
 		in.Raw = d.bytes(16)
 		for i := range in.Raw {
-			in.Raw[i] %= 33
+			in.Raw[i] %= 32
 		}
 	case wasmbin.OpBrTable:
 		in.Labels = make([]uint32, 1+d.below(4))
 		for i := range in.Labels {
-			in.Labels[i] = uint32(d.byte() % 3)
+			in.Labels[i] = d.index()
 		}
 	case wasmbin.OpI32Const:
 		in.N = int64(int32(d.u32()))
@@ -240,7 +280,7 @@ func random(d *decisions) *token {
 		in.N = int64(d.u32())<<31 - int64(d.u32())
 	}
 	t := instructionToken(in)
-	if d.byte()%4 == 0 { // pad one of its numbers
+	if d.byte()%16 == 0 { // pad one of its numbers
 		changeNumber(d, t)
 	}
 	return t

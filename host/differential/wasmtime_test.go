@@ -19,9 +19,12 @@ import (
 // each other.
 func FuzzWasmtime(f *testing.F) {
 	addSeeds(f)
-	readers := []reader{newWazero(f), newWasmtime()}
+	readers := engines(f)
 	f.Fuzz(func(t *testing.T, wasm, decisions []byte) { judge(t, readers, mutate(wasm, decisions)) })
 }
+
+// engines are those of this build, wazero first.
+func engines(tb testing.TB) []reader { return []reader{newWazero(tb), newWasmtime()} }
 
 // wasmtimeReader is wasmtime. It stops what is not metered by fuel of its own,
 // which the product does not use.
