@@ -26,6 +26,16 @@ func FuzzWasmtime(f *testing.F) {
 // engines are those of this build, wazero first.
 func engines(tb testing.TB) []reader { return []reader{newWazero(tb), newWasmtime()} }
 
+// validators are what BenchmarkValidate compares with our validator.
+func validators(testing.TB) []reader { return []reader{wasmtimeValidator{newWasmtime()}} }
+
+// wasmtimeValidator does not compile.
+type wasmtimeValidator struct{ *wasmtimeReader }
+
+func (v wasmtimeValidator) accepts(wasm []byte) error {
+	return wasmtime.ModuleValidate(v.metered, wasm)
+}
+
 // wasmtimeReader is wasmtime. It stops what is not metered by fuel of its own,
 // which the product does not use.
 type wasmtimeReader struct {
