@@ -2,7 +2,6 @@ package wasmbin_test
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -154,7 +153,7 @@ func TestEveryInstructionRoundTrips(t *testing.T) {
 				}
 			}
 			for range random.IntN(20) {
-				data = append(data, byte(random.Uint32())&byte(random.Uint32()))
+				data = append(data, byte(random.Uint32()&random.Uint32())) // rather small
 			}
 			r := &wasmbin.Reader{Data: data}
 			in := wasmbin.Instruction{}
@@ -205,7 +204,7 @@ func FuzzInstruction(f *testing.F) {
 				return
 			}
 			if r.Pos <= start || r.Pos > len(data) {
-				t.Fatal(fmt.Sprintf("from byte %d to %d of %d", start, r.Pos, len(data)))
+				t.Fatalf("from byte %d to %d of %d", start, r.Pos, len(data))
 			}
 			checkRoundTrip(t, plain(in), data[start:r.Pos])
 		}
