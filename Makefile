@@ -120,7 +120,7 @@ test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONT
 WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/differential ./host/hostile ./host/cmd/cloud-controller-manager
 
 .PHONY: test-wasmtime
-test-wasmtime: guests guests-go deps
+test-wasmtime: guests guests-test guests-go deps
 	$(call say,the second engine: its contract and the hostile modules)
 	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -race -timeout 30m -tags wasmtime $(WASMTIME_PACKAGES)
 
