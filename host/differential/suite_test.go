@@ -2,6 +2,7 @@ package differential_test
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,12 +86,17 @@ func own(tb testing.TB) (all []sample) {
 	return all
 }
 
-// addSeeds gives a fuzz test the small modules.
+// addSeeds gives a fuzz test the small modules: all of them to fuzz with, and
+// some where they are only run once more, since TestMutants has them too.
 func addSeeds(f *testing.F) {
+	step := 10
+	if flag.Lookup("test.fuzz").Value.String() != "" {
+		step = 1
+	}
 	seen := map[string]bool{}
-	for _, s := range append(suite(f, "v2"), own(f)...) {
+	for i, s := range append(suite(f, "v2"), own(f)...) {
 		const most = 1500
-		if len(s.wasm) <= most && !seen[string(s.wasm)] {
+		if i%step == 0 && len(s.wasm) <= most && !seen[string(s.wasm)] {
 			seen[string(s.wasm)] = true
 			f.Add(s.wasm, []byte{})
 		}

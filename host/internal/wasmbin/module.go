@@ -41,8 +41,11 @@ type Module struct {
 	// there are ImportedFunctions, first.
 	Functions         []uint32
 	ImportedFunctions uint32
-	Tables            []Table
-	Memories          []Limits
+	// Tables and Memories have the imported ones first. Only the module's own are
+	// bounded by MaxTables and MaxMemories: host/module and host/meter refuse to
+	// import any.
+	Tables   []Table
+	Memories []Limits
 	// Globals has the imported ones, of which there are ImportedGlobals, first.
 	Globals         []Global
 	ImportedGlobals uint32
@@ -216,12 +219,6 @@ func (p *parser) sections(wasm []byte) error {
 // together checks what sections say of each other.
 func (p *parser) together() error {
 	m := p.module
-	if len(m.Memories) > MaxMemories { // one of them is imported
-		return fmt.Errorf("%d memories, at most %d are allowed: more than one memory is not supported", len(m.Memories), MaxMemories)
-	}
-	if len(m.Tables) > MaxTables {
-		return fmt.Errorf("%d tables, at most %d are allowed", len(m.Tables), MaxTables)
-	}
 	if functions := len(m.Functions) - int(m.ImportedFunctions); functions != len(m.Bodies) {
 		return fmt.Errorf("%d functions, but %d have a body", functions, len(m.Bodies))
 	}
