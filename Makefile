@@ -119,10 +119,10 @@ test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONT
 	$(TEST_ENV) $(GO) test -race -timeout 30m ./...
 
 # The packages that differ with the second engine.
-WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/hostile ./host/cmd/cloud-controller-manager
+WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/differential ./host/hostile ./host/cmd/cloud-controller-manager
 
 .PHONY: test-wasmtime
-test-wasmtime: guests guests-go deps
+test-wasmtime: guests guests-test guests-go deps
 	$(call say,the second engine: its contract and the hostile modules)
 	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -race -timeout 30m -tags wasmtime $(WASMTIME_PACKAGES)
 
@@ -178,7 +178,8 @@ fuzz: ## Every fuzz target for FUZZTIME.
 	@for module in abi . guests testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
 	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* || $$file == ./testdata/cpo/* ]]; then continue; fi; \
-	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
+	    tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' $$file); \
+	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -tags "$$tags" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
 
 ## ---- checks ----------------------------------------------------------------
 

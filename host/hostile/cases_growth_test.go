@@ -35,8 +35,8 @@ func (b *built) attacks(locals [][]byte, code ...[]byte) {
 	b.bodies[2] = append(wasmbin.AppendU32(nil, uint32(len(body))), body...)
 }
 
-// initialize makes code what _initialize runs.
-func (b *built) initialize(code []byte) {
+// initializes makes code what _initialize runs.
+func (b *built) initializes(code []byte) {
 	body := append(append([]byte{0}, code...), 0x0b)
 	b.bodies[1] = append(wasmbin.AppendU32(nil, uint32(len(body))), body...)
 }
@@ -60,7 +60,7 @@ func referenceCases() []hostileCase {
 			b.attacks(nil, many)
 		})),
 		builtCase("ref_func_initialize", "Functions as values, for ever, when it is initialized.", verify, refused, func(b *built) {
-			b.initialize(loopForever(refFunc, drop))
+			b.initializes(loopForever(refFunc, drop))
 		}),
 		builtCase("ref_func_kept", "Functions as values, put into a table for ever.", verify, refused, func(b *built) {
 			b.tables = [][]byte{{0x70, 0, 1}}

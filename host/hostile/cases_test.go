@@ -12,7 +12,7 @@ func cases() []hostileCase {
 	return slices.Concat(
 		processorCases(), bulkCases(), tableCases(), recursionCases(), trapCases(), answerCases(), errorCases(),
 		hostCases(), loadCases(), builtCases(), corruptCases(),
-		addressCases(), decodingCases(), largeCases(), refusalCases(), growthCases(),
+		addressCases(), decodingCases(), largeCases(), refusalCases(), growthCases(), encodingCases(),
 		[]hostileCase{{name: "../provider", title: "control", phase: phaseOp}},
 	)
 }

@@ -61,7 +61,7 @@ func (b *body) frameBytes() uint64 {
 
 func (b *body) enter(i uint32) {
 	v := b.m.validator
-	r, declared := v.Enter(i, b.declared[:0])
+	r, declared := v.Enter(i, b.declared)
 	*b = body{
 		m: b.m, r: r, in: b.in, out: b.out[:0], declared: declared, locals: uint32(len(v.Locals())),
 		frame: b.frame, charges: b.charges[:0], blocks: append(b.blocks[:0], 0),

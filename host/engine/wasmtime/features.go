@@ -24,9 +24,9 @@ const (
 	maxTableElements = 1 << 20
 )
 
-// features are those of WebAssembly 2.0, which is what the other engine
+// Features returns a configuration with those of WebAssembly 2.0, which is what the other engine
 // accepts: what is valid must not depend on the engine.
-func features() *wasmtime.Config {
+func Features() *wasmtime.Config {
 	c := wasmtime.NewConfig()
 	c.SetWasmMultiValue(true)
 	c.SetWasmBulkMemory(true)

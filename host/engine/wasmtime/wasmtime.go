@@ -47,7 +47,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("compiling the module: %w", err)
 	}
-	m := &module{config: config, guest: imports.NewGuest(config), engine: wasmtime.NewEngineWithConfig(features())}
+	m := &module{config: config, guest: imports.NewGuest(config), engine: wasmtime.NewEngineWithConfig(Features())}
 	err := m.link()
 	if err == nil {
 		m.compiled, err = cache{e.options.CacheDir}.compile(m.engine, wasm)

@@ -33,6 +33,24 @@ type BlockType struct {
 // Void is the type of blocks that take and leave nothing.
 const Void = 0x40
 
+// Open decodes the declared locals of a function with so many parameters, into
+// the slice, and returns them with a reader of the instructions.
+func (b *Body) Open(params int, locals []Locals) (*Reader, []Locals) {
+	r := &Reader{Data: b.Data, Base: b.Base}
+	sum, locals := uint64(params), locals[:0]
+	for range r.Count("groups of locals", MaxLocals) {
+		l := Locals{Count: r.U32(), Type: r.ValueType()}
+		if sum += uint64(l.Count); sum > MaxLocals {
+			r.Fail("%d locals in one function, at most %d are allowed; split the function", sum, MaxLocals)
+		}
+		if r.Err != nil {
+			break
+		}
+		locals = append(locals, l)
+	}
+	return r, locals
+}
+
 // opcode reads an opcode.
 func (r *Reader) opcode() Opcode {
 	b := r.Byte()

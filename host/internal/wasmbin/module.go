@@ -46,8 +46,11 @@ type Module struct {
 	// there are ImportedFunctions, first.
 	Functions         []uint32
 	ImportedFunctions uint32
-	Tables            []Table
-	Memories          []Limits
+	// Tables and Memories have the imported ones first. Only the module's own are
+	// bounded by MaxTables and MaxMemories: host/module and host/meter refuse to
+	// import any.
+	Tables   []Table
+	Memories []Limits
 	// Globals has the imported ones, of which there are ImportedGlobals, first.
 	Globals         []Global
 	ImportedGlobals uint32

@@ -56,6 +56,9 @@ func (p *parser) imports(r *Reader) {
 	m := p.module
 	for range r.Count("imports", MaxImports) {
 		i := Import{Module: r.Name(), Name: r.Name(), Kind: Kind(r.Byte())}
+		if len(i.Module) == 0 { // valid, but not for every engine
+			r.Fail("import %.80q is from a module without a name", i.Name)
+		}
 		switch i.Kind {
 		case KindFunc:
 			i.Type = p.typeIndex(r)
@@ -218,6 +221,7 @@ func (p *parser) bodies(r *Reader) {
 			r.Fail("more bodies than functions")
 			return
 		}
-		m.Bodies = append(m.Bodies, Body{Base: r.Base + r.Pos, Data: r.Bytes(size)})
+		base := r.Base + r.Pos
+		m.Bodies = append(m.Bodies, Body{Base: base, Data: r.Bytes(size)})
 	}
 }

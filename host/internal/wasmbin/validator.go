@@ -47,22 +47,12 @@ func NewValidator(m *Module) *Validator {
 	return v
 }
 
-// Enter begins with body i. It returns a reader of its instructions, and the
-// declared locals, appended to locals.
+// Enter begins with body i and opens it.
 func (v *Validator) Enter(i uint32, locals []Locals) (*Reader, []Locals) {
-	body := &v.module.Bodies[i]
-	r := &Reader{Data: body.Data, Base: body.Base}
 	t := v.module.Type(v.module.ImportedFunctions + i)
+	r, locals := v.module.Bodies[i].Open(len(t.Params), locals)
 	v.locals = append(v.locals[:0], t.Params...)
-	for range r.Count("groups of locals", MaxLocals) {
-		l := Locals{Count: r.U32(), Type: r.ValueType()}
-		if sum := uint64(len(v.locals)) + uint64(l.Count); sum > MaxLocals {
-			r.Fail("%d locals in one function, at most %d are allowed; split the function", sum, MaxLocals)
-		}
-		if r.Err != nil {
-			break
-		}
-		locals = append(locals, l)
+	for _, l := range locals {
 		for range l.Count {
 			v.locals = append(v.locals, l.Type)
 		}
