@@ -42,6 +42,7 @@ func Unmarshal(data []byte, m abi.Message) error {
 func UnmarshalWithin(data []byte, m abi.Message, overhead int) error {
 	m.Reset()
 	t := reflect.TypeOf(m).Elem()
+	// Invariant G7 (host/SECURITY.md): nothing is decoded before it is known what it will take.
 	if !harmless(data, overhead) {
 		c := checker{fieldsLeft: MaxFields, overheadLeft: overhead, schemas: map[reflect.Type]schema{}}
 		if err := c.message(data, t); err != nil {

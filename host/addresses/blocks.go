@@ -15,6 +15,8 @@ const metadata = "a metadata or credential service of a cloud"
 // blocks are refused by default. Networks for documentation are not among them:
 // they are nobody's, so they steer nothing. Nor are private ones: most clusters
 // are there.
+//
+// Invariant A5 (host/SECURITY.md): nothing is in here that an ordinary cluster has.
 func blocks() []block {
 	of := func(never bool, why string, prefixes ...string) (all []block) {
 		for _, p := range prefixes {

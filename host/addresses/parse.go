@@ -9,6 +9,8 @@ import (
 // to Kubernetes and to libc: no leading zeros, no zone, no IPv4 address in the
 // spelling of IPv6. IPv6 may be written in upper case or at length.
 func ParseIP(text string) (netip.Addr, error) {
+	// Invariant A2 (host/SECURITY.md): one spelling means one address to all readers; what some
+	// read otherwise is refused.
 	ip, err := netip.ParseAddr(text)
 	switch {
 	case err != nil:

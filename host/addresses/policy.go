@@ -57,6 +57,7 @@ func (p *Policy) WithServiceCIDRs(cidrs []netip.Prefix) *Policy {
 // IP returns nil, or an *Error where a load balancer or a Node must not have
 // the address, which ParseIP has read.
 func (p *Policy) IP(ip netip.Addr) error {
+	// Invariant A1 (host/SECURITY.md): every address that is meant by it is looked at.
 	for _, meant := range p.meanings(ip) {
 		if err := p.covering(netip.PrefixFrom(meant, meant.BitLen()), ip.String()); err != nil {
 			return err
@@ -89,6 +90,7 @@ func (p *Policy) covering(asked netip.Prefix, what string) error {
 			return &Error{What: what, Why: b.why}
 		}
 	}
+	// Invariant A6 (host/SECURITY.md): deny is asked before allow.
 	if i := slices.IndexFunc(p.deny.networks, asked.Overlaps); i >= 0 {
 		return &Error{What: what, Why: "denied by " + p.deny.networks[i].String(), denied: true}
 	}
@@ -108,6 +110,7 @@ func (p *Policy) covering(asked netip.Prefix, what string) error {
 // opens reports whether an entry within the block covers what is asked.
 func (p *Policy) opens(b block, asked netip.Prefix) bool {
 	return slices.ContainsFunc(p.allow.networks, func(entry netip.Prefix) bool {
+		// Invariant A6 (host/SECURITY.md): an entry opens a block only from within it.
 		return within(entry, b.prefix) && within(asked, entry)
 	})
 }

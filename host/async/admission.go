@@ -60,11 +60,14 @@ func (a *admission) roomBehind() bool {
 	if limit <= 0 {
 		limit = max(a.capacity()/2, 1)
 	}
+	// Invariant O6 (host/SECURITY.md): the background never has more than its share of the
+	// instances.
 	return a.background < limit
 }
 
 // hopeless reports that the background holds every instance.
 func (a *admission) hopeless() bool {
+	// Invariant O6 (host/SECURITY.md): the queue is bounded.
 	return a.background >= a.capacity() || len(a.queue) >= maxWaiting
 }
 

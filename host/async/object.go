@@ -99,6 +99,7 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 	}
 	o := i.object(c.key)
 	defer i.tidy(c.key, o)
+	// Invariant O3 (host/SECURITY.md): of an object one op runs, also in the background.
 	if t := o.running; t != nil {
 		i.rooms.leave(c) // it cannot start yet, and others can
 		return meet(t, c)
@@ -107,6 +108,7 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 	if r := i.take(s, c, now); r != nil {
 		return step{reply: r}
 	}
+	// Invariant O4 (host/SECURITY.md): the guest is not asked before the back-off is over.
 	if wait := s.until.Sub(now); wait > 0 {
 		return step{reply: retryAfter(wait, "the provider is not asked: it failed %d times in a row, the last time with: %v", s.failures, s.last)}
 	}

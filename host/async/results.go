@@ -130,6 +130,8 @@ func (i *Invoker) drop(s *opState, op abi.Op, reason string) {
 // than to say that it is there would have it deleted for ever.
 func (i *Invoker) supersede(o *object, op abi.Op) {
 	for of, s := range o.ops {
+		// Invariant O2 (host/SECURITY.md): how a deletion ended is kept until it is asked for, also
+		// when questions come between.
 		if s.result == nil || !writes(op) && writes(of) {
 			continue
 		}

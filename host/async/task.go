@@ -85,6 +85,7 @@ func (i *Invoker) run(ctx context.Context, t *task) {
 // in the host fails with it alone.
 func (t *task) contained(ctx context.Context) (err error) {
 	defer func() {
+		// Invariant M24 (host/SECURITY.md): a panic of an op is its error.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in the manager: %v", p)
 			klog.FromContext(ctx).Error(err, "An op failed", "op", t.about(), "stack", string(debug.Stack()))
@@ -109,6 +110,7 @@ func (i *Invoker) await(ctx context.Context, t *task) *reply {
 			}
 		case <-ctx.Done():
 		}
+		// Invariant O1 (host/SECURITY.md): the caller leaves, and the op goes on.
 		return i.detach(t)
 	}
 }

@@ -121,6 +121,7 @@ func (b *Brake) InstanceExists(ctx context.Context, node *corev1.Node) (bool, er
 		b.there(node)
 		return true, nil
 	}
+	// Invariant N2 (host/SECURITY.md): a second instance has to say so, too, in so many words.
 	if exists, err = b.InstanceExistsFresh(ctx, node); err != nil {
 		return false, fmt.Errorf("node %s is missing, which could not be confirmed by a second question: %w", node.Name, err)
 	}
@@ -168,6 +169,8 @@ func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
 	b.gone.hold(key)
 	status, changed := b.release(now)
 	settled := now.Sub(b.first) >= b.options.Settle
+	// Invariant N3 (host/SECURITY.md): no Node is let go that is one too many, those held back
+	// included.
 	pass := now.Before(lifted) || settled && status.Gone <= status.Allowed
 	switch {
 	case pass:

@@ -69,6 +69,7 @@ func (c cache) has(key string) bool {
 		if !filepath.IsLocal(name) {
 			return false
 		}
+		// Invariant M25 (host/SECURITY.md): machine code that is not as it was left is not used.
 		if got, err := digest(filepath.Join(c.dir, name)); err != nil || got != want {
 			return false
 		}
@@ -202,6 +203,7 @@ func privateDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Invariant M25 (host/SECURITY.md): what lies there is run, so nobody else may write it.
 	if info.Mode().Perm()&0o022 != 0 {
 		return "", fmt.Errorf("%s can be written to by others (mode %#o), and what lies there is run: name a directory inside of it that does not exist, or chmod go-w it", dir, info.Mode().Perm())
 	}

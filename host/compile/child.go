@@ -44,6 +44,7 @@ func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) error {
 	if j.Bytes < 0 || j.Bytes > maxModuleBytes {
 		return fmt.Errorf("a module of %d bytes, at most %d are allowed", j.Bytes, maxModuleBytes)
 	}
+	// Invariant M5 (host/SECURITY.md): the child has its limits before it has the module.
 	// Before anything of the module is read.
 	if err := limitProcess(j.Limits); err != nil {
 		return fmt.Errorf("limiting the process: %w", err)

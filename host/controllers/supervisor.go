@@ -31,6 +31,7 @@ func (l loop) constructor(providers func() []Provider) app.ControllerInitFuncCon
 		Constructor: func(_ app.ControllerInitContext, completed *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
 			return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
 				all := supervised{name: l.name, supervisors: l.supervisors(providers(), completed, manager)}
+				// Invariant P2 (host/SECURITY.md): each provider has loops of its own.
 				for _, s := range all.supervisors {
 					go s.run(ctx)
 				}

@@ -148,6 +148,7 @@ func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandle
 	if i.view.lease.ctx.Err() != nil {
 		return nil, i.view.lease.stopped
 	}
+	// Invariant P1 (host/SECURITY.md): a loop hears of its provider's objects and of no others.
 	if i.match != nil {
 		h = cache.FilteringResourceEventHandler{FilterFunc: i.match, Handler: h}
 	}

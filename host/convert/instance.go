@@ -87,6 +87,7 @@ func cloudAddress(a *abi.NodeAddress, policy steering) (corev1.NodeAddress, erro
 	if err := checkText(string(kind), text, maxAddressBytes); err != nil {
 		return corev1.NodeAddress{}, err
 	}
+	// Invariant A3 (host/SECURITY.md): what is no address is a name, and decided as one.
 	if err := policy.NodeName(text); err != nil {
 		return corev1.NodeAddress{}, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -116,5 +117,7 @@ func checkIP(text string, policy interface{ IP(netip.Addr) error }) (string, err
 	if err != nil {
 		return "", err
 	}
+	// Invariant A1 (host/SECURITY.md): no address of an answer gets into an object but by way of
+	// this.
 	return ip.String(), policy.IP(ip)
 }

@@ -47,6 +47,7 @@ func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovide
 		if err != nil {
 			return nil, nil, fmt.Errorf("routes[%d]: %w", i, err)
 		}
+		// Invariant A4 (host/SECURITY.md): what upstream compares with has no such route.
 		if err := policy.Destination(destination); err != nil {
 			foreign = append(foreign, fmt.Errorf("routes[%d]: %w", i, err))
 			continue

@@ -61,6 +61,8 @@ func cloudIngress(in *abi.LoadBalancerIngress, policy *addresses.Policy) (out co
 		return out, err
 	}
 	if out.Hostname = in.GetHostname(); out.Hostname != "" {
+		// Invariant A1 (host/SECURITY.md): no name of an answer gets into a Service but by way of
+		// this.
 		if err := policy.Hostname(out.Hostname); err != nil {
 			return out, fmt.Errorf("hostname: %w", err)
 		}

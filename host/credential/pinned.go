@@ -53,6 +53,7 @@ func NewPinned(secrets *WatchedSecrets) (*Pinned, error) {
 
 // Get implements Secrets.
 func (p *Pinned) Get(ctx context.Context, namespace, name string) (map[string][]byte, string, error) {
+	// Invariant S8 (host/SECURITY.md): what is deleted is an error, pinned or not.
 	data, version, err := p.secrets.Get(ctx, namespace, name)
 	if err != nil {
 		return nil, "", err
@@ -63,6 +64,8 @@ func (p *Pinned) Get(ctx context.Context, namespace, name string) (map[string][]
 		return data, version, nil
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	// Invariant S8 (host/SECURITY.md): what a generation began with is what it gets, until newer
+	// values have proved to be right.
 	if _, ok := p.pins[key]; !ok {
 		p.pins[key] = pin{data, version}
 	}

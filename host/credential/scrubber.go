@@ -159,6 +159,7 @@ func (s *Scrubber) spans(ctx context.Context, x *index, data []byte) ([]span, er
 	}
 	var out []span
 	for i := len(layers) - 1; i >= 0; i-- {
+		// Invariant S3 (host/SECURITY.md): each layer is one pass, and ends with the context.
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("looking for secrets in %d bytes: %w", len(data), context.Cause(ctx))
 		}

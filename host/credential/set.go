@@ -101,6 +101,7 @@ func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
 		out.Code = abi.CodeDeadline
 	}
 	message := fmt.Sprintf("credential %s: %v", name, err)
+	// Invariant S6 (host/SECURITY.md): errors leave the package scrubbed.
 	out.Message = clip(string(s.scrubber.Scrub([]byte(message))), maxMessageBytes)
 	return out
 }
@@ -231,6 +232,7 @@ func (c *credential) read(data map[string][]byte, version string) (values, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Invariant S9 (host/SECURITY.md): the scrubber knows new values before they are used.
 	if c.version != version {
 		c.holder.hold("secret", secret...)
 		c.version = version

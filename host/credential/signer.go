@@ -203,6 +203,7 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request names a credential; signers have none"}
 	}
 	// A token request holds the secret: it goes to its URL alone.
+	// Invariant S7 (host/SECURITY.md): it goes where the administrator's URLs are, and no further.
 	request.FollowRedirects = 0
 	result := m.Tokens.Send(ctx, request)
 	if result.GetCode() == uint32(abi.CodeDenied) {
@@ -225,6 +226,8 @@ func (m *signerMethod) words(sent bool, message string) string {
 	if sent {
 		return message
 	}
+	// Invariant S4 (host/SECURITY.md): before anything was sent a provider hears nothing of what a
+	// signer said.
 	return inTheLog
 }
 

@@ -23,6 +23,8 @@ func (v values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d values", len(v)
 func (v values) MarshalText() ([]byte, error) { return fmt.Append(nil, v), nil }
 
 // redacted is in what holds secrets, and has it printed as nothing else.
+//
+// Invariant S6 (host/SECURITY.md): what holds secrets embeds it.
 type redacted struct{}
 
 // Format prints the same whatever the verb.
@@ -66,6 +68,7 @@ func checkValue(label string, value []byte, present, public bool) error {
 		return errors.New("is missing; add it to the Secret or name another key in the HostConfiguration")
 	case len(value) > maxValueBytes:
 		return fmt.Errorf("has %d bytes, the limit is %d", len(value), maxValueBytes)
+	// Invariant S10 (host/SECURITY.md): what could not be scrubbed is not used.
 	case !public && len(value) < minSecretBytes:
 		return fmt.Errorf("has %d bytes; a secret has at least %d, since shorter ones cannot be told from other text. If it is no secret, list it in publicKeys", len(value), minSecretBytes)
 	case !public && !scrubbable(label, value):

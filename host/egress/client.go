@@ -58,6 +58,8 @@ func New(grants []Grant, options Options) (*Client, error) {
 		if err := g.validate(); err != nil {
 			return nil, err
 		}
+		// Invariant E7 (host/SECURITY.md): grants share connections only where everything is the
+		// same that these were made with.
 		id := identityOf(g)
 		if transports[id] == nil {
 			transports[id] = c.newTransport(g)
@@ -102,6 +104,7 @@ func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 	if err == nil {
 		return &abi.HttpResult{Response: response}
 	}
+	// Invariant S4 (host/SECURITY.md): words of the provider are never scrubbed.
 	return &abi.HttpResult{Code: uint32(err.Code), Error: &abi.ErrorDetail{
 		Message: clipMessage(err.Message), RetryAfterMs: err.RetryAfter.Milliseconds()}}
 }
@@ -140,6 +143,7 @@ func (c *Client) refuse(e *abi.Error) *abi.Error {
 // unsent takes a request of which nothing was sent from the provider's rate.
 // Above it the answer says nothing else.
 func (c *Client) unsent(e *abi.Error) *abi.Error {
+	// Invariant S5 (host/SECURITY.md): what is refused takes from the same rate as what is sent.
 	if c.limiter.Allow() {
 		return e
 	}

@@ -48,6 +48,7 @@ func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.
 	case err != nil:
 		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
 	}
+	// Invariant E9 (host/SECURITY.md): what is sent is still what the grant was asked for.
 	if err := c.checkApplied(call, req); err != nil {
 		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
 	}

@@ -27,6 +27,8 @@ const patience = time.Second
 
 // attempt sends a request once, if the host is not held off.
 func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int64) outcome {
+	// Invariant E8 (host/SECURITY.md): nothing is sent to a host that fails, until one request has
+	// shown that it answers.
 	if call.host.breaker.State() == gobreaker.StateOpen {
 		return outcome{err: c.unsent(c.held(call))}
 	}

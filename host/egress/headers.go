@@ -13,6 +13,7 @@ import (
 // refusedHeader says why a request must not have a header, or "". Servers that
 // hand headers on as variables of the environment (CGI, WSGI, PHP) take _ for -.
 func refusedHeader(name string) string {
+	// Invariant E2 (host/SECURITY.md): of a header that makes another request no spelling passes.
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	switch name {
 	case "host":

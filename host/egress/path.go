@@ -16,6 +16,8 @@ const maxEscapings = 4
 // one that was compared with the grants, however often it decodes: dot segments
 // and control characters in any spelling that decoders are known to accept.
 func checkPath(path string) error {
+	// Invariant E1 (host/SECURITY.md): the path is refused in every form that a server may decode
+	// it to.
 	for range maxEscapings + 1 {
 		path = fold(path)
 		if err := checkSegments(path); err != nil {
@@ -147,6 +149,7 @@ func checkQuery(query string) error {
 		if decoded, err := url.QueryUnescape(name); err == nil {
 			name = decoded
 		}
+		// Invariant E2 (host/SECURITY.md): nor does such a parameter.
 		if refusedParameter(name) {
 			return errors.New("the query must not have a parameter that some servers take for the method, which is compared with the grants")
 		}

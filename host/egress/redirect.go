@@ -33,6 +33,7 @@ func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	case err == nil && from.target.scheme == "https" && t.scheme != "https":
 		return nil, denied("%s: it redirects from https to %s, which is not followed", from.name, c.nameOf(t, true))
 	}
+	// Invariant E4 (host/SECURITY.md): a redirect is checked as if the provider had asked for it.
 	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same), true)
 	if e != nil {
 		e.Message = fmt.Sprintf("redirected from %s: %s", from.name, c.scrubString(e.Message))
@@ -55,6 +56,7 @@ func redirected(request *abi.HttpRequest, status int, location string, same bool
 	if rewritten {
 		next.Method, next.Body = http.MethodGet, nil
 	}
+	// Invariant E4 (host/SECURITY.md): a credential stays with scheme, host and port.
 	if !same {
 		next.Credential, next.CredentialScope = "", ""
 	}

@@ -30,6 +30,8 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	if e := c.checkBounds(request); e != nil {
 		return nil, e
 	}
+	// Invariant E1 (host/SECURITY.md): what is compared with the grants is what is sent: the URL in
+	// its canonical form.
 	t, err := parseTarget(request.GetUrl())
 	if err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
@@ -86,9 +88,12 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 	method, credential := call.request.GetMethod(), call.request.GetCredential()
 	allowed := false
 	for _, g := range c.grants {
+		// Invariant E1 (host/SECURITY.md): without a grant there is no transport to send it with.
 		if !g.allows(method, call.target) {
 			continue
 		}
+		// Invariant S1 (host/SECURITY.md): a credential goes only where the grant that allows the
+		// request lists it.
 		if credential == "" || (c.options.Credentials != nil && slices.Contains(g.Credentials, credential)) {
 			return g, nil
 		}

@@ -44,6 +44,8 @@ type meter struct {
 
 func (m *meter) take(n int) error {
 	m.taken += int64(n)
+	// Invariant E6 (host/SECURITY.md): what is read, after it is unpacked, counts against the whole
+	// batch.
 	if m.left.Add(-int64(n)) < 0 {
 		return fmt.Errorf("%w: ask for less at once, in pages", errTooLarge)
 	}
@@ -72,6 +74,8 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
+	// Invariant S2 (host/SECURITY.md): the provider gets the body and the headers of a response
+	// only scrubbed.
 	clean, err := c.scrub(resp.Request.Context(), body)
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
@@ -130,6 +134,7 @@ func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []by
 	case resp.Body == http.NoBody || resp.Request.Method == http.MethodHead:
 		return nil, false, nil
 	case decode && encoding == "gzip":
+		// Invariant E6 (host/SECURITY.md): what comes in is bounded before it is unpacked.
 		wire := &limitedReader{resp.Body, c.options.MaxBatchBytes}
 		z, err := gzip.NewReader(wire)
 		if errors.Is(err, io.EOF) { // an empty body
@@ -140,6 +145,7 @@ func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []by
 		}
 		body, err = io.ReadAll(&meteredReader{z, m})
 		return body, true, err
+	// Invariant S2 (host/SECURITY.md): what cannot be searched is not handed on.
 	case c.options.Credentials != nil && encoding != "" && encoding != "identity":
 		return nil, false, fmt.Errorf("%w: %q cannot be searched for secrets", errEncoding, clip(encoding))
 	}

@@ -101,6 +101,7 @@ func (c *Client) again(ctx context.Context, call *call, out outcome, retries int
 	if !fits(ctx, wait) {
 		return false, out.err
 	}
+	// Invariant E8 (host/SECURITY.md): retries are a share of the requests, over all of them.
 	if !c.budget.allow() {
 		c.options.Observer.Throttled(call.grant.label, "retry_budget")
 		return false, out.err

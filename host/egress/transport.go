@@ -41,6 +41,8 @@ func (c *Client) newTransport(g Grant) *http.Transport {
 		}
 	}
 	return &http.Transport{
+		// Invariant E5 (host/SECURITY.md): the proxy of the environment would be a way around
+		// grants and the look at addresses.
 		Proxy: nil, // not that of the environment, which no grant names
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.connect(ctx, network, address, g.CIDRs)
@@ -94,6 +96,8 @@ func (c *Client) dial(ctx context.Context, network, address string, allowed []ne
 			if err != nil {
 				return &refusedError{err}
 			}
+			// Invariant E3 (host/SECURITY.md): what is connected to is the very address that was
+			// looked at.
 			if err := c.vetter.check(addr.Addr(), allowed); err != nil {
 				return &refusedError{err}
 			}

@@ -28,15 +28,18 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if !isReason(m.GetReason()) {
 		return invalid("reason %q must be CamelCase, at most %d bytes", cut(m.GetReason(), maxEventReason), maxEventReason)
 	}
+	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret.
 	// As the guest wrote it: that a scrubbed one is longer would tell the guest
 	// that it has guessed a secret.
 	if size := len(escape(m.GetMessage())); size == 0 || size > maxEventMessage {
 		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
 	}
+	// Invariant G8 (host/SECURITY.md): the object is the op's; a request cannot name another.
 	object := opcontext.FromContext(ctx).Object
 	if object == nil {
 		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no object that an Event could be on: use log"}
 	}
+	// Invariant M8 (host/SECURITY.md): Events take from a rate that outlives generations.
 	if !h.rates.events.Allow() {
 		h.options.Dropped(DroppedEvent)
 		return &abi.Error{Code: abi.CodeThrottled, Message: "too many Events", RetryAfter: time.Second}

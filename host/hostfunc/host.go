@@ -123,6 +123,8 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 }
 
 func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
+	// Invariant G2 (host/SECURITY.md): what was not granted is nil or false in Options, and each
+	// host call looks at its own before anything else.
 	if h.options.Cache == nil {
 		return nil, h.denied()
 	}

@@ -57,6 +57,8 @@ func (l *providerLog) drop() {
 // not are counted, and the count is logged before the next line that may.
 func (l *providerLog) allow(size int) bool {
 	now := time.Now()
+	// Invariant M8 (host/SECURITY.md): log and output take from the same rates, which outlive
+	// generations.
 	if !l.rates.lines.AllowN(now, 1) || !l.rates.bytes.AllowN(now, min(size, l.rates.bytes.Burst())) {
 		l.drop()
 		return false

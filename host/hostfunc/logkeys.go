@@ -23,6 +23,7 @@ type logKeys map[string]bool
 
 // next returns the key under which a value is logged.
 func (k logKeys) next(key string) string {
+	// Invariant M8 (host/SECURITY.md): no key ends its field, or is one of the host's.
 	key = cut(strings.Map(keyCharacter, key), maxLogKey)
 	if key == "" || !isLetter(rune(key[0])) || reservedKey(key) {
 		key = cut(guestKey+key, maxLogKey)

@@ -34,6 +34,7 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	if len(m.GetFields()) > maxNodeFields {
 		return nil, invalid("%d fields are asked for, at most %d can be", len(m.GetFields()), maxNodeFields)
 	}
+	// Invariant G8 (host/SECURITY.md): the Nodes are the op's; a request cannot name others.
 	op := opcontext.FromContext(ctx)
 	// An op on an object whose list of nodes is empty may have it as nil.
 	if m.GetSnapshotId() != opcontext.SnapshotID || (op.Nodes == nil && op.Object == nil) {

@@ -23,6 +23,8 @@ func cut(s string, most int) string {
 // Go's escapes, so that a guest can neither forge lines of a log nor command
 // the terminal that shows it.
 func escape(s string) string {
+	// Invariant M8 (host/SECURITY.md): no message and no value of a log, no output and no Event of a
+	// guest is written but by way of this.
 	if !strings.ContainsFunc(s, unprintable) {
 		return s
 	}

@@ -95,6 +95,8 @@ func (b *body) finish(block wasmbin.BlockType, frame uint32) {
 
 // charge begins what is paid for here: the function, a loop, or the rest of a
 // long run. Operands on the stack stay there.
+//
+// Invariant M1 (host/SECURITY.md): every function and every turn of a loop begins with it.
 func (b *body) charge() {
 	b.blocks[len(b.blocks)-1] = len(b.charges)
 	b.current = len(b.charges)
@@ -137,6 +139,8 @@ func (b *body) global(op byte, index uint32) { b.out = appendIndexed(b.out, op, 
 // is left by every way out of the function: its label takes the place of the
 // function's own.
 func (b *body) descend(out []byte, block wasmbin.BlockType, frame uint32) []byte {
+	// Invariant M2 (host/SECURITY.md): a call takes its frame before anything of the function runs,
+	// and the guest ends when there is not so much.
 	out = b.m.appendMove(out, frame, opI32Sub)
 	out = appendIndexed(out, opGlobalGet, b.m.fuel+1)
 	out = append(out, opI32Const, 0, opI32LtS, opIf, blockVoid)

@@ -20,6 +20,7 @@ func (b *body) instruction() {
 	b.costs(1)
 	b.frame.value(in, b.m.validator.Locals())
 	switch in.Op {
+	// Invariant M21 (host/SECURITY.md): no function makes references to functions.
 	case wasmbin.OpRefFunc:
 		b.r.Pos = start
 		b.r.Fail("ref.func in a function is not supported, since an engine keeps what it makes each time; use a table")
@@ -40,6 +41,9 @@ func (b *body) instruction() {
 func (b *body) costs(units uint32) { b.charges[b.current].cost += units }
 
 // keep writes the instruction as it is.
+//
+// Invariant M6 (host/SECURITY.md): what is added around an instruction leaves operands, locals,
+// memory and labels as the instruction finds them.
 func (b *body) keep() { b.out = b.in.Append(b.out) }
 
 // structure rewrites what opens and closes blocks. A loop is paid for at each

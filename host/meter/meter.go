@@ -80,6 +80,8 @@ const (
 // the module is not valid, uses an instruction that is not known or not allowed
 // here, or needs more than the limits allow.
 func Rewrite(wasm []byte, options Options) ([]byte, error) {
+	// Invariant M19 (host/SECURITY.md): of the original nothing but what this has decoded gets into
+	// the metered module.
 	module, err := wasmbin.Parse(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("meter: %w", err)

@@ -177,6 +177,21 @@ func withBody(code ...byte) []byte {
 	return append([]byte(wasm+"\x0a"), append([]byte{byte(len(content))}, content...)...)
 }
 
+// A function is referred to in tables and globals, and by no instruction.
+func TestReferencesToFunctionsAreRefused(t *testing.T) {
+	exported := func(code ...byte) []byte { // so that the reference itself is valid
+		memory := []byte{5, 3, 1, 0, 1}
+		return bytes.Replace(withBody(code...), memory, append(bytes.Clone(memory), 7, 5, 1, 1, 'f', 0, 0), 1)
+	}
+	_, err := meter.Rewrite(exported(0xd2, 0, 0x1a, 0x0b), options)
+	if err == nil || !strings.Contains(err.Error(), "ref.func in a function is not supported") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := meter.Rewrite(exported(0xd0, 0x70, 0x1a, 0x0b), options); err != nil {
+		t.Errorf("a null reference: %v", err)
+	}
+}
+
 func TestCodeCannotReachTheMeter(t *testing.T) {
 	for name, test := range map[string]struct {
 		code []byte

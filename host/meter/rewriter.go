@@ -133,6 +133,7 @@ func (m *rewriter) types() error {
 // refuel function.
 func (m *rewriter) imports() error {
 	for _, i := range m.module.Imports {
+		// Invariant M20 (host/SECURITY.md): a module does not import what the meter calls.
 		if string(i.Module) == m.options.ImportModule {
 			return fmt.Errorf("the module imports from %q, which is the host's own", i.Module)
 		}
@@ -195,6 +196,7 @@ func (m *rewriter) limits(what string, l wasmbin.Limits, limit uint32) error {
 	if !l.HasMax {
 		l.Max = limit
 	}
+	// Invariant M3 (host/SECURITY.md): every memory and table has a maximum, of the limit at most.
 	m.bytes(1)
 	m.u32(l.Min)
 	m.u32(min(l.Max, limit))

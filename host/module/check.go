@@ -183,6 +183,8 @@ func (m *Module) checkImports(declared, granted []string) error {
 }
 
 func checkABIImport(i Import, declared []string) error {
+	// Invariant G1 (host/SECURITY.md): what is imported is known here, of the signature that the
+	// host has, and named in the manifest.
 	want, known := importType(i.Name)
 	if !known {
 		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, printable(i.Name), abi.Version)
@@ -199,6 +201,8 @@ func checkABIImport(i Import, declared []string) error {
 // checkGranted compares what the manifest asks for: it may ask for more than
 // the module imports, and none of it is given unless all of it is granted.
 func checkGranted(declared, granted []string) error {
+	// Invariant G1 (host/SECURITY.md): none of a module is run unless all that its manifest names
+	// is granted.
 	for _, capability := range declared {
 		if slices.Contains(granted, capability) {
 			continue

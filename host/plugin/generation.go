@@ -223,6 +223,7 @@ func encode(m abi.Message) ([]byte, error) {
 // response with code OK is success.
 func decode(result engine.Result, resp abi.Message) error {
 	switch {
+	// Invariant N1 (host/SECURITY.md): success is a response with the code OK, and nothing else.
 	case !result.Code.Known():
 		return fmt.Errorf("the provider answered with the unknown code %d", result.Code)
 	case result.Code != abi.CodeOK:
@@ -253,6 +254,9 @@ func answer(result engine.Result) error {
 }
 
 // printable makes a guest's text fit for one line of a log or an Event.
+//
+// Invariant M26 (host/SECURITY.md): what a guest says in an error or a warning leaves this package
+// by way of it.
 func printable(text string, limit int) string {
 	if len(text) > limit {
 		for limit > 0 && !utf8.RuneStart(text[limit]) {

@@ -121,6 +121,7 @@ func (l *Loader) rewrite(g *Generation, wasm []byte) ([]byte, error) {
 }
 
 func (l *Loader) compile(ctx context.Context, g *Generation, metered []byte) (err error) {
+	// Invariant M5 (host/SECURITY.md): what cannot be compiled apart is not compiled here.
 	if l.Compiler != nil {
 		if err := l.Compiler.Prepare(ctx, metered); err != nil {
 			return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}

@@ -78,6 +78,7 @@ func (l Limits) timeout(op abi.Op) time.Duration {
 // suggested returns the limits with what a manifest suggests, where that is
 // lower.
 func (l Limits) suggested(by manifest.Limits) Limits {
+	// Invariant R1 (host/SECURITY.md): a manifest only lowers limits.
 	if by.MemoryBytes > 0 {
 		l.MaxMemoryBytes = min(l.MaxMemoryBytes, by.MemoryBytes)
 	}

@@ -67,6 +67,9 @@ func newPool(module engine.Module, prepare func(context.Context, engine.Instance
 type poolCall func(p *pool, ctx context.Context, op abi.Op, request []byte) (engine.Result, error)
 
 // wait takes a token, which its caller puts back.
+//
+// Invariant M3 (host/SECURITY.md): no op runs without a token, and there are as many as instances
+// are allowed.
 func (p *pool) wait(ctx context.Context) error {
 	select {
 	case <-p.tokens:
@@ -153,6 +156,8 @@ func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 	reason := ""
 	p.mu.Lock()
 	switch {
+	// Invariant M7 (host/SECURITY.md): an instance goes back to the others only after an op without
+	// an error.
 	case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
 		reason = DiscardDeadline
 	case err != nil:

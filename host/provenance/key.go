@@ -110,6 +110,8 @@ func newECDSA(public *ecdsa.PublicKey) (key, error) {
 // newEd25519 takes Ed25519, and Ed25519ph, which cosign uses for what goes
 // into a transparency log.
 func newEd25519(public ed25519.PublicKey) (key, error) {
+	// Invariant R5 (host/SECURITY.md): a key of the policy is one for which only its owner can
+	// sign.
 	if err := newEdwards().check(public); err != nil {
 		return nil, err
 	}

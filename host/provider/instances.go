@@ -119,6 +119,7 @@ func invokeNode(ctx context.Context, run invokeFunc, op abi.Op, node *corev1.Nod
 }
 
 func existence(e abi.Existence) (bool, error) {
+	// Invariant N1 (host/SECURITY.md): no default says anything: what is not known is an error.
 	switch e {
 	case abi.Existence_EXISTENCE_EXISTS:
 		return true, nil

@@ -112,6 +112,7 @@ func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster st
 }
 
 func (l *loadBalancer) serialised(ctx context.Context, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
+	// Invariant O3 (host/SECURITY.md): each op but the name's holds the Service's lock.
 	unlock, err := l.services.lock(ctx, serviceKey(service))
 	if err != nil {
 		return fmt.Errorf("%s: waiting for another op on the Service: %w", about(op, serviceKey(service)), err)

@@ -79,6 +79,8 @@ func retryAfter(answer *abi.Error) (time.Duration, bool) {
 	case answer.Code == abi.CodeThrottled && answer.RetryAfter <= 0:
 		return 0, false
 	case answer.Code == abi.CodeRetryAfter, answer.Code == abi.CodeThrottled:
+		// Invariant O7 (host/SECURITY.md): whatever a guest says, its object comes back within
+		// these bounds.
 		return min(max(answer.RetryAfter, minRetryAfter), maxRetryAfter), true
 	}
 	return 0, false

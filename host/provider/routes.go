@@ -73,6 +73,7 @@ func (r *routes) check(route *cloudprovider.Route) error {
 	if err != nil {
 		return err
 	}
+	// Invariant A4 (host/SECURITY.md): before the guest is asked to make it.
 	return r.steering.policy().Destination(destination)
 }
 

@@ -268,6 +268,8 @@ func (s *State) KeepDone() {
 // back lets Good serve again, and what serves not any more.
 func (s *State) back(reason, message string) Action {
 	refused := Refusal{s.Serving, RolledBack, reason, message}
+	// Invariant R6 (host/SECURITY.md): what went back is not loaded again, unless a person wants
+	// it.
 	s.refuse(refused)
 	s.pardon(s.Good)
 	s.Serving = s.Good

@@ -47,6 +47,8 @@ func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Act
 		return action
 	}
 	reason, temporary := loadReason(err)
+	// Invariant M18 (host/SECURITY.md): a candidate that fails touches the state of the offer, and
+	// not the slot.
 	action := r.state.Failed(reason, err.Error(), temporary)
 	r.reportError(bundle, err)
 	return action

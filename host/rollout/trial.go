@@ -90,7 +90,10 @@ func (r *Rollout) standing(bundle source.Bundle) Standing {
 
 // prepare makes a generation, after it is written down that it is made.
 func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, standing Standing, reached func(Phase)) (*loaded, error) {
+	// Invariant M13 (host/SECURITY.md): it is written down before anything of the bundle is
+	// compiled or run.
 	trial, err := r.options.Trials.Begin(ctx, bundle, standing)
+	// Invariant M15 (host/SECURITY.md): only what was kept is loaded without being written down.
 	if err != nil && standing == Trusted && !isVerdict(err) {
 		// What was good must serve, also when nothing can be written.
 		r.options.Reporter.Journalled(fmt.Errorf("that the generation that was kept last is loaded: %w", err))

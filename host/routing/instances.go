@@ -20,6 +20,8 @@ type instances struct {
 // InstanceExists says of a Node that is not surely the provider's that it
 // exists: upstream deletes it otherwise.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	// Invariant P1 (host/SECURITY.md): of what is not surely his a provider is not asked whether it
+	// may be deleted.
 	if !i.owns(node) {
 		return true, nil
 	}

@@ -29,6 +29,7 @@ func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s
 		}
 	case l.provider:
 		l.tellHowToMove(service)
+	// Invariant P3 (host/SECURITY.md): the label decides, not the annotation.
 	default:
 		return nil, l.foreign(service, owner)
 	}

@@ -107,6 +107,7 @@ func (r *Router) known(provider string) bool { return slices.Contains(r.names, p
 
 func (r *Router) mayAsk(provider string) bool { return slices.Contains(r.ask, provider) }
 
+// Invariant P1 (host/SECURITY.md): of two providers it is true of one at most.
 func (r *Router) owns(provider string, node *corev1.Node) bool {
 	return r.known(provider) && r.nodeName(node) == provider
 }

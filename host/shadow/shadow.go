@@ -27,6 +27,7 @@ type host struct{ next HostCaller }
 
 func (h host) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
 	switch op := ctx.Value(contextKey{}).(type) {
+	// Invariant R7 (host/SECURITY.md): a replayed op has no way to next.
 	case *player:
 		return op.hostCall(name, request)
 	case *recording:

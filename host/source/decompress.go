@@ -86,6 +86,8 @@ func unzstd(stored []byte, most int64) ([]byte, error) {
 	z, err := zstd.NewReader(bytes.NewReader(stored),
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
+		// Invariant M12 (host/SECURITY.md): the window, which is allocated first, is bounded as
+		// well.
 		zstd.WithDecoderMaxWindow(window(most)))
 	if err != nil {
 		return nil, err
@@ -126,7 +128,11 @@ func zstdSize(stored []byte) uint64 {
 // once, and not again in each slice that became too small.
 func readAll(r io.Reader, most int64, said uint64) ([]byte, error) {
 	const least = 512
+	// Invariant M11 (host/SECURITY.md): what is said to come has its room at once, so it is not
+	// copied while it grows.
 	data := make([]byte, 0, max(least, min(said, uint64(most))+1))
+	// Invariant M12 (host/SECURITY.md): never more than the limit and one byte is unpacked,
+	// whatever the file says of itself.
 	for r = io.LimitReader(r, most+1); ; {
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

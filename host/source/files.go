@@ -61,6 +61,7 @@ func settled(ctx context.Context, settle time.Duration, find func() (snapshot, e
 		}
 		var after snapshot
 		after, err = find()
+		// Invariant R4 (host/SECURITY.md): files are read when they have ceased to change.
 		if err == nil && after.equal(before) {
 			return after, nil
 		}

@@ -166,6 +166,7 @@ func (x *index) join(read func(p part, most int64) ([]byte, error), limits Limit
 		parts[i] = data
 	}
 	module := bytes.Join(parts, nil)
+	// Invariant R4 (host/SECURITY.md): a module that is not whole is none.
 	if digestOf(module) != x.Digest {
 		return nil, failed(ReasonModuleIncomplete, "every part fits its digest, but together they do not have the digest %s: are they in order, and is none left out?", x.Digest)
 	}

@@ -65,6 +65,8 @@ func seconds(t time.Time) time.Time {
 // cut bounds a text, but not within a character. What the API server refuses,
 // or a terminal obeys, is replaced.
 func cut(text string, most int) string {
+	// Invariant M26 (host/SECURITY.md): no text is written that is longer, or has control
+	// characters.
 	text = text[:min(len(text), most+utf8.UTFMax)] // the rest need not be looked at
 	text = strings.Map(printable, strings.ToValidUTF8(text, "?"))
 	if len(text) <= most {

@@ -111,6 +111,8 @@ func (w *worker) pause(cm *corev1.ConfigMap) {
 // pick returns the commands that are to be removed.
 func pick(cm *corev1.ConfigMap) []Command {
 	var commands []Command
+	// Invariant R8 (host/SECURITY.md): commands are read from the ConfigMap's annotations, and from
+	// nowhere else.
 	for _, c := range oneShot {
 		if value, ok := cm.Annotations[c.annotation]; ok {
 			commands = append(commands, Command{Kind: c.kind, Argument: cut(value, maxText), By: author(cm, c.annotation)})

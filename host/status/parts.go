@@ -66,6 +66,7 @@ func digest(data []byte) string {
 // pack returns the parts of a bundle, and the index without a set.
 func pack(b source.Bundle) (*index, [][]byte, error) {
 	config := b.Config
+	// Invariant S11 (host/SECURITY.md): it is kept nowhere.
 	if b.ConfigPrivate {
 		config = nil
 	}
@@ -191,6 +192,8 @@ func (x *index) split(content []byte) (*source.Bundle, error) {
 // piece, and stops when the frame has no room in the parts: a module may have
 // tens of megabytes.
 func compress(pieces ...[]byte) ([]byte, error) {
+	// Invariant M11 (host/SECURITY.md): no piece is copied, and a bundle for which there is no room
+	// stops here.
 	out, size := &room{left: maxParts * maxPart}, 0
 	for _, piece := range pieces {
 		size += len(piece)

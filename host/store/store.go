@@ -123,6 +123,8 @@ func (s *Store) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	case err != nil:
 		return nil, s.apiError("get", err)
 	}
+	// Invariant G9 (host/SECURITY.md): nothing is read from a ConfigMap that was not made for this
+	// provider.
 	if err := s.checkOwner(cm); err != nil {
 		return nil, err
 	}
@@ -143,6 +145,8 @@ func (s *Store) save(ctx context.Context, cm *corev1.ConfigMap) (*corev1.ConfigM
 		}
 		return saved, nil
 	}
+	// Invariant G9 (host/SECURITY.md): the object has the version that was read, so a later one is
+	// not overwritten.
 	saved, err := s.configMaps.Update(ctx, cm, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil, s.conflict()

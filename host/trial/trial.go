@@ -131,18 +131,22 @@ func (b *Book) Begin(m Mark, s Standing) error {
 		b.Pardon(m.Subject)
 	}
 	if other := b.tried(m); other != nil && (s == Offered || s == Pardoned || s == Shared && m.Since.Sub(other.Since) > abandoned) {
+		// Invariant M14 (host/SECURITY.md): what another leader has left on trial has ended it.
 		// Who leads tries alone, and strikes out when it ends as it should.
 		b.accuse(*other, m.Since, 0)
 		b.Strike(other.Manager, other.ID)
 	}
+	// Invariant M13 (host/SECURITY.md): a suspect is run by nobody until it is pardoned.
 	if i := b.suspect(m.Subject); i >= 0 {
 		found := b.Suspects[i]
 		return &found
 	}
+	// Invariant M17 (host/SECURITY.md): while one manager tries a signer, the others wait.
 	passed := slices.Contains(b.Passed, m.Subject)
 	if other := b.tried(m); other != nil {
 		return &Busy{other.Manager}
 	}
+	// Invariant M14 (host/SECURITY.md): a standby runs only what has passed.
 	if s == Standby && !passed {
 		return &Busy{}
 	}
@@ -230,6 +234,7 @@ func Blame(left []Mark) []Mark {
 	if len(trial) > 0 {
 		return trial
 	}
+	// Invariant M17 (host/SECURITY.md): of several that may have been it, none is blamed.
 	loading := slices.DeleteFunc(slices.Clone(left), func(m Mark) bool { return m.Phase == Running })
 	for _, some := range [][]Mark{loading, left} {
 		if len(some) > 0 && !slices.ContainsFunc(some, func(m Mark) bool { return m.Subject != some[0].Subject }) {

@@ -44,8 +44,9 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(storeName), storeName),
 		HTTP:     bound{own, h.allowed},
 		Rates:    h.rates,
-		Scrub:    h.allowed.scrub,
-		Dropped:  h.metrics.Dropped,
+		// Invariant S6 (host/SECURITY.md): log, output and Events of a provider are scrubbed.
+		Scrub:   h.allowed.scrub,
+		Dropped: h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
 	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
@@ -61,6 +62,8 @@ type granted struct {
 
 // HostCall is engine.Host.
 func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
+	// Invariant G3 (host/SECURITY.md): what is granted now counts at each call, not what was when
+	// the module was loaded.
 	if name == abi.ImportLog || g.allowed.capability(name) {
 		return g.Host.HostCall(ctx, name, request)
 	}

@@ -189,6 +189,8 @@ func (l *providerLoader) proved(g *plugin.Generation) {
 }
 
 func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	// Invariant R3 (host/SECURITY.md): every way to a generation goes through here, that of a
+	// restart as well.
 	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
 		return nil, provenanceError(err)
 	}
@@ -197,6 +199,8 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	}
 	loader := l.loader
 	loader.Limits = pluginLimits(t.config)
+	// Invariant R1 (host/SECURITY.md): what is granted comes from the administrator's configuration
+	// alone.
 	loader.Policy = module.Policy{Capabilities: t.config.Capabilities}
 	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 		host, stdout, stderr := l.hosts.host(m, t.network, storeOf(t.config, m))

@@ -186,6 +186,8 @@ func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.Ht
 	results := make([]*abi.HttpResult, len(requests))
 	var rest []*abi.HttpRequest
 	for i, request := range requests {
+		// Invariant G3 (host/SECURITY.md): a generation with grants of its own sends nothing that
+		// those of now refuse.
 		if results[i] = now.client.Refusal(request); results[i] != nil {
 			continue
 		}

@@ -57,6 +57,8 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	if err := fixed(r.current, next); err != nil {
 		return err
 	}
+	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
+	// is in force.
 	all := make([]terms, len(next.Providers))
 	for i := range next.Providers {
 		if all[i], err = r.manager.providers[i].next(ctx, &next.Providers[i], &r.current.Providers[i]); err != nil {

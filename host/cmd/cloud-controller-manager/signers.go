@@ -56,6 +56,7 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 	s.source = configured{s.source, []byte(c.Config)}
 	loader := onlySigners{&plugin.Loader{
 		Engine: l.modules.engine, Compiler: l.modules.compiler, HostVersion: l.version,
+		// Invariant S7 (host/SECURITY.md): a signer is granted nothing, and mute answers nothing.
 		Policy: module.Policy{},
 		Limits: plugin.Limits{
 			MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,

@@ -49,6 +49,7 @@ func (s *shared) newSteering(lists *addresses.Policy) *steering {
 func (s *steering) set(lists *addresses.Policy) { s.lists.Store(lists) }
 
 func (s *steering) policy() *addresses.Policy {
+	// Invariant A6 (host/SECURITY.md): each answer is held against the lists of now.
 	return s.lists.Load().WithServiceCIDRs(s.services.known())
 }
 
@@ -124,6 +125,7 @@ func (s *serviceCIDRs) refresh(ctx context.Context) {
 	if s.failure = ""; !slices.Equal(all, s.known()) {
 		s.logger.Info("Addresses of the cluster's Services are refused in a provider's answers", "networks", all)
 	}
+	// Invariant A7 (host/SECURITY.md): what was known is replaced only by a whole list.
 	s.current.Store(&all)
 }
 

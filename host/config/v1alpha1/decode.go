@@ -30,6 +30,7 @@ func Decode(data []byte) (*HostConfiguration, error) {
 		return nil, err
 	}
 	SetDefaults(c)
+	// Invariant R2 (host/SECURITY.md): nobody gets a configuration with a mistake.
 	if err := Validate(c).ToAggregate(); err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ func validateStore(p *Provider, providers int, stores claims, path *field.Path) 
 	switch {
 	case p.Store != "":
 		return stores.add(path, p.Store)
+	// Invariant P4 (host/SECURITY.md): of several each store is named here, and each name once.
 	case providers > 1:
 		return field.ErrorList{field.Required(path, "with several providers each needs one of its own: else its module would choose whose state it gets")}
 	}

@@ -44,6 +44,9 @@ func (c *Call) Op(guest *Guest, request []byte) {
 }
 
 // End forgets the call, so that nothing of it is seen or kept.
+//
+// Invariant M10 (host/SECURITY.md): after an op the host has nothing of what its host calls were
+// given or answered.
 func (c *Call) End() {
 	c.dropResult()
 	*c = Call{}

@@ -18,6 +18,8 @@ func view(memory Memory, what string, ptr, size uint32, limit int) ([]byte, erro
 	if uint64(size) > uint64(limit) {
 		return nil, broken("%s of %d bytes, at most %d are allowed", what, size, limit)
 	}
+	// Invariant G5 (host/SECURITY.md): no pointer of a guest is used but by way of Memory.Read,
+	// which knows the memory's end.
 	data, ok := memory.Read(ptr, size)
 	if !ok {
 		return nil, broken("%s of %d bytes at %d is outside of its memory", what, size, ptr)
@@ -132,6 +134,7 @@ func hostCall(name string) runFunc {
 // ask hands a copy of the request to the host, when it is not too large for
 // that host call and there is room for it.
 func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, []byte, error) {
+	// Invariant M9 (host/SECURITY.md): the size is looked at before a copy is made.
 	if most := abi.MaxRequestOf(name); len(request) > most {
 		return abi.CodeTooLarge, detailOf("%s: the request has %d bytes, the limit is %d", name, len(request), most), nil
 	}
@@ -140,6 +143,8 @@ func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, 
 		return 0, nil, err
 	}
 	defer c.guest.requests.release(held)
+	// Invariant G6 (host/SECURITY.md): the host gets a copy, which the guest cannot change or take
+	// away.
 	code, result := c.guest.config.Host.HostCall(ctx, name, bytes.Clone(request))
 	if len(result) > abi.MaxHostResultBytes {
 		code, result = abi.CodeTooLarge, detailOf("%s: the result has %d bytes, the limit is %d", name, len(result), abi.MaxHostResultBytes)
@@ -159,6 +164,7 @@ func detailOf(format string, args ...any) []byte {
 
 // refuel ends the guest when its time is over.
 func refuel(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
+	// Invariant M1 (host/SECURITY.md): a guest whose time is over gets no fuel.
 	if err := checkTime(ctx); err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ func (g *Gate) Enter(requestBytes int) error {
 	if requestBytes > abi.MaxRequestBytes {
 		return fmt.Errorf("a request of %d bytes, at most %d are allowed", requestBytes, abi.MaxRequestBytes)
 	}
+	// Invariant G6 (host/SECURITY.md): one op at a time is in an instance, also while it makes a
+	// host call.
 	if g.state.CompareAndSwap(gateOpen, gateBusy) {
 		return nil
 	}
@@ -42,6 +44,7 @@ func (g *Gate) Enter(requestBytes int) error {
 // Leave ends the op. After a failed one the instance stays shut: what the
 // guest left half done must not be seen by another op.
 func (g *Gate) Leave(failed bool) {
+	// Invariant M7 (host/SECURITY.md): a failed op shuts the instance for good.
 	if failed {
 		g.state.Store(gateFailed)
 		return

@@ -43,6 +43,8 @@ func (r room) hold(ctx context.Context, size int) (held int64, err error) {
 	if size <= smallBytes {
 		return 0, nil
 	}
+	// Invariant M9 (host/SECURITY.md): what is large is held only with a place in the module's
+	// room.
 	if err := r.left.Acquire(ctx, int64(size)); err != nil {
 		return 0, outOfTime(err)
 	}

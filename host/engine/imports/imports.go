@@ -53,12 +53,14 @@ type runFunc func(ctx context.Context, c *Call, memory Memory, stack []uint64) e
 // an *End, ends the guest; a panic in the host becomes one.
 func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint64) (err error) {
 	defer func() {
+		// Invariant M24 (host/SECURITY.md): a panic of a host call is an error of its op.
 		if p := recover(); p != nil {
 			err = hostFailed(f.Name, p)
 		}
 	}()
 	// What a call costs is not metered, so each one looks at the clock; but a
 	// guest that is late may still say that it is done.
+	// Invariant M1 (host/SECURITY.md): what is not metered looks at the clock itself.
 	if f.Name != abi.ImportRespWrite && f.Name != abi.ImportErrWrite {
 		if err := checkTime(ctx); err != nil {
 			return err
@@ -70,6 +72,8 @@ func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint
 // Functions returns every function that a guest may import. They are always
 // all there: which of them a guest may import is checked before it is
 // compiled, and what they answer is the host's business.
+//
+// Invariant M4 (host/SECURITY.md): guests get these from every engine, and no others.
 func Functions() []Function {
 	return slices.Concat(conventionFunctions(), wasiFunctions())
 }

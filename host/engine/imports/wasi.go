@@ -26,6 +26,8 @@ const (
 
 // Bounds of one WASI call. A guest that wants more calls again, and is metered
 // between the calls.
+//
+// Invariant M23 (host/SECURITY.md): one call copies no more, whatever it asks for.
 const (
 	maxIovecs        = 1024
 	maxWriteBytes    = 64 << 10
@@ -46,6 +48,8 @@ func wasiFunctions() []Function {
 		"fd_write": fdWrite, "fd_fdstat_get": fdStatGet,
 		"poll_oneoff": pollOneoff, "random_get": randomGet, "sched_yield": schedYield,
 	}
+	// Invariant G4 (host/SECURITY.md): no function of WASI reaches a file, a socket or the
+	// environment.
 	// There are no files: nothing is open but the standard output and error,
 	// which only fd_write knows, and nothing is preopened.
 	for _, name := range []string{

@@ -24,6 +24,7 @@ func pollOneoff(ctx context.Context, _ *Call, memory Memory, stack []uint64) (ui
 	if errno != errnoSuccess {
 		return errno, nil
 	}
+	// Invariant M23 (host/SECURITY.md): it waits with the op's context.
 	if err := sleep(ctx, due.after); err != nil {
 		return errnoSuccess, err
 	}

@@ -63,6 +63,7 @@ func (m *memory) Read(ptr, size uint32) ([]byte, bool) {
 		return nil, false
 	}
 	end := uint64(ptr) + uint64(size)
+	// Invariant G5 (host/SECURITY.md): the sum cannot overflow: both are of 32 bits.
 	if end > uint64(len(m.data)) {
 		return nil, false
 	}

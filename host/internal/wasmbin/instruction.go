@@ -178,6 +178,9 @@ func (r *Reader) blockType() BlockType {
 }
 
 // Append appends the instruction in its shortest form.
+//
+// Invariant M19 (host/SECURITY.md): it writes what Reader.Instruction has decoded, and no byte of
+// the original but constants of a fixed size.
 func (in *Instruction) Append(dst []byte) []byte {
 	dst = in.Op.Append(dst)
 	switch in.Spec.Imm {

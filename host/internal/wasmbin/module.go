@@ -9,6 +9,9 @@ import (
 // Bounds on what a module may declare, so that a hostile one costs an error.
 // What compilers make stays far below them; what is above them takes an engine
 // seconds and hundreds of megabytes.
+//
+// Invariant M27 (host/SECURITY.md): what an engine holds of each declared thing
+// is bounded by these.
 const (
 	MaxTypes    = 1 << 16
 	MaxImports  = 1024

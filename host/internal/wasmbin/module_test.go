@@ -119,10 +119,23 @@ func TestModule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := slices.Clone(parts)
 			changed[c.at] = c.part
-			_, err := wasmbin.Parse([]byte("\x00asm\x01\x00\x00\x00" + strings.Join(changed, "")))
+			m, err := wasmbin.Parse([]byte("\x00asm\x01\x00\x00\x00" + strings.Join(changed, "")))
+			if err == nil {
+				err = open(m)
+			}
 			wants(t, err, c.want)
 		})
 	}
+}
+
+// open returns the first error of the locals of a body.
+func open(m *wasmbin.Module) error {
+	for i := range m.Bodies {
+		if r, _ := m.Bodies[i].Open(0, nil); r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
 }
 
 func TestHeader(t *testing.T) {

@@ -123,6 +123,8 @@ func (r *Reader) Count(what string, limit uint32) uint32 {
 		r.Fail("%d %s, at most %d are allowed", n, what, limit)
 		return 0
 	}
+	// Invariant M22 (host/SECURITY.md): nothing is allocated for entries for which there are no
+	// bytes.
 	if uint64(n) > uint64(len(r.Data)-r.Pos) {
 		r.Fail("%w in %s", errTruncated, what)
 		return 0

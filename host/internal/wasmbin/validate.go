@@ -251,6 +251,8 @@ func (v *Validator) segment(in *Instruction) {
 	}
 }
 
+// Invariant M20 (host/SECURITY.md): n is that of the original module, so nothing that the meter
+// adds has an index there.
 func (v *Validator) exists(what string, index uint32, n int) bool {
 	if uint64(index) >= uint64(n) {
 		v.fail("%s %d does not exist", what, index)

@@ -65,6 +65,8 @@ func (v *Validator) Enter(i uint32, locals []Locals) (*Reader, []Locals) {
 
 // look takes what looking at n locals or operands costs.
 func (v *Validator) look(n int) {
+	// Invariant M22 (host/SECURITY.md): checking takes a time that grows with the bytes of the
+	// code.
 	if v.steps -= n; v.steps < 0 {
 		v.fail("the functions have more than %d locals and operands for each byte of code; pass values through memory", stepsPerByte)
 	}
