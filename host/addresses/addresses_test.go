@@ -153,6 +153,7 @@ func TestDestinationsThatAreRefused(t *testing.T) {
 		{"of the cluster's Services", "10.96.0.0/12 10.96.0.0/16 10.96.0.1/32 10.0.0.0/8 fd00:10:96::/112 fd00:10:96::/64"},
 		{"denied by 192.168.7.0/24", "192.168.7.0/24 192.168.7.1/32 192.168.0.0/16"},
 		{"IPv4 in the spelling of IPv6", "::ffff:10.0.0.0/120 ::ffff:0.0.0.0/96 ::a00:0/120 ::/96"},
+		{"routers translate to IPv4", "64:ff9b::a9fe:a9fe/128 64:ff9b::/96 64:ff9b:1::/64 2002:a00::/24 2001::/64 ::ffff:0:7f00:1/128"},
 		{"not a CIDR", "010.0.0.0/8 10.0.0/8 10.0.0.0/33 10.0.0.0/08 10.0.0.0/+8 10.0.0.0 fe80::%eth0/64 10.0.0.0/255.0.0.0"},
 	} {
 		for _, cidr := range words(test.cidrs) {

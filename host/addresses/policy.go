@@ -79,6 +79,11 @@ func (p *Policy) Destination(to netip.Prefix) error {
 	if to.Bits() < least {
 		return &Error{What: to.String(), Why: fmt.Sprintf("shorter than /%d, which is a large part of all addresses", least)}
 	}
+	for _, t := range p.translations {
+		if t.prefix.Overlaps(to) && !p.opens(block{prefix: t.prefix}, to) {
+			return &Error{What: to.String(), Why: "a network whose addresses routers translate to IPv4", mend: to.String()}
+		}
+	}
 	return p.covering(to, to.String())
 }
 

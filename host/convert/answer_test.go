@@ -89,6 +89,7 @@ func TestInstanceMetadata(t *testing.T) {
 		"provider ID not UTF-8": {in: &abi.InstanceMetadata{ProviderId: "\xff"}, wantErr: "not printable"},
 		"zone no label value":   {in: &abi.InstanceMetadata{Zone: "a b"}, wantErr: `zone "a b" cannot be a label`},
 		"label key":             {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"a/b/c": ""}}, wantErr: `additional_labels: label key "a/b/c"`},
+		"label of ours":         {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"wasm-ccm.dev/provider": "other"}}, wantErr: "are the manager's"},
 		"label value":           {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"a": "?"}}, wantErr: `label a "?" cannot be`},
 		"too many labels":       {in: &abi.InstanceMetadata{AdditionalLabels: tooMany}, wantErr: "129 labels"},
 	}

@@ -52,6 +52,9 @@ func checkLabelValue(what, s string) error {
 }
 
 // checkLabels refuses labels that the API server would refuse, and too many.
+// ownDomain is that of the labels which say, among others, whose a Node is.
+const ownDomain = "wasm-ccm.dev"
+
 func checkLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return fmt.Errorf("%d labels, at most %d are allowed", len(labels), MaxLabels)
@@ -59,6 +62,10 @@ func checkLabels(labels map[string]string) error {
 	for key, value := range labels {
 		if problems := content.IsLabelKey(key); len(problems) > 0 {
 			return fmt.Errorf("label key %s: %s", quote(key), problems[0])
+		}
+		// Invariant P1 (host/SECURITY.md): no provider says by a label whose an object is.
+		if domain, _, _ := strings.Cut(key, "/"); domain == ownDomain || strings.HasSuffix(domain, "."+ownDomain) {
+			return fmt.Errorf("label key %s: the labels of %s are the manager's and the administrator's", quote(key), ownDomain)
 		}
 		if err := checkLabelValue("label "+key, value); err != nil {
 			return err

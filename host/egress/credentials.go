@@ -68,6 +68,9 @@ func (c *Client) checkApplied(call *call, req *http.Request) error {
 	if size := len(u.RawQuery); size > 2*maxURLBytes || strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return fmt.Errorf("its query is not valid or has more than %d bytes", 2*maxURLBytes)
 	}
+	if err := checkQuery(u.RawQuery); err != nil {
+		return err
+	}
 	for name := range req.Header {
 		if refusedHeader(name) != "" {
 			return fmt.Errorf("it must not set the header %q", clip(name))

@@ -91,6 +91,7 @@ func TestCredentialMustNotChangeTheRequest(t *testing.T) {
 		"length":         func(r *http.Request) { r.Header.Set("Content-Length", "1") },
 		"query, newline": func(r *http.Request) { r.URL.RawQuery = "a\r\nb" },
 		"query, huge":    func(r *http.Request) { r.URL.RawQuery = strings.Repeat("x", 17000) },
+		"query, method":  func(r *http.Request) { r.URL.RawQuery = "a=b&_method=DELETE" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
