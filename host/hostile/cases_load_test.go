@@ -39,7 +39,7 @@ func phaseCases() []hostileCase {
 		refused(configure, "cannot be decoded", "configure_garbage"),
 		refused(configure, "did not accept", "configure_refused"),
 		refused(configure, "instance_not_found", "configure_instance_not_found"),
-		ending("", "configure_warnings"),
+		refused(plugin.PhaseConfigure, "its parts take much more memory than its bytes", "configure_warnings"),
 		refused(probe, late, "probe_spin"),
 		refused(probe, trapped, "probe_trap"),
 		refused(probe, "exited with status 0", "probe_exit"),

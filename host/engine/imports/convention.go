@@ -123,6 +123,11 @@ func hostCall(name string) runFunc {
 		if err != nil {
 			return err
 		}
+		// What the host answered when the time was over is no answer: the guest
+		// ends here, for the reason that it has.
+		if err := checkTime(ctx); err != nil {
+			return err
+		}
 		if err := c.keepResult(ctx, result); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-;; Asks for 60,000 fields of its nodes. Must be told that it is invalid.
+;; Asks for 60,000 fields of its nodes. Must be told that it is too large.
 (module
   (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
   (import "ccm_v1" "nodes" (func $nodes (param i32 i32) (result i64)))
