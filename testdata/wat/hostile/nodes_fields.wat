@@ -10,7 +10,7 @@
   (func $attack (param $op i32) (result i32)
     (memory.fill (i32.const 64) (i32.const 1) (i32.const 60006)) (i32.store (i32.const 66) (i32.const 0x03d4e022))
     (i32.store16 (i32.const 64) (i32.const 0x0108))
-    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $nodes (i32.const 64) (i32.const 60006)) (i64.const 32))) (i32.const 2)) (then (unreachable)))
+    (if (i32.ne (i32.wrap_i64 (i64.shr_u (call $nodes (i32.const 64) (i32.const 60006)) (i64.const 32))) (i32.const 12)) (then (unreachable)))
     (call $yes))
   (func (export "ccm_call") (param $op i32) (param $n i32) (result i32)
     (if (i32.eq (local.get $op) (i32.const 1)) (then (call $resp_write (i32.const 0) (i32.const 15)) (return (i32.const 0))))
