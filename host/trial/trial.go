@@ -245,7 +245,8 @@ const Running = "Serving"
 // Recover strikes out what a manager left behind when it ended without a word,
 // and remembers it against those that are blamed for it.
 func (b *Book) Recover(manager string, blamed []Mark, now time.Time) {
-	b.Ends = slices.DeleteFunc(b.Ends, func(x End) bool { return now.Sub(x.At) >= EndsPeriod })
+	// Also what was written down by a clock that was far ahead.
+	b.Ends = slices.DeleteFunc(b.Ends, func(x End) bool { return now.Sub(x.At).Abs() >= EndsPeriod })
 	for _, m := range b.Left(manager) {
 		switch {
 		case !slices.ContainsFunc(blamed, func(x Mark) bool { return x.ID == m.ID && x.Subject == m.Subject }):

@@ -287,6 +287,9 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 	case errors.As(err, &busy):
 		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, busy)
 	case err != nil:
+		// It may be written all the same, when only the answer is late. Such a
+		// mark would have others wait for it, and be blamed after the restart.
+		(&attempt{r.book, mark.ID}).Ended()
 		return nil, &plugin.LoadError{Phase: "mark", Reason: reasonNotMarked, Err: fmt.Errorf(
 			"nothing is loaded before it is written down what is loaded, so that it could not end the manager twice: %w", err)}
 	}
