@@ -157,6 +157,8 @@ func TestGuestsForgeNoFields(t *testing.T) {
 		"JSON":           {pairs(`k":"v","provider":"other","x`, "v"), []pair{{"k___v___provider___other___x", "v"}}},
 		"values":         {pairs("k", `v" provider="other`, "l", "a\n\tb=c\x1b[2J\u202e"), []pair{{"k", `v" provider="other`}, {"l", `a\n\tb=c\x1b[2J\u202e`}}},
 		"reserved":       {pairs("provider", "a", "Provider", "b", "MSG", "c", "err", "d", "object", "e", "ts", "f"), []pair{{"guest.provider", "a"}, {"guest.Provider.2", "b"}, {"guest.MSG", "c"}, {"guest.err", "d"}, {"guest.object", "e"}, {"guest.ts", "f"}}},
+		// What the manager says of several providers, and what collectors make of an object.
+		"of the manager": {pairs("configured", "a", "Signer", "b", "object.name", "c", "objects", "d"), []pair{{"guest.configured", "a"}, {"guest.Signer", "b"}, {"guest.object.name", "c"}, {"objects", "d"}}},
 		"twice":          {pairs("k", "a", "k", "b", "K", "c", "k.2", "d"), []pair{{"k", "a"}, {"k.2", "b"}, {"K.3", "c"}, {"k.2.2", "d"}}},
 		"empty":          {pairs("", "a", "", "b"), []pair{{"guest.", "a"}, {"guest..2", "b"}}},
 		"no letter":      {pairs("1", "a", "-x", "b", ".", "c"), []pair{{"guest.1", "a"}, {"guest.-x", "b"}, {"guest..", "c"}}},
