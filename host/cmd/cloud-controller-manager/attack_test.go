@@ -1,10 +1,12 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -73,4 +75,25 @@ func TestAnEndByUpstreamWaitsForNothingLong(t *testing.T) {
 	if !exited {
 		t.Error("it has not ended")
 	}
+}
+
+// Who may write the ConfigMap of one provider does not keep the others from
+// loading anything new.
+func TestTrialsThatCannotBeReadAreOneProvidersOnly(t *testing.T) {
+	client := fake.NewClientset()
+	begin(t, newProcess(t, client, "host:1", "one", "two").books[0], "new", rollout.Offered)
+	ctx := t.Context()
+	cm, err := client.CoreV1().ConfigMaps("ns").Get(ctx, "wasm-ccm-provider-one", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm.Data["trials"] = "{"
+	if _, err := client.CoreV1().ConfigMaps("ns").Update(ctx, cm, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := newProcess(t, client, "host:1", "one", "two")
+	if e := refusedAs[*plugin.LoadError](t, p.books[0], "new", rollout.Offered); !strings.Contains(e.Error(), "wasm-ccm-provider-one, key trials") {
+		t.Errorf("error %v", e)
+	}
+	begin(t, p.books[1], "new", rollout.Offered)
 }

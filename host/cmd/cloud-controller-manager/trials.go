@@ -105,7 +105,8 @@ func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
 		}
 		read, err := b.decode(text)
 		if err != nil {
-			return nil, err
+			b.logger.Error(err, "What this manager left of the provider before its restart is not known, and nothing new of it is loaded")
+			continue // the others have nothing to do with it
 		}
 		left = append(left, read.Left(t.manager)...)
 	}
