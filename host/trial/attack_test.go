@@ -39,3 +39,33 @@ func TestTheFullestBookCanBeRead(t *testing.T) {
 	_, err = Decode(text)
 	must(t, err)
 }
+
+// What is too large to be kept is offered again after each restart. It has
+// passed, so a power cut in these seconds must not take the provider away.
+func TestWhatHasPassedIsTrustedWhenItIsOfferedAgain(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("a", "large", 1), Offered))
+	b.Pass("a", 1)
+	b.Leave("a")
+	must(t, b.Begin(mark("a", "large", 2), Offered))
+	b.again("a", begun)
+	must(t, b.Begin(mark("a", "large", 3), Offered))
+	b.again("a", begun)
+	must(t, b.Begin(mark("a", "large", 4), Offered))
+	b.again("a", begun)
+	suspected(t, b.Begin(mark("a", "large", 5), Offered))
+	must(t, b.Begin(mark("a", "large", 6), Pardoned)) // on trial again
+	b.again("a", begun)
+	suspected(t, b.Begin(mark("a", "large", 7), Offered))
+}
+
+// A node that is gone for good had something on trial that is good elsewhere:
+// nobody strikes that out, and nothing could be promoted.
+func TestWhatWasKeptDoesNotWaitForever(t *testing.T) {
+	b := &Book{}
+	must(t, b.Begin(mark("gone", "good", 1), Offered))
+	m := mark("b", "good", 1)
+	busy(t, b.Begin(m, Kept))
+	m.Since = begun.Add(time.Hour)
+	must(t, b.Begin(m, Kept))
+}

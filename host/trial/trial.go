@@ -140,13 +140,16 @@ func (b *Book) Begin(m Mark, s Standing) error {
 		return &found
 	}
 	passed := slices.Contains(b.Passed, m.Subject)
-	if other := b.tried(m); other != nil {
+	// Of a manager that never came back nobody waits with what was good.
+	if other := b.tried(m); other != nil && (s != Kept || m.Since.Sub(other.Since) <= abandoned) {
 		return &Busy{other.Manager}
 	}
 	if s == Standby && !passed {
 		return &Busy{}
 	}
-	m.Trusted = s == Kept || s == Standby || s == Shared && passed
+	// What has passed stays trusted when it is offered again: a manager that
+	// could not keep it begins with what is offered after each restart.
+	m.Trusted = s == Kept || s != Pardoned && passed
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
 }
