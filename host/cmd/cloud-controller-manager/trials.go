@@ -26,6 +26,8 @@ const (
 	// leaveTimeout bounds what the end of the process waits for. It is less than
 	// the grace period of the liveness probe.
 	leaveTimeout = 4 * time.Second
+	// leaveRetry is the time between two tries of that.
+	leaveRetry = 200 * time.Millisecond
 )
 
 // trials are those of all providers of this process: what ended the process
@@ -255,14 +257,25 @@ func (b *book) leave(ctx context.Context) error {
 	})
 }
 
-// leave strikes out what this process has in all books.
+// leave strikes out what this process has in all books. An API server that is
+// away for a moment is often the reason of the end, so each is tried again, and
+// none waits for another.
 func (t *trials) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	var all []error
-	for _, b := range t.books {
-		all = append(all, b.leave(ctx))
+	all := make([]error, len(t.books))
+	var wg sync.WaitGroup
+	for i, b := range t.books {
+		wg.Go(func() {
+			for all[i] = b.leave(ctx); all[i] != nil && ctx.Err() == nil; all[i] = b.leave(ctx) {
+				select {
+				case <-ctx.Done():
+				case <-t.clock.After(leaveRetry):
+				}
+			}
+		})
 	}
+	wg.Wait()
 	return errors.Join(all...)
 }
 

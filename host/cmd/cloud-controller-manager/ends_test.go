@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,4 +98,26 @@ func TestTrialsThatCannotBeReadAreOneProvidersOnly(t *testing.T) {
 		t.Errorf("error %v", e)
 	}
 	begin(t, p.books[1], "new", rollout.Offered)
+}
+
+// The API server that was away for the lease is back a moment later.
+func TestLeavingIsTriedAgain(t *testing.T) {
+	client := fake.NewClientset()
+	p := newProcess(t, client, "host:1", "one", "two")
+	for _, b := range p.books {
+		begin(t, b, "new", rollout.Offered)
+	}
+	var away atomic.Int32
+	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if away.Add(1) > 4 {
+			return false, nil, nil
+		}
+		return true, nil, errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
+	})
+	if err := p.leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range newProcess(t, client, "host:1", "one", "two").books {
+		begin(t, b, "new", rollout.Offered)
+	}
 }
