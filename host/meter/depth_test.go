@@ -43,12 +43,6 @@ func instantiate(tb testing.TB, config wazero.RuntimeConfig, wasm []byte) api.Mo
 	return m
 }
 
-func engines() map[string]wazero.RuntimeConfig {
-	return map[string]wazero.RuntimeConfig{
-		"compiler": wazero.NewRuntimeConfigCompiler(), "interpreter": wazero.NewRuntimeConfigInterpreter(),
-	}
-}
-
 // deepest is the largest argument with which an export comes back; with one
 // more it nests too deep.
 func deepest(t *testing.T, config wazero.RuntimeConfig, wasm []byte, export string) uint64 {

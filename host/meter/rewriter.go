@@ -43,7 +43,7 @@ func newRewriter(module *wasmbin.Module, options Options, size int) *rewriter {
 		code += len(module.Bodies[i].Data)
 	}
 	m.out = append(make([]byte, 0, size+code/2+1<<12), wasmbin.Header()...)
-	m.most = size + code/2 + freeBytes
+	m.most = size + code/2 + functionBytes*len(module.Bodies) + freeBytes
 	m.copies = uint32(len(module.Functions)) + 1
 	m.fills = m.copies + 1
 	m.body.m = m
@@ -97,9 +97,13 @@ func (m *rewriter) section(id byte, content func() error) error {
 	return nil
 }
 
-// freeBytes is what a module may grow by, beside half of its code. Compilers'
-// code grows by a fifth; code of nothing but loops, by eight times its size.
-const freeBytes = 1 << 20
+// freeBytes and, for each function, functionBytes is what a module may grow by,
+// beside half of its code. Compilers' code grows by a fifth; code of nothing but
+// loops, by eight times its size.
+const (
+	freeBytes     = 1 << 20
+	functionBytes = 64
+)
 
 // fits checks that there is room for n more bytes.
 func (m *rewriter) fits(n int) error {
