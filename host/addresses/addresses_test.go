@@ -112,6 +112,8 @@ func TestNamesThatAreRefused(t *testing.T) {
 	}{
 		{both, "the API server's name", "kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local kubernetes.default.corp.example x.kubernetes.default"},
 		{both, "a name of the cluster's Services", "svc web.default.svc kube-dns.kube-system.svc"},
+		{both, "a name of the cluster's pods", "10-0-0-1.default.pod"},
+		{ingress, "the API server's name", "kubernetes"},
 		{both, "a name of the cluster's own", "cluster.local web.default.svc.cluster.local 10-0-0-1.default.pod.cluster.local node1.cluster.local"},
 		{both, "a name of whatever machine reads it", "localhost a.localhost localhost.localdomain ip6-localhost"},
 		{both, "a metadata or credential service", "metadata.google.internal instance-data.ec2.internal metadata.goog a.metadata.google.internal"},
@@ -146,7 +148,7 @@ func TestDestinationsThatAreRefused(t *testing.T) {
 		{"a large part of all addresses", "0.0.0.0/0 128.0.0.0/1 64.0.0.0/2 2.0.0.0/7 ::/0 2000::/3 fd00::/8 10.0.0.0/0"},
 		{"a loopback address", "127.0.0.0/8 127.0.0.0/24 127.0.0.1/32 ::1/128"},
 		{"a link-local address", "169.254.0.0/16 169.0.0.0/8 169.254.169.0/24 fe80::/64"},
-		{"a metadata or credential service", "169.254.169.254/32 100.100.100.200/32 fd00:ec2::254/128"},
+		{"a metadata or credential service", "169.254.169.254/32 100.100.100.200/32 fd00:ec2::254/128 100.100.100.200/31 168.63.129.16/28 fd00:ec2::254/127"},
 		{"a multicast address", "224.0.0.0/8 224.0.0.0/24 ff02::/16"},
 		{"a reserved address", "240.0.0.0/8"},
 		{"nobody's address", "0.0.0.0/8 0.0.0.0/32 ::/128"},

@@ -37,12 +37,15 @@ func blocks() []block {
 	return append(all, of(false, "IPv4 in the spelling of IPv6, which nobody uses any more", "::/96")...)
 }
 
+// aroundBits: no Node's pods are in a network of 16 addresses or fewer.
+const aroundBits = 4
+
 // overlapping returns the blocks that have something of what is asked. A block
 // of one address does not speak for the networks around it: 100.100.100.0/24 may
-// well be a Node's pods.
+// well be a Node's pods. One of a few addresses was made for that one.
 func overlapping(all []block, asked netip.Prefix) (found []block) {
 	for _, b := range all {
-		if b.prefix.Overlaps(asked) && (!b.prefix.IsSingleIP() || asked.IsSingleIP()) {
+		if b.prefix.Overlaps(asked) && (!b.prefix.IsSingleIP() || asked.Bits() >= asked.Addr().BitLen()-aroundBits) {
 			found = append(found, b)
 		}
 	}

@@ -25,6 +25,7 @@ func reservedNames() []reserved {
 	all := []reserved{
 		{name: "kubernetes.default", why: "the API server's name", prefix: true},
 		{name: "svc", why: "a name of the cluster's Services"},
+		{name: "pod", why: "a name of the cluster's pods"},
 		{name: "cluster.local", why: "a name of the cluster's own"},
 	}
 	for _, name := range []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"} {
@@ -59,6 +60,10 @@ func (p *Policy) Hostname(name string) error {
 		if strings.Trim(label, "-") != label {
 			return fmt.Errorf("%s: a part begins or ends with '-'", quote(name))
 		}
+	}
+	// A machine may be called so, so a Node's name may be it.
+	if name == "kubernetes" && !slices.Contains(p.allow.names, name) {
+		return &Error{What: quote(name), Why: "the API server's name, for pods of the namespace default", mend: name}
 	}
 	return p.name(name)
 }

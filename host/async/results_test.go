@@ -34,14 +34,17 @@ func TestMetadataOfASlowCloudArrives(t *testing.T) {
 // again: the result of the first time is not handed out.
 func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 	var creates atomic.Int32
-	var failure error
+	var failing atomic.Bool
 	next := &fakeNext{invoke: func(_ context.Context, op abi.Op, _, _ abi.Message) error {
 		if op != abi.OpRouteCreate {
 			return nil
 		}
 		creates.Add(1)
 		time.Sleep(10 * time.Second)
-		return failure
+		if failing.Load() {
+			return &abi.Error{Code: abi.CodeDenied, Message: "quota"}
+		}
+		return nil
 	}}
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
 		create := func() error {
@@ -63,7 +66,7 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 			t.Errorf("%d creations, dropped: %v", creates.Load(), o.dropped)
 		}
 		time.Sleep(20 * time.Second)
-		failure = &abi.Error{Code: abi.CodeDenied, Message: "quota"}
+		failing.Store(true)
 		list()
 		retry(t, create())
 		time.Sleep(20 * time.Second)

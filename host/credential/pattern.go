@@ -239,10 +239,11 @@ func windowAt(data []byte, end int) uint32 {
 func hashWindow(window uint32) uint32 { return window * 0x9E3779B1 >> (32 - filterBits) }
 
 // find returns where patterns stand in data; neighbouring hits are joined. They
-// are in order: a hit holds its window, and windows are looked up in order.
+// are in order: a hit holds its window, and windows are looked up in order. It
+// ends when there are more than maxSpans.
 func (x *index) find(data []byte) []span {
 	var out []span
-	for end := windowSize; end <= len(data); end++ {
+	for end := windowSize; end <= len(data) && len(out) <= maxSpans; end++ {
 		window := windowAt(data, end)
 		h := hashWindow(window)
 		if x.filter[h/64]&(1<<(h%64)) == 0 {

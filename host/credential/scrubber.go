@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
 const (
@@ -26,6 +28,11 @@ const (
 	// maxDepth is how often escapes are decoded. Three on top of each other are
 	// promised; a value that holds escapes itself may take more.
 	maxDepth = 5
+	// maxSpans bounds how many values are replaced in one text. Each takes up to a
+	// hundred bytes: a short value, again and again, would take gigabytes.
+	//
+	// Invariant M29 (host/SECURITY.md): marks do not fill the manager.
+	maxSpans = 1 << 16
 	// maxPasses bounds the passes over data in which the marks themselves
 	// make up a value.
 	maxPasses = 3
@@ -102,11 +109,12 @@ func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	}
 }
 
-// Scrub is ScrubContext without an end, for short texts.
+// Scrub is ScrubContext without an end, for short texts. Of one in which values
+// stand too often nothing is left.
 func (s *Scrubber) Scrub(data []byte) []byte {
 	out, err := s.ScrubContext(context.Background(), data)
 	if err != nil {
-		return nil // not reached: the context does not end
+		return nil
 	}
 	return out
 }
@@ -116,7 +124,8 @@ func (s *Scrubber) Scrub(data []byte) []byte {
 // anything around it, in one of these on top of the other, and all of that escaped
 // as in JSON, URLs and HTML, up to three times. Data itself is returned when there
 // is none; it is never changed. The time grows with the length of data; the error
-// is the context's, looked at every few ten milliseconds.
+// is the context's, looked at every few ten milliseconds, or an *abi.Error with
+// CodeTooLarge: values stand in it more than maxSpans times.
 func (s *Scrubber) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
 	x := s.currentIndex()
 	if len(x.entries) == 0 {
@@ -166,7 +175,9 @@ func (s *Scrubber) spans(ctx context.Context, x *index, data []byte) ([]span, er
 		if len(out) > 0 {
 			out = s.decoder.spans(layers[i], out)
 		}
-		out = merge(x.find(layers[i]), out)
+		if out = merge(x.find(layers[i]), out); len(out) > maxSpans {
+			return nil, &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("secrets stand in it more than %d times", maxSpans)}
+		}
 	}
 	return out, nil
 }

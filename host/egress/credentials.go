@@ -91,7 +91,11 @@ func (c *Client) scrub(ctx context.Context, data []byte) ([]byte, error) {
 	if c.options.Credentials == nil || len(data) == 0 {
 		return data, nil
 	}
-	return c.options.Credentials.ScrubContext(ctx, data)
+	clean, err := c.options.Credentials.ScrubContext(ctx, data)
+	if known := (*abi.Error)(nil); errors.As(err, &known) && known.Code == abi.CodeTooLarge {
+		err = fmt.Errorf("%w: %s", errTooLarge, known.Message)
+	}
+	return clean, err
 }
 
 func (c *Client) scrubString(s string) string {

@@ -11,10 +11,16 @@ import (
 )
 
 // refusedHeader says why a request must not have a header, or "". Servers that
-// hand headers on as variables of the environment (CGI, WSGI, PHP) take _ for -.
+// hand headers on as variables of the environment (CGI, WSGI, PHP) take _ for -,
+// and some every other character.
 func refusedHeader(name string) string {
 	// Invariant E2 (host/SECURITY.md): of a header that makes another request no spelling passes.
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
 	switch name {
 	case "host":
 		return "the host is that of the URL"
@@ -34,7 +40,7 @@ func refusedHeader(name string) string {
 		return "some servers take it for the URL, which is compared with the grants"
 	case "x-host", "x-original-host", "x-envoy-original-host", "x-http-host-override", "x-backend-host", "x-server-name":
 		return "some servers take it for the host, which is compared with the grants"
-	case "forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr",
+	case "forwarded", "x-real-ip", "client-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr",
 		"true-client-ip", "cf-connecting-ip", "fastly-client-ip", "proxy", "x-script-name":
 		// Proxy sets HTTP_PROXY in CGI programs.
 		return "proxies say it of their clients, and a provider is no proxy"
@@ -49,7 +55,7 @@ func refusedHeader(name string) string {
 // for the method (Symfony, Laravel and others); PHP reads some characters as _.
 // What a body holds is between the provider and a URL that it was granted.
 func refusedParameter(name string) bool {
-	name = strings.ToLower(strings.NewReplacer(".", "_", " ", "_", "-", "_").Replace(name))
+	name = strings.ToLower(strings.NewReplacer(".", "_", " ", "_", "-", "_", "[", "_").Replace(name))
 	return name == "_method" || name == "x_http_method_override" || name == "x_http_method"
 }
 

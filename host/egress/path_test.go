@@ -97,6 +97,7 @@ func TestHonestPaths(t *testing.T) {
 func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 	for _, name := range []string{
 		"X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override", "X_HTTP_METHOD_OVERRIDE", "x-http_method-override",
+		"X.HTTP.Method.Override", "X-HTTP-Method~Override", "Client-IP",
 		"X-Original-URL", "X-Rewrite-URL", "X-Original-URI", "X-Override-URL", "X-Envoy-Original-Path", "X-Replaced-Path",
 		"X-Original-Host", "X-Host", "X-HTTP-Host-Override", "X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Uri",
 		"X-Forwarded-Method", "X-Forwarded-Proto", "X-Forwarded-For", "x_forwarded_host", "Forwarded", "X-Real-IP", "True-Client-IP", "Proxy",
@@ -117,7 +118,7 @@ func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, query := range []string{"_method=DELETE", "a=b&_METHOD=x", "a;_method=x", "%5fmethod=x", ".method=x", "+method=x", "X-HTTP-Method-Override=x", "_method"} {
+	for _, query := range []string{"_method=DELETE", "a=b&_METHOD=x", "a;_method=x", "%5fmethod=x", ".method=x", "+method=x", "X-HTTP-Method-Override=x", "x_http[method=x", "_method"} {
 		if checkQuery(query) == nil {
 			t.Errorf("the query %s is taken", query)
 		}

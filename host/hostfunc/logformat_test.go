@@ -150,13 +150,15 @@ func TestGuestsForgeNoFields(t *testing.T) {
 		values []*abi.KeyValue
 		want   []pair
 	}{
-		"usual":          {pairs("node", "n1", "addresses", "10.0.0.1, 10.0.0.2", "example.com/zone", "a b=c"), []pair{{"node", "n1"}, {"addresses", "10.0.0.1, 10.0.0.2"}, {"example.com/zone", "a b=c"}}},
-		"quotes":         {pairs(forged, "v"), []pair{{"x__provider__other__severity__none", "v"}}},
-		"equals":         {pairs("a=b provider=c", "v"), []pair{{"a_b_provider_c", "v"}}},
-		"a line":         {pairs("k\nE0101 00:00:00.000000       1 main.go:1] \"forged\" k", "v"), []pair{{"k_E0101_00_00_00.000000_______1_main.go_1___forged__k", "v"}}},
-		"JSON":           {pairs(`k":"v","provider":"other","x`, "v"), []pair{{"k___v___provider___other___x", "v"}}},
-		"values":         {pairs("k", `v" provider="other`, "l", "a\n\tb=c\x1b[2J\u202e"), []pair{{"k", `v" provider="other`}, {"l", `a\n\tb=c\x1b[2J\u202e`}}},
-		"reserved":       {pairs("provider", "a", "Provider", "b", "MSG", "c", "err", "d", "object", "e", "ts", "f"), []pair{{"guest.provider", "a"}, {"guest.Provider.2", "b"}, {"guest.MSG", "c"}, {"guest.err", "d"}, {"guest.object", "e"}, {"guest.ts", "f"}}},
+		"usual":    {pairs("node", "n1", "addresses", "10.0.0.1, 10.0.0.2", "example.com/zone", "a b=c"), []pair{{"node", "n1"}, {"addresses", "10.0.0.1, 10.0.0.2"}, {"example.com/zone", "a b=c"}}},
+		"quotes":   {pairs(forged, "v"), []pair{{"x__provider__other__severity__none", "v"}}},
+		"equals":   {pairs("a=b provider=c", "v"), []pair{{"a_b_provider_c", "v"}}},
+		"a line":   {pairs("k\nE0101 00:00:00.000000       1 main.go:1] \"forged\" k", "v"), []pair{{"k_E0101_00_00_00.000000_______1_main.go_1___forged__k", "v"}}},
+		"JSON":     {pairs(`k":"v","provider":"other","x`, "v"), []pair{{"k___v___provider___other___x", "v"}}},
+		"values":   {pairs("k", `v" provider="other`, "l", "a\n\tb=c\x1b[2J\u202e"), []pair{{"k", `v" provider="other`}, {"l", `a\n\tb=c\x1b[2J\u202e`}}},
+		"reserved": {pairs("provider", "a", "Provider", "b", "MSG", "c", "err", "d", "object", "e", "ts", "f"), []pair{{"guest.provider", "a"}, {"guest.Provider.2", "b"}, {"guest.MSG", "c"}, {"guest.err", "d"}, {"guest.object", "e"}, {"guest.ts", "f"}}},
+		// What the manager says of several providers, and what collectors make of an object.
+		"of the manager": {pairs("configured", "a", "Signer", "b", "object.name", "c", "objects", "d"), []pair{{"guest.configured", "a"}, {"guest.Signer", "b"}, {"guest.object.name", "c"}, {"objects", "d"}}},
 		"twice":          {pairs("k", "a", "k", "b", "K", "c", "k.2", "d"), []pair{{"k", "a"}, {"k.2", "b"}, {"K.3", "c"}, {"k.2.2", "d"}}},
 		"empty":          {pairs("", "a", "", "b"), []pair{{"guest.", "a"}, {"guest..2", "b"}}},
 		"no letter":      {pairs("1", "a", "-x", "b", ".", "c"), []pair{{"guest.1", "a"}, {"guest.-x", "b"}, {"guest..", "c"}}},

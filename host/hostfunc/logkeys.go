@@ -39,9 +39,11 @@ func (k logKeys) next(key string) string {
 
 // reservedKey knows what the host says of each line, and what the text and the
 // JSON format of Kubernetes' logs and those who collect them have of their own.
+// Collectors write the fields of an object as object.name.
 func reservedKey(key string) bool {
+	key, _, _ = strings.Cut(key, ".")
 	return slices.ContainsFunc([]string{
-		"provider", "kind", "object", "severity", "truncated", "stream", "dropped",
+		"configured", "signer", "provider", "kind", "object", "severity", "truncated", "stream", "dropped",
 		"ts", "v", "msg", "err", "error", "logger", "caller", "level", "stacktrace", "time", "timestamp", "message", "log", "source",
 	}, func(reserved string) bool { return strings.EqualFold(key, reserved) })
 }

@@ -41,6 +41,9 @@ func (b *body) write(i uint32) error {
 	b.enter(i)
 	for m.validator.Depth() > 0 && b.r.Err == nil {
 		b.instruction()
+		if err := m.fits(len(b.out)); err != nil {
+			return fmt.Errorf("function %d: %w", index, err)
+		}
 	}
 	if err := b.r.Done("code"); err != nil {
 		return fmt.Errorf("function %d: %w", index, err)

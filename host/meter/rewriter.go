@@ -15,6 +15,8 @@ type rewriter struct {
 	module    *wasmbin.Module
 	validator *wasmbin.Validator
 	out       []byte
+	// most is how many bytes out may have.
+	most int
 	// newTypes are those that the rewrite needs; refuelType and bulkType are
 	// the indexes of two of them.
 	newTypes             []wasmbin.FuncType
@@ -41,6 +43,7 @@ func newRewriter(module *wasmbin.Module, options Options, size int) *rewriter {
 		code += len(module.Bodies[i].Data)
 	}
 	m.out = append(make([]byte, 0, size+code/2+1<<12), wasmbin.Header()...)
+	m.most = size + code/2 + functionBytes*len(module.Bodies) + freeBytes
 	m.copies = uint32(len(module.Functions)) + 1
 	m.fills = m.copies + 1
 	m.body.m = m
@@ -86,8 +89,29 @@ func (m *rewriter) section(id byte, content func() error) error {
 	if err := content(); err != nil {
 		return err
 	}
+	if err := m.fits(0); err != nil {
+		return err
+	}
 	size := wasmbin.AppendU32(m.out[start:start], uint32(len(m.out)-start-room))
 	m.out = append(m.out[:start+len(size)], m.out[start+room:]...)
+	return nil
+}
+
+// Invariant M28 (host/SECURITY.md): what is written is bounded by what was read.
+//
+// freeBytes and, for each function, functionBytes is what a module may grow by,
+// beside half of its code. Compilers' code grows by a fifth; code of nothing but
+// loops, by eight times its size.
+const (
+	freeBytes     = 1 << 20
+	functionBytes = 64
+)
+
+// fits checks that there is room for n more bytes.
+func (m *rewriter) fits(n int) error {
+	if len(m.out)+n > m.most {
+		return fmt.Errorf("metered, the module would have more than %d bytes: it has more loops, calls and bulk operations than other code", m.most)
+	}
 	return nil
 }
 

@@ -62,6 +62,8 @@ func (r *Rollout) reportOffer() {
 }
 
 func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
+	// It goes on waiting while it asks again.
+	r.waits.Store(r.state.postponed() || r.waits.Load() && r.state.Phase == Loading)
 	out := Report{
 		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,
 		Serving: r.serving.version(), Candidate: r.candidate.version(), Good: r.good.version(),

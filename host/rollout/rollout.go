@@ -12,6 +12,7 @@ package rollout
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
@@ -91,6 +92,7 @@ type Rollout struct {
 	passed     chan *loaded     // whose trial has ended well
 	recorded   *Version         // what a restart begins with
 	journal    *journalist
+	waits      atomic.Bool
 }
 
 type offer struct {
@@ -128,6 +130,11 @@ func (r *Rollout) Offer(bundle source.Bundle, err error) {
 // Reload has the last offer looked at again, since the Loader's Revision may
 // have changed. It never blocks, and may be called from anywhere.
 func (r *Rollout) Reload() { signal(r.reloads) }
+
+// Waits reports whether what is offered has to be passed by the manager that
+// leads first: nothing is wrong with this one, even if nothing serves in it. It
+// may be called from anywhere.
+func (r *Rollout) Waits() bool { return r.waits.Load() }
 
 // Lead tells that this manager's control loops begin: from now on its
 // generations are observed, and it keeps the journal. It never blocks.

@@ -205,10 +205,15 @@ func TestAManagerThatLeadsWaitsNoMore(t *testing.T) {
 	}
 	w.run(false)
 	w.offer("one")
-	w.until(rollout.Waiting)
+	if w.until(rollout.Waiting); !w.Waits() {
+		t.Error("it does not wait")
+	}
 	w.Lead()
 	w.until(rollout.Kept)
 	w.serves("one")
+	if w.Waits() {
+		t.Error("it waits still")
+	}
 }
 
 // What was kept must serve after a restart, also when nothing can be written;

@@ -143,14 +143,17 @@ func (b *Book) Begin(m Mark, s Standing) error {
 	}
 	// Invariant M17 (host/SECURITY.md): while one manager tries a signer, the others wait.
 	passed := slices.Contains(b.Passed, m.Subject)
-	if other := b.tried(m); other != nil {
+	// Of a manager that never came back nobody waits with what was good.
+	if other := b.tried(m); other != nil && (s != Kept || m.Since.Sub(other.Since) <= abandoned) {
 		return &Busy{other.Manager}
 	}
 	// Invariant M14 (host/SECURITY.md): a standby runs only what has passed.
 	if s == Standby && !passed {
 		return &Busy{}
 	}
-	m.Trusted = s == Kept || s == Standby || s == Shared && passed
+	// What has passed stays trusted when it is offered again: a manager that
+	// could not keep it begins with what is offered after each restart.
+	m.Trusted = s == Kept || s != Pardoned && passed
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
 }
@@ -250,7 +253,8 @@ const Running = "Serving"
 // Recover strikes out what a manager left behind when it ended without a word,
 // and remembers it against those that are blamed for it.
 func (b *Book) Recover(manager string, blamed []Mark, now time.Time) {
-	b.Ends = slices.DeleteFunc(b.Ends, func(x End) bool { return now.Sub(x.At) >= EndsPeriod })
+	// Also what was written down by a clock that was far ahead.
+	b.Ends = slices.DeleteFunc(b.Ends, func(x End) bool { return now.Sub(x.At).Abs() >= EndsPeriod })
 	for _, m := range b.Left(manager) {
 		switch {
 		case !slices.ContainsFunc(blamed, func(x Mark) bool { return x.ID == m.ID && x.Subject == m.Subject }):

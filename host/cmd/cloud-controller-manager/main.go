@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -42,9 +43,28 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+	klog.OsExit = exitAfter(end, leaveTimeout, os.Exit)
 	code := cli.Run(command)
 	end()
 	os.Exit(code)
+}
+
+// exitAfter is how upstream ends the process when it has lost its lease or
+// cannot start a controller. It says why and does not return from Run: without
+// end, what was on trial, or served, would be blamed for it. End gets this long.
+func exitAfter(end func(), limit time.Duration, exit func(code int)) func(code int) {
+	return func(code int) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			end()
+		}()
+		select {
+		case <-done:
+		case <-time.After(limit):
+		}
+		exit(code)
+	}
 }
 
 // newCommand returns the command, and what is to be done when it has ended.

@@ -143,10 +143,12 @@ func (m *manager) fit() error {
 }
 
 // serving reports whether any provider serves: one that is broken must not take
-// the others' manager away.
+// the others' manager away. A standby that waits for the leader is ready, too:
+// else the rollout of a new manager would wait for it, with an old leader that
+// passes nothing.
 func (m *manager) serving() bool {
 	for _, one := range m.providers {
-		if one.slot.Serving() != nil {
+		if one.slot.Serving() != nil || one.rollout.Waits() {
 			return true
 		}
 	}

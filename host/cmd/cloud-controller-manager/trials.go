@@ -26,6 +26,8 @@ const (
 	// leaveTimeout bounds what the end of the process waits for. It is less than
 	// the grace period of the liveness probe.
 	leaveTimeout = 4 * time.Second
+	// leaveRetry is the time between two tries of that.
+	leaveRetry = 200 * time.Millisecond
 )
 
 // trials are those of all providers of this process: what ended the process
@@ -105,7 +107,8 @@ func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
 		}
 		read, err := b.decode(text)
 		if err != nil {
-			return nil, err
+			b.logger.Error(err, "What this manager left of the provider before its restart is not known, and nothing new of it is loaded")
+			continue // the others have nothing to do with it
 		}
 		left = append(left, read.Left(t.manager)...)
 	}
@@ -254,14 +257,25 @@ func (b *book) leave(ctx context.Context) error {
 	})
 }
 
-// leave strikes out what this process has in all books.
+// leave strikes out what this process has in all books. An API server that is
+// away for a moment is often the reason of the end, so each is tried again, and
+// none waits for another.
 func (t *trials) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	var all []error
-	for _, b := range t.books {
-		all = append(all, b.leave(ctx))
+	all := make([]error, len(t.books))
+	var wg sync.WaitGroup
+	for i, b := range t.books {
+		wg.Go(func() {
+			for all[i] = b.leave(ctx); all[i] != nil && ctx.Err() == nil; all[i] = b.leave(ctx) {
+				select {
+				case <-ctx.Done():
+				case <-t.clock.After(leaveRetry):
+				}
+			}
+		})
 	}
+	wg.Wait()
 	return errors.Join(all...)
 }
 
@@ -287,6 +301,9 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 	case errors.As(err, &busy):
 		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, busy)
 	case err != nil:
+		// It may be written all the same, when only the answer is late. Such a
+		// mark would have others wait for it, and be blamed after the restart.
+		(&attempt{r.book, mark.ID}).Ended()
 		return nil, &plugin.LoadError{Phase: "mark", Reason: reasonNotMarked, Err: fmt.Errorf(
 			"nothing is loaded before it is written down what is loaded, so that it could not end the manager twice: %w", err)}
 	}
