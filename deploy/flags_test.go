@@ -30,6 +30,7 @@ func others() map[string]string {
 	for program, names := range map[string]string{
 		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --server-side --namespace",
 		"kubelet":   "--node-labels --provider-id",
+		"apiserver": "--kubelet-certificate-authority",
 		"cosign":    "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key",
 		"zstd":      "--long --ultra",
 		"protoc":    "--go-lite_out --go-lite",

@@ -147,6 +147,9 @@ func ParseEntry(entry string) (network netip.Prefix, name string, err error) {
 		if err := nameSyntax(entry); err != nil {
 			return network, "", err
 		}
+		if strings.Contains(entry, ".") && strings.Trim(lastLabel(entry), "0123456789") == "" {
+			return network, "", fmt.Errorf("%s ends like an address and is none: write a network, as 192.0.2.0/24, or a DNS name", quote(entry))
+		}
 		return network, strings.ToLower(entry), nil
 	}
 	network, err = ParseCIDR(entry)
