@@ -257,7 +257,7 @@ func TestEntriesThatAreNone(t *testing.T) {
 // What looks like an address protects nothing when it is taken for a name.
 func TestEntriesThatAreNoNetworkAreNoNames(t *testing.T) {
 	for _, entry := range []string{"10.0.0.0-10.0.0.9", "10.96.0", "10.0.0.256", "10.0.0.010"} {
-		if _, _, err := addresses.ParseEntry(entry); err == nil || !strings.Contains(err.Error(), "write a network") {
+		if _, _, err := ParseEntry(entry); err == nil || !strings.Contains(err.Error(), "write a network") {
 			t.Errorf("%s: %v", entry, err)
 		}
 	}
