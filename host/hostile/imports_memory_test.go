@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -189,12 +187,12 @@ func (c *importCall) run(t *testing.T, e engineCase, w *tabwriter.Writer, long b
 		}
 	}
 	ops(perOp, time.Now().Add(limit)) // what the first calls make stays
-	before, heapBefore := settledMemory(t)
+	before := settled(t)
 	start := time.Now()
 	ops(1_000_000, start.Add(limit))
 	took := time.Since(start)
-	after, heapAfter := settledMemory(t)
-	grown, heap := int64(after)-int64(before), int64(heapAfter)-int64(heapBefore)
+	after := settled(t)
+	grown, heap := after.anonymous-before.anonymous, after.heap-before.heap
 	fmt.Fprintf(w, "%s\t%s\t%d\t%v\t%d\t%d\t%d\t\n", c.name, c.with, calls, (took / time.Duration(calls)).Round(time.Nanosecond),
 		grown>>10, heap>>10, max(grown, 0)*1_000_000/int64(calls)>>10)
 	if grown>>20 > importGrowth {
@@ -202,22 +200,11 @@ func (c *importCall) run(t *testing.T, e engineCase, w *tabwriter.Writer, long b
 	}
 }
 
-// settledMemory is the process's memory, and what of it is the heap's, when
-// the garbage is gone.
-func settledMemory(tb testing.TB) (resident, heap uint64) {
-	debug.FreeOSMemory()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return residentBytes(tb), m.HeapAlloc
-}
-
 // instance is one of the module on an engine, with a host that grants
 // everything at any rate.
 func (c *importCall) instance(t *testing.T, e engineCase) engine.Instance {
 	t.Helper()
-	metered, err := meter.Rewrite(c.module(), meter.Options{
-		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName, MaxMemoryPages: memoryLimit >> 16, MaxTableElements: tableLimit,
-	})
+	metered, err := meter.Rewrite(c.module(), meterOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
