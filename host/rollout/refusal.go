@@ -37,13 +37,18 @@ func (s *State) Postponed(message string) Action {
 }
 
 // Suspected tells that a manager ended while it ran what is offered, and that
-// nothing of it was run now.
-func (s *State) Suspected(message string) Action {
+// nothing of it was run now. With again it stays the candidate, and is tried
+// when a time is over.
+func (s *State) Suspected(message string, again bool) Action {
 	suspect := s.Candidate
 	s.settle()
 	s.Suspect = suspect
 	s.enter(Rejected, ReasonModuleSuspected, message)
-	return Drop
+	if !again {
+		return Drop
+	}
+	s.Candidate = suspect
+	return Retry
 }
 
 // postponed: the candidate waits for another manager.

@@ -88,6 +88,7 @@ type Rollout struct {
 	watch      watch
 	backoff    *flowcontrol.Backoff
 	retry      <-chan time.Time
+	again      time.Duration    // of a suspect: when it may be tried; 0 for other reasons
 	settling   <-chan time.Time // until the trial of what is kept is over
 	passed     chan *loaded     // whose trial has ended well
 	recorded   *Version         // what a restart begins with
@@ -252,8 +253,12 @@ func (r *Rollout) do(ctx context.Context, a Action) Action {
 
 // delay is the time until the next try.
 func (r *Rollout) delay() time.Duration {
-	if r.state.Phase == Waiting { // for another manager, which is not the bundle's fault
+	switch again := r.again; {
+	case r.state.Phase == Waiting: // for another manager, which is not the bundle's fault
 		return postponePeriod
+	case again > 0:
+		r.again = 0
+		return again
 	}
 	r.backoff.Next(only, r.options.Clock.Now())
 	return r.backoff.Get(only)

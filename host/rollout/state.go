@@ -166,6 +166,7 @@ func (s *State) RetryDue() Action {
 	if s.Candidate == "" || s.Phase != Rejected && !s.postponed() {
 		return Nothing
 	}
+	s.Suspect = "" // Trials decide anew
 	return s.load()
 }
 

@@ -30,7 +30,7 @@ func TestSuspects(t *testing.T) {
 	suspected := func(t *testing.T) State {
 		s := leading("a")
 		want(t, s.Offer("b"), Load)
-		want(t, s.Suspected("it ended the manager"), Drop)
+		want(t, s.Suspected("it ended the manager", false), Drop)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 		return s
 	}
@@ -38,6 +38,17 @@ func TestSuspects(t *testing.T) {
 		s := suspected(t)
 		want(t, s.RetryDue(), Nothing)
 		want(t, s.Resume(), Nothing)
+	})
+	t.Run("are tried again when their time is over, or by a person before", func(t *testing.T) {
+		s := leading("a")
+		want(t, s.Offer("b"), Load)
+		want(t, s.Suspected("it ended three managers", true), Retry)
+		check(t, &s, "Rejected reason=ModuleSuspected offered=b candidate=b serving=a good=a")
+		promoted := s
+		want(t, s.RetryDue(), Load)
+		if a, err := promoted.Promote(); err != nil || a != Load || !promoted.Pardoned {
+			t.Fatal(a, err, promoted.Pardoned)
+		}
 	})
 	t.Run("can be promoted, and go the way of all offers", func(t *testing.T) {
 		s := suspected(t)
@@ -64,7 +75,7 @@ func TestSuspects(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
 		s.Offer("b")
-		want(t, s.Suspected("it ended the leader"), Drop)
+		want(t, s.Suspected("it ended the leader", false), Drop)
 		want(t, s.Lead("", nil, all), Keep)
 		s.KeepDone()
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")

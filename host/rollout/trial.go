@@ -50,8 +50,11 @@ type Trial interface {
 var ErrTriedElsewhere = errors.New("waiting for another manager")
 
 // Suspected is of a bundle in which a manager ended. Nobody loads it until a
-// person promotes it.
-type Suspected struct{ Err error }
+// person promotes it, or until Again has passed, if that is not 0.
+type Suspected struct {
+	Err   error
+	Again time.Duration
+}
 
 func (e *Suspected) Error() string { return e.Err.Error() }
 
@@ -129,7 +132,7 @@ func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (
 	var suspected *Suspected
 	switch {
 	case errors.As(err, &suspected):
-		a = r.state.Suspected(err.Error())
+		a, r.again = r.state.Suspected(err.Error(), suspected.Again > 0), suspected.Again
 		r.reportError(bundle, err)
 	case errors.Is(err, ErrTriedElsewhere) && standing == Standby && r.state.Leading:
 		a = r.state.load() // it leads since it asked

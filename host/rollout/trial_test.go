@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/rollout"
@@ -239,8 +240,20 @@ func TestWhatWasKeptIsTrusted(t *testing.T) {
 	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || w.slot.Serving() != nil {
 		t.Errorf("report %+v", got)
 	}
+	trials.set(func(string, rollout.Standing) error {
+		return &rollout.Suspected{Err: errors.New("three times"), Again: time.Hour}
+	})
+	w.offer("three")
+	w.until(rollout.Rejected)
 	trials.set(nil)
-	w.offer("two")
+	w.pass(59 * time.Minute)
+	if w.slot.Serving() != nil {
+		t.Error("a suspect serves before its time is over")
+	}
+	w.pass(time.Minute)
 	w.until(rollout.Kept)
+	w.serves("three")
+	w.offer("two")
+	w.until(rollout.Serving)
 	w.serves("two")
 }

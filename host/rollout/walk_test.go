@@ -53,7 +53,7 @@ func walk(t *testing.T, random *rand.Rand) {
 func begin(s *State, random *rand.Rand, problem string, m Modes) (what string, a Action) {
 	switch {
 	case s.Candidate == "d" && !s.Pardoned:
-		return "suspected", s.Suspected("it ended a manager")
+		return "suspected", s.Suspected("it ended a manager", random.IntN(2) == 0)
 	case !s.Leading && random.IntN(2) == 0:
 		return "postponed", s.Postponed("the leader tries it")
 	}
@@ -137,7 +137,7 @@ func never(before, s *State, a Action, m Modes) string {
 		return "serves what is suspected"
 	case s.Pardoned && s.Candidate == "":
 		return "whatever comes next is pardoned"
-	case s.Suspect != "" && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate):
+	case s.Suspect != "" && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate && (s.Ready || s.Phase != Rejected)):
 		return "suspects what is not what was refused"
 	case s.Phase == Waiting && s.Candidate != "" && s.Ready:
 		return "waits for another although it is ready"

@@ -9,6 +9,7 @@ package trial
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -124,6 +125,27 @@ func (s *Suspect) Error() string {
 		s.Manager, s.Since.UTC().Format(time.RFC3339), phase, s.Found.UTC().Format(time.RFC3339))
 }
 
+// forever is the time of those that only a person lets be tried.
+const forever = time.Duration(math.MaxInt64)
+
+// Left is how long nobody runs the suspect yet: 0 when its time is over. One
+// that was trusted may be tried again after EndsPeriod, since what ended its
+// managers may have been something else, and nothing else may serve.
+func (s *Suspect) Left(now time.Time) time.Duration {
+	if s.Ends == 0 {
+		return forever
+	}
+	return max(0, EndsPeriod-now.Sub(s.Found))
+}
+
+// Again is Left for who wants to come back: 0 when only a person helps.
+func (s *Suspect) Again(now time.Time) time.Duration {
+	if s.Ends == 0 {
+		return 0
+	}
+	return max(s.Left(now), time.Second)
+}
+
 // Begin adds a mark, or returns a *Suspect or *Busy and may have changed the
 // book all the same. Trusted of the mark is set.
 func (b *Book) Begin(m Mark, s Standing) error {
@@ -136,10 +158,15 @@ func (b *Book) Begin(m Mark, s Standing) error {
 		b.accuse(*other, m.Since, 0)
 		b.Strike(other.Manager, other.ID)
 	}
-	// Invariant M13 (host/SECURITY.md): a suspect is run by nobody until it is pardoned.
+	// Invariant M13 (host/SECURITY.md): a suspect is run by nobody until it is pardoned; what was
+	// trusted, once more and on trial, when its time is over.
+	onTrial := s == Pardoned
 	if i := b.suspect(m.Subject); i >= 0 {
-		found := b.Suspects[i]
-		return &found
+		if found := b.Suspects[i]; found.Left(m.Since) != 0 {
+			return &found
+		}
+		b.Pardon(m.Subject)
+		onTrial = true
 	}
 	// Invariant M17 (host/SECURITY.md): while one manager tries a signer, the others wait.
 	passed := slices.Contains(b.Passed, m.Subject)
@@ -153,7 +180,7 @@ func (b *Book) Begin(m Mark, s Standing) error {
 	}
 	// What has passed stays trusted when it is offered again: a manager that
 	// could not keep it begins with what is offered after each restart.
-	m.Trusted = s == Kept || s != Pardoned && passed
+	m.Trusted = !onTrial && (s == Kept || passed)
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
 }

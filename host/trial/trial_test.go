@@ -137,6 +137,36 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 	}
 }
 
+// What was good may not be what ended the managers, and nothing else may serve:
+// it is tried once more an hour later, and one end is enough then.
+func TestWhatWasTrustedIsTriedOnceMore(t *testing.T) {
+	b, now := &Book{}, begun
+	for n := range int64(MostEnds) {
+		must(t, b.Begin(mark("a", "good", n), Kept))
+		now = now.Add(time.Minute)
+		b.again("a", now)
+	}
+	at := func(id int64, now time.Time) Mark {
+		m := mark("a", "good", id)
+		m.Since = now
+		return m
+	}
+	var suspect *Suspect
+	err := b.Begin(at(10, now.Add(EndsPeriod-time.Second)), Kept)
+	if !errors.As(err, &suspect) || suspect.Again(now) != EndsPeriod || suspect.Again(now.Add(2*EndsPeriod)) != time.Second {
+		t.Fatalf("before the hour is over: %v", err)
+	}
+	now = now.Add(EndsPeriod)
+	must(t, b.Begin(at(11, now), Kept))
+	if b.Marks[0].Trusted {
+		t.Error("it is trusted at once")
+	}
+	b.again("a", now.Add(time.Minute))
+	if err := b.Begin(at(12, now.Add(48*time.Hour)), Kept); !errors.As(err, &suspect) || suspect.Again(now) != 0 {
+		t.Errorf("after another end: %v", err)
+	}
+}
+
 func TestNobodyIsBlamedForAnother(t *testing.T) {
 	trusted := func(provider, phase string) Mark {
 		return Mark{Subject: Subject{Provider: provider, Module: "m"}, Trusted: true, Phase: phase}

@@ -43,10 +43,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-	klog.OsExit = exitAfter(end, leaveTimeout, os.Exit)
+	exit := exitAfter(end, leaveTimeout, os.Exit)
+	klog.OsExit = exit
 	code := cli.Run(command)
-	end()
-	os.Exit(code)
+	exit(code)
 }
 
 // exitAfter is how upstream ends the process when it has lost its lease or

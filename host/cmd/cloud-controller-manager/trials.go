@@ -286,6 +286,17 @@ type runs struct {
 	signer string
 }
 
+// suspected says what a person can do about a suspect, and when it is tried
+// without one.
+func (r runs) suspected(s *trial.Suspect) error {
+	again, meanwhile := s.Again(r.clock.Now()), ""
+	if again > 0 {
+		meanwhile = fmt.Sprintf("; it is tried once more in %v", again.Round(time.Minute))
+	}
+	return &rollout.Suspected{Again: again, Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s%s",
+		s, r.object.Name(), status.AnnotationPromote, short(s.Module), meanwhile)}
+}
+
 // Begin is rollout.Trials'.
 func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.Standing) (rollout.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
@@ -296,8 +307,7 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 	var busy *trial.Busy
 	switch {
 	case errors.As(err, &suspect):
-		return nil, &rollout.Suspected{Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s",
-			suspect, r.object.Name(), status.AnnotationPromote, short(suspect.Module))}
+		return nil, r.suspected(suspect)
 	case errors.As(err, &busy):
 		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, busy)
 	case err != nil:
