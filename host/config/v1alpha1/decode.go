@@ -26,6 +26,9 @@ func Decode(data []byte) (*HostConfiguration, error) {
 	}
 	c := &HostConfiguration{}
 	strict, err := json.UnmarshalStrict(plain, c)
+	if err != nil {
+		err = misfit(plain, err)
+	}
 	if err := errors.Join(append(strict, err)...); err != nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func TestMistakesOfRollouts(t *testing.T) {
 	const p = "name: one, source: {directory: /one}, "
 	for fields, want := range map[string]string{
 		"rollout: {probe: required}":                                         `providers[0].rollout.probe: Unsupported value: "required": supported values: "Required", "Allowed", "Off"`,
-		"rollout: {shadow: {}}":                                              "cannot unmarshal object",
+		"rollout: {shadow: {}}":                                              "providers[0].rollout.shadow: must be a text",
 		"rollout: {shadow: On}":                                              "providers[0].rollout.shadow",
 		"rollout: {observe: Never}":                                          "providers[0].rollout.observe",
 		"rollout: {shadowSamples: 1001}":                                     "providers[0].rollout.shadowSamples",
