@@ -35,6 +35,7 @@ type cloud struct {
 	latency func(op abi.Op, service string) time.Duration
 
 	mu      sync.Mutex
+	began   time.Time // the first call
 	there   map[string]bool
 	running map[string]int
 	calls   map[string]int // by op and service
@@ -94,6 +95,9 @@ func (c *cloud) enter(op abi.Op, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[name]++
+	if c.began.IsZero() {
+		c.began = time.Now()
+	}
 	c.calls[op.String()+" "+name]++
 	if c.running[name] > 1 {
 		c.clashes = append(c.clashes, op.String()+" "+name)
@@ -194,8 +198,9 @@ func TestOneThatHangsBesideAHundred(t *testing.T) {
 	}
 }
 
-// hundred returns how long 100 Services need, beside one that hangs if it has
-// a name.
+// hundred returns how long 100 Services need from the first call on, beside one
+// that hangs if it has a name. The controller looks for its caches every 100 ms,
+// which is not counted.
 func hundred(t *testing.T, latency time.Duration, hanging string) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,13 +218,12 @@ func hundred(t *testing.T, latency time.Duration, hanging string) (took time.Dur
 			services = append(services, balanced(hanging))
 		}
 		slices.SortFunc(services, func(a, b *corev1.Service) int { return strings.Compare(a.Name, b.Name) })
-		start := time.Now()
 		runServices(t, c, async.Options{}, 15*time.Minute, services...)
 		if len(c.ensured) != 100 {
 			t.Errorf("%d of 100 Services are ensured", len(c.ensured))
 		}
 		for _, at := range c.ensured {
-			took = max(took, at.Sub(start))
+			took = max(took, at.Sub(c.began))
 		}
 		if hanging != "" && c.calls["lb_ensure "+hanging] < 3 {
 			t.Errorf("the one that hangs was asked %d times in 15 minutes", c.calls["lb_ensure "+hanging])

@@ -48,13 +48,17 @@ func (t *trials) add(event string) {
 	t.changed <- struct{}{}
 }
 
+// seen is what happened so far.
+func (t *trials) seen() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.events)
+}
+
 // await waits for an event.
 func (t *trials) await(event string) {
 	for {
-		t.mu.Lock()
-		found := slices.Contains(t.events, event)
-		t.mu.Unlock()
-		if found {
+		if slices.Contains(t.seen(), event) {
 			return
 		}
 		<-t.changed
@@ -85,8 +89,8 @@ func TestNothingIsLoadedBeforeItIsWrittenDown(t *testing.T) {
 	w.offer("one")
 	w.until(rollout.Kept)
 	trials.await("one Serving")
-	if want := []string{"begin one", "one Verified", "one Compiled", "one Described", "one Configured", "one Probed", "one Serving"}; !slices.Equal(trials.events, want) {
-		t.Errorf("events %q, want %q", trials.events, want)
+	if want := []string{"begin one", "one Verified", "one Compiled", "one Described", "one Configured", "one Probed", "one Serving"}; !slices.Equal(trials.seen(), want) {
+		t.Errorf("events %q, want %q", trials.seen(), want)
 	}
 	trials.set(func(string, rollout.Standing) error {
 		return &plugin.LoadError{Phase: "mark", Reason: "NotMarked", Err: errors.New("the API server is away")}
@@ -162,12 +166,12 @@ func TestWhatIsKeptAtOnceIsRecordedLater(t *testing.T) {
 	w.until(rollout.Kept)
 	w.offer("nothing") // replaces it at once
 	w.until(rollout.Kept)
-	if !recorded("one+h1")(j.record) {
-		t.Errorf("record %+v", j.record.Good)
+	if r := j.read(); !recorded("one+h1")(r) {
+		t.Errorf("record %+v", r.Good)
 	}
 	w.pass(rollout.SettlePeriod)
 	j.await(recorded("nothing+h1"))
-	if slices.Contains(trials.events, "pass two") {
+	if slices.Contains(trials.seen(), "pass two") {
 		t.Error("what was replaced at once has passed")
 	}
 }

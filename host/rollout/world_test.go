@@ -144,6 +144,12 @@ func (j *journal) write(b *source.Bundle, r rollout.Record) error {
 	return nil
 }
 
+func (j *journal) read() rollout.Record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.record
+}
+
 // await waits until the journal, which is written beside Run, is as wanted.
 func (j *journal) await(is func(rollout.Record) bool) {
 	for {
