@@ -47,6 +47,12 @@ func inAllInstances(c hostileCase) hostileCase {
 	return c
 }
 
+// mayGrow states another bound than defaultGrowth, in MiB.
+func mayGrow(most int64, c hostileCase) hostileCase {
+	c.growth = most
+	return c
+}
+
 // 14: wazero keeps what ref.func makes until the instance ends.
 func referenceCases() []hostileCase {
 	verify, refused := plugin.PhaseVerify, "ref.func in a function is not supported"
@@ -177,7 +183,9 @@ func frameCases() []hostileCase {
 		recursion("frame_blocks", "100 blocks whose ends merge 100 numbers.", nil, nil, [][]byte{locals(100)},
 			repeat(100, slices.Concat([]byte{0x02, 0x40, 0x41, 0, 0x0d, 0}, each(100, change), []byte{0x0b})...), each(100, keep)),
 		recursion("frame_nothing", "Functions without anything.", nil, nil, nil, nil, nil),
-		inAllInstances(builtCase("frame_doubled", "Frames that make wazero double its stack at the very end.", phaseOp, trapped, func(b *built) {
+		// Eight stacks of 8 MiB, the halves that they grew from, and those of the
+		// ops before.
+		mayGrow(220, inAllInstances(builtCase("frame_doubled", "Frames that make wazero double its stack at the very end.", phaseOp, trapped, func(b *built) {
 			const n = 360
 			b.globals = [][]byte{slices.Concat([]byte{v128, 1, 0xfd, 12}, make([]byte, 16), []byte{0x0b})}
 			for range n {
@@ -187,7 +195,7 @@ func frameCases() []hostileCase {
 			b.function(typeNone, nil, slices.Concat(
 				each(n, func(i uint32) []byte { return wasmbin.AppendU32([]byte{0x23}, i+1) }), []byte{0x10, index}, repeat(n, 0x24, 0)))
 			b.attacks(nil, []byte{0x10, index})
-		})),
+		}))),
 		inAllInstances(builtCase("frame_indirect", "1,000 vectors as results, through a table.", phaseOp, trapped, func(b *built) {
 			own, index := byte(len(b.types)), byte(len(b.imports)+len(b.bodies))
 			b.types = append(b.types, slices.Concat([]byte{0x60, 0}, wasmbin.AppendU32(nil, 1000), repeat(1000, v128)))

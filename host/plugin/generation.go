@@ -35,6 +35,8 @@ type Generation struct {
 
 	module engine.Module
 	pool   *pool
+	// decoding has room for one response of more than largeBytes.
+	decoding chan struct{}
 	// pins counts the ops under way, and one for the slot or the loader. The
 	// one who takes the last pin away closes the generation.
 	mu     sync.Mutex
@@ -93,6 +95,10 @@ func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Co
 	defer g.unpin(ctx)
 	ctx, cancel := context.WithTimeout(ctx, g.limits.timeout(op))
 	defer cancel()
+	if err := g.pool.wait(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer g.pool.release()
 	result, err := g.pool.callFresh(ctx, op, request)
 	return result.Code, body(result), err
 }
@@ -198,15 +204,46 @@ func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCa
 	if r != nil {
 		bounded, end = r.Begin(bounded, op, request)
 	}
-	result, err := call(g.pool, bounded, op, request)
-	end(result.Code, body(result), err)
-	if err != nil {
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return g.limits.late(op, timeout, err)
-		}
+	err = g.run(bounded, end, call, op, request, resp)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return g.limits.late(op, timeout, err)
+	}
+	return err
+}
+
+// run waits for an instance, and calls end with its answer.
+func (g *Generation) run(ctx context.Context, end func(abi.Code, []byte, error), call poolCall, op abi.Op, request []byte, resp abi.Message) error {
+	if err := g.pool.wait(ctx); err != nil {
+		end(0, nil, err)
 		return err
 	}
-	return decode(result, resp)
+	// Until it is decoded: there are no more responses than instances.
+	defer g.pool.release()
+	result, err := call(g.pool, ctx, op, request)
+	end(result.Code, body(result), err)
+	if err != nil {
+		return err
+	}
+	return g.decode(ctx, result, resp)
+}
+
+// largeBytes is the size from which on responses are decoded one at a time: if
+// every instance had one, they would take all processors, and memory for each.
+const largeBytes = 64 << 10
+
+// decode is the function decode, in turn where the response is large.
+func (g *Generation) decode(ctx context.Context, result engine.Result, resp abi.Message) error {
+	if len(result.Response) <= largeBytes {
+		return decode(result, resp)
+	}
+	// Invariant M9 (host/SECURITY.md): large responses are decoded one at a time.
+	select {
+	case g.decoding <- struct{}{}:
+		defer func() { <-g.decoding }()
+		return decode(result, resp)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to decode a response of %d bytes: %w", len(result.Response), ctx.Err())
+	}
 }
 
 func encode(m abi.Message) ([]byte, error) {

@@ -79,7 +79,7 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 	}
 	g := &Generation{
 		digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits),
-		pins: 1, closed: make(chan struct{}), tally: newTally(),
+		pins: 1, closed: make(chan struct{}), tally: newTally(), decoding: make(chan struct{}, 1),
 	}
 	metered, err := l.rewrite(g, bundle.Module)
 	if err != nil {

@@ -79,13 +79,12 @@ func (p *pool) wait(ctx context.Context) error {
 	}
 }
 
-// callFresh runs one op in a new instance, which nothing uses after it. It
-// takes a token, too: the bound on instances that run holds.
+// release puts a token back.
+func (p *pool) release() { p.tokens <- struct{}{} }
+
+// callFresh runs one op in a new instance, which nothing uses after it. The
+// caller holds a token, too: the bound on instances that run holds.
 func (p *pool) callFresh(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
-	if err := p.wait(ctx); err != nil {
-		return engine.Result{}, err
-	}
-	defer func() { p.tokens <- struct{}{} }()
 	instance, err := p.create(ctx)
 	if err != nil {
 		return engine.Result{}, err
@@ -95,12 +94,8 @@ func (p *pool) callFresh(ctx context.Context, op abi.Op, request []byte) (engine
 	return result, err
 }
 
-// call runs one op in some instance, waiting for one when all are lent.
+// call runs one op in some instance. The caller holds a token.
 func (p *pool) call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
-	if err := p.wait(ctx); err != nil {
-		return engine.Result{}, err
-	}
-	defer func() { p.tokens <- struct{}{} }()
 	instance, err := p.take(ctx)
 	if err != nil {
 		return engine.Result{}, err

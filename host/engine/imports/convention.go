@@ -128,6 +128,7 @@ func hostCall(name string) runFunc {
 		if err := checkTime(ctx); err != nil {
 			return err
 		}
+		runtime.Gosched() // as in refuel: a loop of host calls runs out of fuel late
 		if err := c.keepResult(ctx, result); err != nil {
 			return err
 		}

@@ -41,6 +41,8 @@ func TestModule(t *testing.T) {
 		"custom section":                {7, section(0, "\x01xabc"), ""},
 		"custom section without a name": {7, section(0, ""), "unexpected end"},
 		"custom section, name too long": {7, section(0, "\x05abc"), "unexpected end"},
+		"custom section, name of 1,024": {7, section(0, "\x80\x08"+strings.Repeat("x", 1024)), ""},
+		"custom section, name of 1,025": {7, section(0, "\x81\x08"+strings.Repeat("x", 1025)), "1025 bytes in a name"},
 		"custom section, not UTF-8":     {7, section(0, "\x01\xff"), "not UTF-8"},
 		"section without a size":        {13, "\x00", "unexpected end"},
 		"section of 4 GiB":              {13, "\x00\xff\xff\xff\xff\x0f", "unexpected end"},

@@ -8,8 +8,9 @@ import (
 
 var errTruncated = errors.New("unexpected end")
 
-// maxNameBytes is the length of the longest name.
-const maxNameBytes = 100_000
+// maxNameBytes is the length of the longest name of a section, an import or an
+// export. Engines keep each of them, some more than once.
+const maxNameBytes = 1024
 
 // Reader decodes a part of a module. The first error sticks, and everything
 // read after it is zero.

@@ -16,6 +16,7 @@
     (drop (call $result_read (i32.const 0) (i32.const 8192) (i32.const 8192)))
     (local.set $wrong (call $host (i32.const 4096) (i32.const 1030)))
     (drop (call $result_read (i32.const 0) (i32.const 16384) (i32.const 8192)))
+    (if (i64.eq (i64.shr_u (local.get $right) (i64.const 32)) (i64.const 8)) (then (return (call $yes)))) ;; too many
     (if (i64.eq (i64.shr_u (local.get $wrong) (i64.const 32)) (i64.const 8)) (then (return (call $yes)))) ;; too many
     (if (i64.ne (local.get $right) (local.get $wrong)) (then (unreachable))) ;; the code, and the length
     (loop $next

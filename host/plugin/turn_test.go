@@ -1,0 +1,63 @@
+package plugin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+)
+
+// held is a response that tells when its decoding begins, and waits then.
+type held struct {
+	abi.VolumeLabelsResponse
+	begun, goOn chan struct{}
+}
+
+func (h *held) Reset() {
+	close(h.begun)
+	<-h.goOn
+}
+
+func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
+	large := true
+	e := &fakeEngine{call: func(_ context.Context, op abi.Op, _ []byte) (engine.Result, error) {
+		switch {
+		case op != abi.OpVolumeLabels:
+			return engine.Result{}, nil
+		case large:
+			return ok(&abi.VolumeLabelsResponse{Labels: map[string]string{"a": strings.Repeat("b", 100<<10)}}), nil
+		}
+		return ok(&abi.VolumeLabelsResponse{}), nil
+	}}
+	slot, _ := serve(t, e, testLimits())
+	invoke := func(ctx context.Context, resp abi.Message) error {
+		return slot.Invoke(ctx, abi.OpVolumeLabels, &abi.VolumeLabelsRequest{}, resp)
+	}
+
+	first := &held{begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- invoke(t.Context(), first) }()
+	<-first.begun
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	second := &abi.VolumeLabelsResponse{}
+	if err := invoke(ctx, second); !errors.Is(err, context.DeadlineExceeded) || len(second.Labels) > 0 {
+		t.Errorf("a second large response is decoded beside the first: %v", err)
+	}
+	large = false
+	if err := invoke(t.Context(), &abi.VolumeLabelsResponse{}); err != nil {
+		t.Errorf("a small response has to wait: %v", err)
+	}
+	close(first.goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	large = true
+	if err := invoke(t.Context(), second); err != nil || len(second.Labels["a"]) != 100<<10 {
+		t.Errorf("the next large response: %v", err)
+	}
+}
