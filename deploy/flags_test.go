@@ -83,13 +83,10 @@ func TestMentionedConfigurationExists(t *testing.T) {
 // With --config, the flags for which it stands set nothing: an error that says
 // to use one of them says what to write there, too.
 func TestErrorsNameTheConfigurationBesideTheFlag(t *testing.T) {
-	standsFor := regexp.MustCompile(`--provider-(op-timeout|max-[a-z-]+|allow-[a-z]+)`)
+	standsFor := regexp.MustCompile(`--provider-(configmap|dir|op-timeout|max-[a-z-]+|allow-[a-z]+)`)
 	for _, text := range texts(t) {
 		if filepath.Ext(text.file) != ".go" || strings.HasPrefix(text.file, "../host/config/") || strings.Contains(text.file, "/cmd/demo/") {
 			continue // who parses the flags, and who starts a manager with them
-		}
-		if text.file == "../host/module/check.go" {
-			continue // the mend of a capability is the caller's to know: to be changed there
 		}
 		if m := standsFor.FindString(text.content); m != "" && !strings.Contains(text.content, "providers[]") {
 			t.Errorf("%s names %s, and not the field of the HostConfiguration: %s", text.where, m, text.content)

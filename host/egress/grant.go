@@ -141,7 +141,12 @@ func (g Grant) validate() error {
 
 // allows reports whether the grant covers the method and target.
 func (g Grant) allows(method string, t target) bool {
-	return g.Scheme == t.scheme && g.Port == t.port && g.allowsHost(t.host) && g.allowsPath(t.path) && g.allowsMethod(method)
+	return g.allowsTarget(t) && g.allowsMethod(method)
+}
+
+// allowsTarget reports whether the grant covers the target by any method.
+func (g Grant) allowsTarget(t target) bool {
+	return g.Scheme == t.scheme && g.Port == t.port && g.allowsHost(t.host) && g.allowsPath(t.path)
 }
 
 func (g Grant) allowsHost(host string) bool {

@@ -132,7 +132,7 @@ func TestRefusedBeforeAnythingIsSent(t *testing.T) {
 		"space in the host":   {get("https://api.example.com /"), abi.CodeInvalid, "not valid"},
 		"no URL":              {get(""), abi.CodeInvalid, "scheme"},
 		"long URL":            {get(base + strings.Repeat("x", 9000)), abi.CodeTooLarge, "limit"},
-		"method of no grant":  {&abi.HttpRequest{Method: "POST", Url: base}, abi.CodeDenied, "POST https://api.example.com:8774/v2.1/"},
+		"method of no grant":  {&abi.HttpRequest{Method: "POST", Url: base}, abi.CodeDenied, "POST https://api.example.com:8774/v2.1/: a grant allows this URL, but not the method; to allow it, add POST to the methods of the grant in the HostConfiguration (providers[].grants[].methods)"},
 		"CONNECT":             {&abi.HttpRequest{Method: "CONNECT", Url: base}, abi.CodeInvalid, "method"},
 		"TRACE":               {&abi.HttpRequest{Method: "TRACE", Url: base}, abi.CodeInvalid, "method"},
 		"lower case method":   {&abi.HttpRequest{Method: "get", Url: base}, abi.CodeInvalid, "upper case"},

@@ -86,10 +86,11 @@ func (c *Client) checkBounds(request *abi.HttpRequest) *abi.Error {
 // granted returns the first grant that allows the request with its credential.
 func (c *Client) granted(call *call) (granted, *abi.Error) {
 	method, credential := call.request.GetMethod(), call.request.GetCredential()
-	allowed := false
+	allowed, otherMethods := false, false
 	for _, g := range c.grants {
 		// Invariant E1 (host/SECURITY.md): without a grant there is no transport to send it with.
 		if !g.allows(method, call.target) {
+			otherMethods = otherMethods || g.allowsTarget(call.target)
 			continue
 		}
 		// Invariant S1 (host/SECURITY.md): a credential goes only where the grant that allows the
@@ -101,6 +102,9 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 	}
 	t := call.target
 	switch {
+	case !allowed && otherMethods:
+		return granted{}, denied("%s %s: a grant allows this URL, but not the method; to allow it, add %s to the methods of the grant in the HostConfiguration (providers[].grants[].methods)",
+			method, call.name, method)
 	case !allowed:
 		return granted{}, denied("%s %s: no grant allows it; to allow it, add a grant to the HostConfiguration (providers[].grants) or --provider-allow-url=%s://%s/",
 			method, call.name, t.scheme, authority(t))

@@ -25,7 +25,7 @@ func newEgressVecs() *egressVecs {
 		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "provider", "host", "reason"),
 		breakers:  gaugeVec("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "provider", "host"),
 		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "provider", "host"),
-		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.", "provider", "code"),
+		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: it is refused whatever the grants; too_large: it is larger than a request may be; throttled: so many were refused that the provider is not told why any more.", "provider", "code"),
 	}
 }
 

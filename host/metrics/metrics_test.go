@@ -215,7 +215,7 @@ wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0.5
 # HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] How often the breaker of a host of the cloud opened.
 # TYPE wasm_ccm_cloud_breaker_opened_total counter
 wasm_ccm_cloud_breaker_opened_total{host="api.example.com:443",provider="a"} 1
-# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it.
+# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: it is refused whatever the grants; too_large: it is larger than a request may be; throttled: so many were refused that the provider is not told why any more.
 # TYPE wasm_ccm_cloud_requests_refused_total counter
 wasm_ccm_cloud_requests_refused_total{code="denied",provider="a"} 1
 `

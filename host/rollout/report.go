@@ -29,6 +29,9 @@ type Report struct {
 	// is loaded. Both are the receiver's only during the call.
 	Bundle  source.Bundle
 	Subject *plugin.Generation
+	// Offered is what the source holds, without the names, which only a module
+	// that is loaded says; nil when it holds none.
+	Offered *Version
 	// Serving, Candidate and Good may be nil.
 	Serving, Candidate, Good *Version
 	// Generation counts the swaps.
@@ -66,7 +69,7 @@ func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
 	r.waits.Store(r.state.postponed() || r.waits.Load() && r.state.Phase == Loading)
 	out := Report{
 		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,
-		Serving: r.serving.version(), Candidate: r.candidate.version(), Good: r.good.version(),
+		Offered: r.current.version, Serving: r.serving.version(), Candidate: r.candidate.version(), Good: r.good.version(),
 		Generation: r.generation, Paused: r.state.Paused, Allowed: r.state.Phase == Shadowed && r.differs,
 	}
 	if l != nil {

@@ -97,9 +97,10 @@ type Rollout struct {
 }
 
 type offer struct {
-	bundle source.Bundle
-	err    error
-	at     time.Time
+	bundle  source.Bundle
+	err     error
+	at      time.Time
+	version *Version // nil without a module
 }
 
 // New returns a rollout. It starts nothing.
@@ -125,7 +126,15 @@ func (r *Rollout) Offer(bundle source.Bundle, err error) {
 	case <-r.offers:
 	default:
 	}
-	r.offers <- offer{bundle, err, r.options.Clock.Now()}
+	r.offers <- offer{bundle, err, r.options.Clock.Now(), versionOf(bundle)}
+}
+
+func versionOf(bundle source.Bundle) *Version {
+	if len(bundle.Module) == 0 {
+		return nil
+	}
+	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
+	return &Version{Digest: d.Module, ConfigDigest: d.Config}
 }
 
 // Reload has the last offer looked at again, since the Loader's Revision may

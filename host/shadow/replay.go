@@ -129,7 +129,9 @@ func newReport(verdicts []verdict, most int) Report {
 			}
 		case len(v.differences) > 0:
 			r.Different++
-			r.Differences = append(r.Differences, v.differences[:min(len(v.differences), most-len(r.Differences))]...)
+			for _, d := range v.differences {
+				r.add(d, most)
+			}
 		default:
 			r.Same++
 		}

@@ -256,11 +256,33 @@ func TestReplayKeepsToItsConcurrency(t *testing.T) {
 	}
 }
 
+// A new zone of a hundred Nodes is one difference, and does not hide another.
+func TestEqualDifferencesAreOne(t *testing.T) {
+	r := NewRecorder(Options{MaxSamples: 100})
+	keep(r, abi.OpInstanceMetadata, aboutNode("other"), metadata("b"))
+	for i := range 99 {
+		keep(r, abi.OpInstanceMetadata, aboutNode(fmt.Sprintf("node-%d", i)), metadata("a"))
+	}
+	report := replay(t, r.Samples(), answering(abi.CodeOK, metadata("c"), nil))
+	if report.Different != 100 || len(report.Differences) != 2 {
+		t.Fatalf("%d differ, named are %v", report.Different, report.Differences)
+	}
+	text := report.String()
+	for _, want := range []string{`metadata.zone: "a" -> "c" (and 98 more answers)`, `instance_metadata other metadata.zone: "b" -> "c"`} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("not once %s in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, `"a" -> "c"`); n != 1 {
+		t.Errorf("one difference is told %d times:\n%s", n, text)
+	}
+}
+
 func TestReportIsBounded(t *testing.T) {
 	r := NewRecorder(Options{MaxSamples: 100})
 	long := strings.Repeat("\x00é\"", 2000)
 	for i := range 100 {
-		keep(r, abi.OpInstanceMetadata, aboutNode(fmt.Sprint(i, long)), metadata("a"))
+		keep(r, abi.OpInstanceMetadata, aboutNode(fmt.Sprint(i, long)), metadata(fmt.Sprint(i)))
 	}
 	report := replay(t, r.Samples(), answering(abi.CodeOK, metadata(long), nil))
 	if report.Different != 100 || len(report.Differences) != 20 {

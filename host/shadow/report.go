@@ -10,7 +10,7 @@ import (
 type Report struct {
 	Samples, Same, Different, Incomparable int
 	// Differences are the first ones, at most ReplayOptions.MaxDifferences,
-	// and a few of each answer.
+	// and a few of each answer. Equal ones of several answers are one.
 	Differences []Difference
 	// Unanswered are the first reasons why answers could not be compared, at
 	// most ReplayOptions.MaxDifferences; one line each.
@@ -23,8 +23,10 @@ type Difference struct {
 	// Op is the name of the op.
 	Op string
 	// Object is the name of a node or volume, the namespace/name of a Service,
-	// or "".
+	// or "": the first of which it was found.
 	Object string
+	// Others counts the further answers that differ in the same way.
+	Others int
 	// Field is a path such as metadata.addresses[1].address, or "code" when
 	// one of the answers is no success, or "error" when the new generation
 	// gave no answer.
@@ -39,7 +41,24 @@ func (d Difference) String() string {
 	if d.Object != "" {
 		about += " " + d.Object
 	}
-	return fmt.Sprintf("%s %s: %s -> %s", about, d.Field, d.Old, d.New)
+	text := fmt.Sprintf("%s %s: %s -> %s", about, d.Field, d.Old, d.New)
+	if d.Others > 0 {
+		text += fmt.Sprintf(" (and %d more answers)", d.Others)
+	}
+	return text
+}
+
+// add takes a difference, or counts it where there is an equal one.
+func (r *Report) add(d Difference, most int) {
+	for i := range r.Differences {
+		if same := &r.Differences[i]; same.Op == d.Op && same.Field == d.Field && same.Old == d.Old && same.New == d.New {
+			same.Others++
+			return
+		}
+	}
+	if len(r.Differences) < most {
+		r.Differences = append(r.Differences, d)
+	}
 }
 
 // String returns the report on one line of at most 1000 bytes.

@@ -26,7 +26,7 @@ func decompress(key string, stored []byte, limits Limits) ([]byte, error) {
 		return stored, nil
 	}
 	if int64(len(stored)) > limits.MaxCompressed {
-		return nil, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: compress it better (zstd -19), build it with -opt=z and without debug information, or mount it with --provider-dir", key, limits.MaxCompressed)
+		return nil, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: compress it better (zstd -19), build it with -opt=z and without debug information, or mount it (providers[].source.directory of the HostConfiguration, or without one --provider-dir)", key, limits.MaxCompressed)
 	}
 	module, err := expand(compression, stored, limits.MaxModule)
 	switch {

@@ -209,13 +209,13 @@ func testLabels(t *testing.T, config *rest.Config, provider string) {
 	r := start(t, config, provider)
 	r.Publish(status.Status{
 		Phase: "Shadowed", Reason: "ShadowDiffers", Message: strings.Repeat("é", 2000), Since: now.Add(time.Millisecond), Generation: 7,
-		Serving:   &status.Version{Name: "static", Version: "v1.2.3+dirty ☃", Digest: strings.Repeat("0123456789abcdef", 4)},
-		Candidate: &status.Version{Digest: strings.Repeat("fedcba9876543210", 4)},
+		Serving: &status.Version{Name: "static", Version: "v1.2.3+dirty ☃", Digest: strings.Repeat("0123456789abcdef", 4)},
+		Offered: &status.Version{Digest: strings.Repeat("fedcba9876543210", 4)},
 	})
 	cm := r.wait(t, "the status", phaseIs("Shadowed"))
 	want := map[string]string{
 		"wasm-ccm.dev/provider": provider, "wasm-ccm.dev/phase": "Shadowed", "wasm-ccm.dev/reason": "ShadowDiffers", "wasm-ccm.dev/generation": "7",
-		"wasm-ccm.dev/version": "v1.2.3-dirty", "wasm-ccm.dev/digest": "0123456789ab", "wasm-ccm.dev/candidate": "fedcba987654", "wasm-ccm.dev/since": "20261121T150405Z",
+		"wasm-ccm.dev/version": "v1.2.3-dirty", "wasm-ccm.dev/serving": "0123456789ab", "wasm-ccm.dev/offered": "fedcba987654", "wasm-ccm.dev/since": "20261121T150405Z",
 		"app.kubernetes.io/managed-by": "wasm-ccm",
 	}
 	if diff := cmp.Diff(want, cm.Labels); diff != "" {

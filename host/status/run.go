@@ -187,10 +187,10 @@ func (w *worker) restore(ctx context.Context, record string) error {
 func (s *Status) labels() map[string]string {
 	labels := map[string]string{LabelPhase: label(s.Phase), LabelReason: label(s.Reason), LabelGeneration: strconv.FormatInt(s.Generation, 10)}
 	if s.Serving != nil {
-		labels[LabelVersion], labels[LabelDigest] = label(s.Serving.Version), short(s.Serving.Digest)
+		labels[LabelVersion], labels[LabelServing] = label(s.Serving.Version), short(s.Serving.Digest)
 	}
-	if s.Candidate != nil {
-		labels[LabelCandidate] = short(s.Candidate.Digest)
+	if s.Offered != nil {
+		labels[LabelOffered] = short(s.Offered.Digest)
 	}
 	if !s.Since.IsZero() {
 		labels[LabelSince] = s.Since.UTC().Format("20060102T150405Z")

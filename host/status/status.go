@@ -3,7 +3,7 @@
 // ConfigMap wasm-ccm-provider-NAME with its status, which labels repeat:
 //
 //	kubectl -n kube-system get configmap -l wasm-ccm.dev/provider \
-//	  -L wasm-ccm.dev/phase,wasm-ccm.dev/reason,wasm-ccm.dev/generation,wasm-ccm.dev/version,wasm-ccm.dev/digest,wasm-ccm.dev/since
+//	  -L wasm-ccm.dev/phase,wasm-ccm.dev/reason,wasm-ccm.dev/offered,wasm-ccm.dev/serving,wasm-ccm.dev/version,wasm-ccm.dev/generation,wasm-ccm.dev/since
 //	kubectl -n kube-system get configmap wasm-ccm-provider-NAME -o jsonpath='{.data.status}'
 //
 // and with a record, from which a manager that was killed goes on. The bundle
@@ -33,17 +33,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Labels of the ConfigMap. Those of the version are about what serves.
+// Labels of the ConfigMap. Phase and reason are about what is offered, the
+// generation and the version about what serves.
 const (
 	LabelProvider   = "wasm-ccm.dev/provider"
 	LabelPhase      = "wasm-ccm.dev/phase"
 	LabelReason     = "wasm-ccm.dev/reason"
 	LabelGeneration = "wasm-ccm.dev/generation"
 	LabelVersion    = "wasm-ccm.dev/version"
-	// LabelDigest has the first 12 hexadecimal digits of the module's SHA-256.
-	LabelDigest = "wasm-ccm.dev/digest"
-	// LabelCandidate has those of what is being rolled out, held or rejected.
-	LabelCandidate = "wasm-ccm.dev/candidate"
+	// LabelOffered has the first 12 hexadecimal digits of the SHA-256 of the
+	// module that the source holds, LabelServing those of the one that serves.
+	LabelOffered = "wasm-ccm.dev/offered"
+	LabelServing = "wasm-ccm.dev/serving"
 	// LabelSince is the time of the last change of phase, as 20261121T150405Z.
 	LabelSince = "wasm-ccm.dev/since"
 
@@ -95,6 +96,7 @@ type Status struct {
 	Since   time.Time `json:"since,omitzero"`
 	// Generation is the number of what serves.
 	Generation int64              `json:"generation"`
+	Offered    *Version           `json:"offered,omitempty"`
 	Serving    *Version           `json:"serving,omitempty"`
 	Candidate  *Version           `json:"candidate,omitempty"`
 	Good       *Version           `json:"good,omitempty"`

@@ -54,6 +54,7 @@ type manager struct {
 	providers []*managed
 	router    *routing.Router
 	unrouted  func(context.Context)
+	unread    func(context.Context)
 	trials    *trials
 	pulse     *pulse
 }
@@ -96,6 +97,9 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	m.trials.seal()
 	if len(m.providers) > 1 {
 		m.unrouted = newUnrouted(m.router, common)
+	}
+	if m.unread, err = newUnread(common); err != nil {
+		return err
 	}
 	if address := m.options.ProbeBindAddress; address != "0" {
 		if err := serveProbes(ctx, address, m.serving); err != nil {
@@ -171,6 +175,7 @@ func (m *manager) lead(ctx context.Context) {
 	if m.unrouted != nil {
 		m.unrouted(ctx)
 	}
+	m.unread(ctx)
 }
 
 // newUnrouted returns what tells of objects that are nobody's, in the

@@ -118,6 +118,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 	m.loader.set(terms)
 	s.newCloud(m, p)
 	m.rollout = s.newRollout(m)
+	m.reporter.idle(m.steering.idle())
 	m.source = s.newSource(p)
 	return m, nil
 }

@@ -24,6 +24,9 @@ func (r *reloader) run(ctx context.Context, path string) {
 	source.WatchFile(ctx, path, v1alpha1.MaxBytes, source.Watching{}, nil, func(data []byte, err error) {
 		// What it holds now may be newer than what the manager began with.
 		known := first && err == nil && r.unchanged(data)
+		if known {
+			r.tell(nil)
+		}
 		first = false
 		if !known {
 			r.offer(ctx, path, data, err)
@@ -42,11 +45,20 @@ func (r *reloader) offer(ctx context.Context, path string, data []byte, err erro
 		err = r.take(ctx, data)
 	}
 	r.manager.metrics.ConfigRejected(err != nil)
+	r.tell(err)
 	if err != nil {
 		logger.Error(err, "The changed configuration is rejected; what it said before holds", "config", path)
 		return
 	}
 	logger.Info("The changed configuration is in force", "config", path)
+}
+
+// tell says at each provider what became of the file: nobody looks at another
+// one's, and the file is everybody's.
+func (r *reloader) tell(err error) {
+	for _, one := range r.manager.providers {
+		one.reporter.configuration(err)
+	}
 }
 
 func (r *reloader) take(ctx context.Context, data []byte) error {
@@ -119,6 +131,7 @@ func (m *managed) change(t terms) {
 	m.rates.Set(rateLimits(t.config.Limits))
 	m.allowed.current.Store(t.network)
 	m.steering.set(t.addresses)
+	m.reporter.idle(m.steering.idle())
 	m.listing.Reset() // it has what was accepted before
 	m.loader.set(t).release()
 	m.rollout.Reload()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/clock"
 
@@ -55,6 +56,44 @@ func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want+" cannot change") {
 			t.Errorf("%q instead of %q: %v, want %q", test.new, test.old, err, test.want)
 		}
+	}
+}
+
+// A file that is rejected is told of where the operator looks, with its field;
+// so is the one that mends it, once.
+func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
+	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
+	current, err := v1alpha1.Decode([]byte(valid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reporter, events := newTestReporter(t)
+	r := &reloader{manager: &manager{metrics: metrics.New(), providers: []*managed{{reporter: reporter}}}, current: current}
+	for _, test := range []struct{ file, want string }{
+		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
+		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},
+		{valid + "  limit: {}\n", `providers[0].limit`},
+		{strings.Replace(valid, "name: test", "name: other", 1), "providers[0].name cannot change while the manager runs"},
+	} {
+		r.offer(t.Context(), "config.yaml", []byte(test.file), nil)
+		if text := <-events; !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
+			t.Errorf("Event %q, want %q", text, test.want)
+		}
+		if c := meta.FindStatusCondition(reporter.status.status.Conditions, conditionConfigured); c == nil || c.Status != "False" || !strings.Contains(c.Message, test.want) {
+			t.Errorf("condition %+v, want %q", c, test.want)
+		}
+	}
+	for range 2 {
+		r.tell(nil)
+	}
+	if n := len(events); n != 1 {
+		t.Fatalf("%d Events after it was mended, want 1", n)
+	}
+	if text := <-events; !strings.HasPrefix(text, "Normal "+eventReconfigured+" ") {
+		t.Error(text)
+	}
+	if !meta.IsStatusConditionTrue(reporter.status.status.Conditions, conditionConfigured) {
+		t.Errorf("conditions %+v", reporter.status.status.Conditions)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,6 +27,9 @@ const (
 	eventJournal    = "ProviderNotDurable"
 	eventDisobeyed  = "ProviderCommandRefused"
 	eventDifference = "ProviderPhaseFailed"
+	// Of the file of --config.
+	eventConfiguration = "HostConfigurationRejected"
+	eventReconfigured  = "HostConfigurationAccepted"
 )
 
 // maxEventBytes is the API server's limit for an Event's message.
@@ -76,8 +80,11 @@ func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	digests := g.Digests()
 	t.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
 		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
-	t.event(bundle, corev1.EventTypeNormal, eventServing,
-		fmt.Sprintf("%s %s is serving, digest sha256:%s: %s", g.Name(), g.Version(), digests.Module, t.clean(g.Summary())))
+	text := fmt.Sprintf("%s %s is serving, digest sha256:%s", g.Name(), g.Version(), digests.Module)
+	if summary := t.clean(g.Summary()); summary != "" {
+		text += ": " + summary
+	}
+	t.event(bundle, corev1.EventTypeNormal, eventServing, text)
 	for _, warning := range g.Warnings() {
 		warning = t.clean(warning)
 		t.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
@@ -85,10 +92,21 @@ func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	}
 }
 
-func (t *teller) rejected(bundle source.Bundle, reason, text, still string) {
+func (t *teller) rejected(bundle source.Bundle, reason, text, offered, still string) {
 	text = t.clean(text)
-	t.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "serving", still)
-	t.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s: %s; %s", reason, text, still))
+	t.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "offered", offered, "serving", still)
+	if offered != "" {
+		offered = " (offered: " + offered + ")"
+	}
+	t.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s%s: %s; %s", reason, offered, text, still))
+}
+
+// offeredOf names the module that the source holds, "" where it holds none.
+func offeredOf(x rollout.Report) string {
+	if x.Offered == nil {
+		return ""
+	}
+	return "sha256:" + short(x.Offered.Digest)
 }
 
 // still says what serves.
@@ -108,7 +126,7 @@ func (r *signerReporter) Report(x rollout.Report) {
 	case rollout.Serving:
 		r.serving(x.Bundle, x.Subject)
 	case rollout.Rejected:
-		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
+		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
 	}
 }
 
@@ -128,6 +146,7 @@ type providerReporter struct {
 	replaced func()
 	last     rollout.Report // that was told of
 	waits    string         // what it was said to wait for
+	inVain   []string       // entries of the HostConfiguration that were told of
 }
 
 func newProviderReporter(m *managed, events record.EventRecorder, namespace string) *providerReporter {
@@ -170,7 +189,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.waiting(x)
 	case rollout.Rejected:
 		r.metrics.Rejected(x.Reason)
-		r.rejected(x.Bundle, x.Reason, x.Message, still(x.Serving))
+		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
 	case rollout.Serving:
 		if x.Reason == rollout.ReasonErrorBudget {
 			r.phase(x, corev1.EventTypeWarning)
@@ -193,7 +212,9 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.phase(x, corev1.EventTypeNormal)
 	case rollout.Probed, rollout.Shadowed:
 		if x.Err != nil || x.Phase == rollout.Shadowed && x.Allowed {
+			r.log(x)
 			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+", which is allowed to fail: "+x.Message)
+			return
 		}
 		r.phase(x, corev1.EventTypeNormal)
 	default:
@@ -220,16 +241,50 @@ func (r *providerReporter) serves(v *rollout.Version) {
 
 // phase tells of a phase in the words that are the same for all.
 func (r *providerReporter) phase(x rollout.Report, kind string) {
-	text := describe(x)
+	r.log(x)
+	r.event(x.Bundle, kind, eventPrefix+string(x.Phase), describe(x))
+}
+
+func (r *providerReporter) log(x rollout.Report) {
 	r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "generation", x.Generation, "source", x.Bundle.Origin, "took", x.Took.String())
-	r.event(x.Bundle, kind, eventPrefix+string(x.Phase), text)
+}
+
+// meaning says what a phase has shown that is told of before the module is
+// loaded.
+func meaning(p rollout.Phase) string {
+	switch p {
+	case rollout.Verified:
+		return "it is well-formed, asks for nothing that it is not granted, and is signed if it has to be"
+	case rollout.Compiled:
+		return "it is machine code"
+	case rollout.Described:
+		return "it has said what it can do"
+	case rollout.Configured:
+		return "it has taken its configuration"
+	}
+	return ""
+}
+
+// subject names what a report is about: a generation, or before there is one
+// the module that the source offers.
+func subject(x rollout.Report) string {
+	switch {
+	case x.Subject != nil:
+		return fmt.Sprintf("%s %s, digest sha256:%s", x.Subject.Name(), x.Subject.Version(), x.Subject.Digests().Module)
+	case x.Offered != nil:
+		return "module sha256:" + x.Offered.Digest
+	}
+	return ""
 }
 
 // describe says what a phase means and what a person can do.
 func describe(x rollout.Report) string {
 	parts := []string{}
-	if x.Subject != nil {
-		parts = append(parts, fmt.Sprintf("%s %s, digest sha256:%s", x.Subject.Name(), x.Subject.Version(), x.Subject.Digests().Module))
+	if text := subject(x); text != "" {
+		parts = append(parts, text)
+	}
+	if text := meaning(x.Phase); text != "" {
+		parts = append(parts, text)
 	}
 	if x.Reason != "" {
 		parts = append(parts, x.Reason)
@@ -286,6 +341,34 @@ func (r *providerReporter) Journalled(err error) {
 	r.status.durable(err)
 	r.logger.Error(err, "What a restart would need is not kept")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
+}
+
+// configuration tells what became of the HostConfiguration: an error says which
+// field is wrong. What the file said before holds then, in this process; the
+// next one cannot start with a file that is not valid.
+func (r *providerReporter) configuration(err error) {
+	if err == nil {
+		if r.status.configured("") {
+			r.event(source.Bundle{}, corev1.EventTypeNormal, eventReconfigured, "the file of --config is in force")
+		}
+		return
+	}
+	message := r.clean(err.Error())
+	r.status.configured(message)
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration,
+		message+"; what the file of --config said before holds. Mend it before a manager is started anew: it does not start with a file that is not valid")
+}
+
+// idle tells of entries that the administrator wrote in vain.
+func (r *providerReporter) idle(entries []string) {
+	said := slices.Equal(entries, r.inVain)
+	if r.inVain = entries; said || len(entries) == 0 {
+		return
+	}
+	const why = "opens nothing: it lies in no network, and is no name, that is refused by default, or deny has it. Private and public networks need no entry, " +
+		"and one that is wider than a refused network does not open it. Remove it, or write what is meant"
+	r.logger.Info("The HostConfiguration allows in vain", "entries", entries, "field", "providers[].addresses.allow", "why", why)
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }
 
 // cut makes a message fit for an Event: one line without what a terminal

@@ -17,6 +17,8 @@ const (
 	conditionServing     = "Serving"
 	conditionProgressing = "Progressing"
 	conditionDurable     = "Durable"
+	// conditionConfigured is there where there is a file of --config.
+	conditionConfigured = "Configured"
 )
 
 // statusWriter makes the status that kubectl shows of what a rollout reports.
@@ -37,10 +39,22 @@ func (w *statusWriter) report(x rollout.Report) {
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
 	s.Generation, s.Paused = x.Generation, x.Paused
-	s.Serving, s.Candidate, s.Good = (*status.Version)(x.Serving), (*status.Version)(x.Candidate), (*status.Version)(x.Good)
-	w.condition(conditionServing, x.Serving != nil, string(x.Phase), "")
+	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)
+	s.Candidate, s.Good = (*status.Version)(x.Candidate), (*status.Version)(x.Good)
+	w.condition(conditionServing, x.Serving != nil, servingReason(x), "")
 	w.condition(conditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
 	w.publish()
+}
+
+// servingReason is about what serves. The phase is about what is offered.
+func servingReason(x rollout.Report) string {
+	switch {
+	case x.Serving == nil:
+		return "NothingServes"
+	case x.Good != nil && x.Good.Revision == x.Serving.Revision:
+		return "Kept"
+	}
+	return "Observed"
 }
 
 // durable says whether a restart would find what was kept.
@@ -55,6 +69,21 @@ func (w *statusWriter) durable(err error) {
 	w.publish()
 }
 
+// configured says whether the HostConfiguration is in force as it is written; a
+// problem says why it is not. It reports whether there was one before.
+func (w *statusWriter) configured(problem string) (mended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason := "Accepted"
+	if problem != "" {
+		reason = "Rejected"
+	}
+	mended = problem == "" && meta.IsStatusConditionFalse(w.status.Conditions, conditionConfigured)
+	w.condition(conditionConfigured, problem == "", reason, problem)
+	w.publish()
+	return mended
+}
+
 func (w *statusWriter) condition(kind string, yes bool, reason, message string) {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	if yes {
@@ -64,6 +93,9 @@ func (w *statusWriter) condition(kind string, yes bool, reason, message string) 
 }
 
 func (w *statusWriter) publish() {
+	if w.status.Phase == "" {
+		return // where the rollout stands comes with its first report
+	}
 	s := w.status
 	s.Conditions = slices.Clone(s.Conditions)
 	w.object.Publish(s)

@@ -53,6 +53,16 @@ func (s *steering) policy() *addresses.Policy {
 	return s.lists.Load().WithServiceCIDRs(s.services.known())
 }
 
+// idle are the entries of addresses.allow that open nothing. There are none
+// while the networks of the cluster's Services are not known: an entry may be
+// within one of them.
+func (s *steering) idle() []string {
+	if s.services.known() == nil {
+		return nil
+	}
+	return s.policy().Idle()
+}
+
 // refused tells of a Node, by an Event: upstream has only its log for it.
 func (s *steering) refused(node *corev1.Node, err error) {
 	if s.told.Allow() {

@@ -105,3 +105,30 @@ func TestAddressesAreNoPartOfTheRevision(t *testing.T) {
 		t.Errorf("it needs a restart: %v", err)
 	}
 }
+
+// An entry that was written in vain is told of once, and not while the
+// cluster's networks are unknown.
+func TestEntriesThatOpenNothingAreToldOf(t *testing.T) {
+	lists, err := addresses.New([]string{"10.0.0.0/8", "10.100.0.0/16"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := &serviceCIDRs{client: fake.NewClientset(serviceCIDR("kubernetes", "10.96.0.0/12"))}
+	s := &steering{services: services}
+	s.set(lists)
+	r, events := newTestReporter(t)
+	r.idle(s.idle())
+	if n := len(events); n != 0 {
+		t.Errorf("%d Events before the networks of Services are known", n)
+	}
+	services.refresh(t.Context())
+	for range 2 {
+		r.idle(s.idle())
+	}
+	if n := len(events); n != 1 {
+		t.Fatalf("%d Events, want 1", n)
+	}
+	if text := <-events; !strings.HasPrefix(text, "Warning "+eventWarning+" providers[].addresses.allow 10.0.0.0/8 opens nothing") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,148 @@
+// Package annotations finds annotations and labels of this project's domain on
+// Services and Nodes that nobody reads, since they are misspelt or at the wrong
+// place, and tells of them by an Event on the object.
+//
+// It imports nothing of this project: who reads a key says so.
+package annotations
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Key is an annotation or a label that somebody reads.
+type Key struct {
+	// Kind of the object, Service or Node.
+	Kind string
+	// Label: it is a label, and no annotation.
+	Label bool
+	// Name with its prefix, as wasm-ccm.dev/provider.
+	Name string
+}
+
+func (k Key) String() string {
+	place := "annotation"
+	if k.Label {
+		place = "label"
+	}
+	return fmt.Sprintf("%s %s of a %s", place, k.Name, k.Kind)
+}
+
+// Keys are those that are read, and the domain that they are in.
+type Keys struct {
+	domain string
+	all    []Key
+}
+
+// NewKeys returns the keys of a domain, as wasm-ccm.dev.
+func NewKeys(domain string, all ...Key) *Keys { return &Keys{domain, all} }
+
+// Has reports whether somebody reads a key of this name.
+func (k *Keys) Has(name string) bool {
+	return slices.ContainsFunc(k.all, func(key Key) bool { return key.Name == name })
+}
+
+// Bounds of what is looked at and told.
+const (
+	maxKeys     = 1000 // of one object; it may have many, of 256 KiB together
+	maxUnread   = 5    // that are told of one object
+	maxNameText = 100
+	// slips are as many characters as may be wrong in a key that is meant to be
+	// another one.
+	slips = 2
+)
+
+// unread returns the keys that look like ours and that nobody reads of such an
+// object, each with what may be meant, in order.
+func (k *Keys) unread(kind string, annotations, labels map[string]string) (texts []string) {
+	for _, name := range few(annotations) {
+		texts = append(texts, k.explain(Key{Kind: kind, Name: name})...)
+	}
+	for _, name := range few(labels) {
+		texts = append(texts, k.explain(Key{Kind: kind, Label: true, Name: name})...)
+	}
+	return texts[:min(len(texts), maxUnread)]
+}
+
+// few are the names in order, not too many.
+func few(all map[string]string) []string {
+	names := slices.Sorted(maps.Keys(all))
+	return names[:min(len(names), maxKeys)]
+}
+
+// explain says what is wrong with a key; nothing when it is read, or another's.
+func (k *Keys) explain(found Key) []string {
+	if slices.Contains(k.all, found) {
+		return nil
+	}
+	best, distance := k.nearest(found)
+	if best.Name == found.Name {
+		return []string{fmt.Sprintf("nobody reads the %s: it is to be the %s", found, best)}
+	}
+	ours, known := k.ours(found.Name)
+	if distance > slips && (!ours || !known) {
+		return nil
+	}
+	text := fmt.Sprintf("nobody reads the %s", Key{found.Kind, found.Label, fmt.Sprintf("%.*q", maxNameText, found.Name)})
+	if best.Name != "" {
+		text += ", the nearest that is read is the " + best.String()
+	}
+	return []string{text}
+}
+
+// ours reports whether a name is in the domain or below it, and whether it has a
+// prefix that keys are known of: a provider may have annotations that only it
+// knows, under a name of its own below the domain.
+func (k *Keys) ours(name string) (ours, known bool) {
+	prefix, _, ok := strings.Cut(name, "/")
+	ours = ok && (prefix == k.domain || strings.HasSuffix(prefix, "."+k.domain))
+	return ours, slices.ContainsFunc(k.all, func(key Key) bool { return strings.HasPrefix(key.Name, prefix+"/") })
+}
+
+// nearest returns the key that is read whose name is the most like that of the
+// one that was found; of equal ones that of the same kind and place.
+func (k *Keys) nearest(found Key) (best Key, distance int) {
+	if len(k.all) == 0 {
+		return Key{}, slips + 1
+	}
+	far := func(key Key) int {
+		d := 4 * edits(key.Name, found.Name)
+		if key.Kind != found.Kind {
+			d += 2
+		}
+		if key.Label != found.Label {
+			d++
+		}
+		return d
+	}
+	best = slices.MinFunc(k.all, func(a, b Key) int { return cmp.Compare(far(a), far(b)) })
+	return best, far(best) / 4
+}
+
+// edits are the characters to be changed, added or left out to make one text of
+// the other; where that is many, some number that is many.
+func edits(a, b string) int {
+	if diff := len(a) - len(b); diff > 32 || diff < -32 {
+		return 32
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := corner
+			if a[i] != b[j] {
+				change++
+			}
+			corner = row[j+1]
+			row[j+1] = min(change, corner+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
