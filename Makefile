@@ -148,6 +148,14 @@ test-openstack: build ccmctl guests guests-test $(CONTROL_PLANE) ## OpenStack's 
 	$(TEST_ENV) $(GO) test -tags openstack -count=1 -v -timeout 100m -run OpenStack ./host/e2e || status=$$?; \
 	testdata/openstack/down; exit $$status
 
+# The controllers and the scheduler take some minutes to build, once.
+.PHONY: test-node
+test-node: $(CONTROL_PLANE) ## Rollouts of the manifests on one, two and three nodes by the real controllers and scheduler; not part of test.
+	$(call say,kube-controller-manager and kube-scheduler)
+	testdata/controlplane/assets.sh $(BIN) kube-controller-manager kube-scheduler
+	$(call say,rollouts of the manager on one and two and three nodes)
+	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m -run '^TestRollouts$$' ./deploy
+
 .PHONY: bench
 bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
 	$(call say,one call through everything)
@@ -199,13 +207,14 @@ vet:
 	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
 	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./signer-keystone ./signer-cloudstack
 	$(GO) vet -tags openstack ./host/e2e
+	$(GO) vet -tags node ./deploy
 	cd guests && $(GO) vet -tags openstack,cpo ./openstack/...
 	cd testdata/cpo && $(GO) vet ./...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(call say,lint and import rules)
-	for module in . abi guests testdata/cpo; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo ./...); done
+	for module in . abi guests testdata/cpo; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo,node ./...); done
 	CGO_ENABLED=1 $< run --config $(CURDIR)/.golangci.yml --build-tags wasmtime $(WASMTIME_PACKAGES)
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):

@@ -27,7 +27,7 @@ const (
 
 // variants are those beside the one that is applied for real.
 func variants() []string {
-	return []string{"daemonset", "volume", "imagevolume", "modules", "config", "providers"}
+	return []string{"deployment", "volume", "imagevolume", "modules", "config", "providers"}
 }
 
 // cluster is a control plane with RBAC and one identity: its administrator.
@@ -115,6 +115,7 @@ func TestDeploy(t *testing.T) {
 	}
 	t.Run("configuration of the README", testReadmeConfiguration)
 	t.Run("commands of the README", func(t *testing.T) { testReadmeCommands(t, c) })
+	t.Run("the shipped workload", func(t *testing.T) { testShipped(t, c) })
 	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
 	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })

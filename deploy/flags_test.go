@@ -28,8 +28,8 @@ var (
 func others() map[string]string {
 	flags := map[string]string{}
 	for program, names := range map[string]string{
-		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --server-side --namespace",
-		"kubelet":   "--node-labels --provider-id",
+		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data",
+		"kubelet":   "--node-labels --node-ip --provider-id",
 		"apiserver": "--kubelet-certificate-authority",
 		"cosign":    "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key",
 		"zstd":      "--long --ultra",

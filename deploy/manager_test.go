@@ -29,7 +29,7 @@ import (
 // patience bounds each wait.
 const patience = time.Minute
 
-// testManager runs the manager as the Deployment does: with its arguments and
+// testManager runs the manager as the DaemonSet does: with its arguments and
 // with the token of its ServiceAccount. It must initialise a Node and give a
 // Service an address without asking for a right that it lacks.
 func testManager(t *testing.T, c cluster) {

@@ -50,7 +50,7 @@ func testReadmeCommands(t *testing.T, c cluster) {
 	state := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			prefix + "provider": "provider", prefix + "phase": "Held", prefix + "reason": "ShadowDiffers", prefix + "generation": "7",
-			prefix + "version": "1.2.3", prefix + "digest": "3f2a9c01d4e5", prefix + "since": "20261121T150405Z",
+			prefix + "version": "1.2.3", prefix + "offered": "3f2a9c01d4e5", prefix + "serving": "0a1b2c3d4e5f", prefix + "since": "20261121T150405Z",
 		}},
 		Data: map[string]string{"status": "the status"},
 	}

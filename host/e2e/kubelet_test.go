@@ -43,7 +43,7 @@ const (
 	// firstBackOff and longestBackOff are the kubelet's between two starts.
 	firstBackOff   = 10 * time.Second
 	longestBackOff = 5 * time.Minute
-	manifestFile   = "../../deploy/deployment/deployment.yaml"
+	manifestFile   = "../../deploy/daemonset/daemonset.yaml"
 )
 
 func shippedPod(t *testing.T) corev1.PodSpec {
@@ -52,11 +52,11 @@ func shippedPod(t *testing.T) corev1.PodSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict(data, &deployment); err != nil {
+	var daemonSet appsv1.DaemonSet
+	if err := yaml.UnmarshalStrict(data, &daemonSet); err != nil {
 		t.Fatal(err)
 	}
-	return deployment.Spec.Template.Spec
+	return daemonSet.Spec.Template.Spec
 }
 
 // newKubelet has one that is not started. Flags are beside those of the

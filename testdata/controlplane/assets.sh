@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Puts the binaries of the development control plane into a directory:
 #
-#   assets.sh OUTDIR [kube-controller-manager]
+#   assets.sh OUTDIR [kube-controller-manager] [kube-scheduler]
 #
-# etcd, kube-apiserver and kubectl always, kube-controller-manager when it is
+# etcd, kube-apiserver and kubectl always, the others when they are
 # asked for. Each is taken from the first of these that has it:
 #
 #   1. $KUBEBUILDER_ASSETS, when it holds all that is asked for;
@@ -16,7 +16,7 @@ set -euo pipefail
 
 readonly setup_envtest=sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.1
 
-out=${1:?usage: assets.sh OUTDIR [kube-controller-manager]}
+out=${1:?usage: assets.sh OUTDIR [kube-controller-manager] [kube-scheduler]}
 names=(etcd kube-apiserver kubectl "${@:2}")
 mkdir -p "$out"
 out=$(cd "$out" && pwd -P)
@@ -28,8 +28,8 @@ say() { printf 'control plane: %s\n' "$*" >&2; }
 package() {
 	case $1 in
 	etcd) echo go.etcd.io/etcd/server/v3 ;;
-	kube-apiserver | kubectl | kube-controller-manager) echo "k8s.io/kubernetes/cmd/$1" ;;
-	*) say "unknown binary $1, known are etcd kube-apiserver kubectl kube-controller-manager"; exit 2 ;;
+	kube-apiserver | kubectl | kube-controller-manager | kube-scheduler) echo "k8s.io/kubernetes/cmd/$1" ;;
+	*) say "unknown binary $1, known are etcd kube-apiserver kubectl kube-controller-manager kube-scheduler"; exit 2 ;;
 	esac
 }
 
