@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -59,8 +60,18 @@ func processor() []byte {
 
 func (c cache) recordFile(key string) string { return filepath.Join(c.dir, key+recordSuffix) }
 
-// has tells whether the machine code of a module is there as it was written.
+// has tells whether the machine code of a module is there as it was written,
+// and that it is used still.
 func (c cache) has(key string) bool {
+	if !c.whole(key) {
+		return false
+	}
+	now := time.Now()
+	_ = os.Chtimes(c.recordFile(key), now, now) // at worst it is compiled again one day
+	return true
+}
+
+func (c cache) whole(key string) bool {
 	r, err := readRecord(c.recordFile(key))
 	if err != nil || len(r) == 0 {
 		return false
@@ -133,7 +144,7 @@ func (c cache) accept(key, staging string) error {
 	if err := os.WriteFile(c.recordFile(key), data, 0o600); err != nil {
 		return err
 	}
-	return c.prune()
+	return c.prune(key)
 }
 
 // sweep removes what a manager that was killed in the middle has left.
@@ -155,35 +166,50 @@ func (c cache) sweep() error {
 	return nil
 }
 
-// prune removes the oldest records above maxRecords, with their files.
-func (c cache) prune() error {
+// prune removes the records above maxRecords that were not used for the longest
+// time, but not the one that was just accepted, and those of their files that
+// no other record names.
+func (c cache) prune(accepted string) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return err
 	}
 	var records []os.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), recordSuffix) {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), recordSuffix) && e.Name() != accepted+recordSuffix {
 			records = append(records, info)
 		}
 	}
 	slices.SortFunc(records, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range records[min(len(records), maxRecords):] {
-		file := filepath.Join(c.dir, old.Name())
-		r, err := readRecord(file)
-		if err != nil {
-			r = nil
+	kept := c.files(accepted + recordSuffix)
+	for i, info := range records {
+		if i < maxRecords-1 {
+			maps.Copy(kept, c.files(info.Name()))
 		}
-		for name := range r {
-			if filepath.IsLocal(name) {
+	}
+	for _, old := range records[min(len(records), maxRecords-1):] {
+		files := c.files(old.Name())
+		if err := os.Remove(filepath.Join(c.dir, old.Name())); err != nil {
+			return err
+		}
+		for name := range files {
+			// Two records name one file where two versions of the manager have
+			// compiled the same module.
+			if _, shared := kept[name]; !shared && filepath.IsLocal(name) {
 				os.Remove(filepath.Join(c.dir, name))
 			}
 		}
-		if err := os.Remove(file); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// files are those of a record; none, when it cannot be read.
+func (c cache) files(name string) record {
+	r, err := readRecord(filepath.Join(c.dir, name))
+	if err != nil {
+		return record{}
+	}
+	return r
 }
 
 // privateDir returns the absolute path of a directory that only this user may

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,7 +56,7 @@ func newEngine(name, cacheDir string) (engine.Engine, error) {
 	return wazero.New(wazero.Options{CacheDir: cacheDir}), nil
 }
 
-func newParent(tb testing.TB, dir string, change func(*compile.Options)) *compile.Parent {
+func newParent(tb testing.TB, dir string, change func(*compile.Options)) *compile.Owner {
 	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -72,7 +73,7 @@ func newParent(tb testing.TB, dir string, change func(*compile.Options)) *compil
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p
+	return p.For("test")
 }
 
 // guest is a metered module of a real provider.
@@ -235,6 +236,79 @@ func TestCanceledCompilationEnds(t *testing.T) {
 	defer cancel()
 	if err := p.Prepare(ctx, emptyModule()); err == nil || !strings.Contains(err.Error(), "given up") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What is compiled already needs no turn: a provider that is restarted, or gets
+// another password, does not wait for the slow module of another one.
+func TestWhatIsCompiledWaitsForNobody(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, known := filepath.Join(t.TempDir(), "cache"), metered(t, emptyModule())
+	if err := newParent(t, dir, nil).Prepare(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.NewParent(compile.Options{Command: []string{self, "endless-child"}, Engine: "wazero", Version: "test", CacheDir: dir, Limits: compile.DefaultLimits()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := make(chan error)
+	go func() { slow <- p.For("slow").Prepare(ctx, guest(t, "static.wasm")) }()
+	for len(staging(t, dir)) == 0 { // until its child has begun
+		time.Sleep(time.Millisecond)
+	}
+	if err := p.For("other").Prepare(t.Context(), known); err != nil {
+		t.Error(err)
+	}
+	gone, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer leave()
+	if err := p.For("other").Prepare(gone, metered(t, manyFunctions(3))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for a turn ended with %v", err)
+	}
+	cancel()
+	if err := <-slow; err == nil {
+		t.Error("the endless child has compiled")
+	}
+}
+
+// staging are the directories of children that run.
+func staging(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, ".compiling-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// The manager compiles nothing itself, whatever becomes of its cache.
+func TestTheManagerCompilesNothing(t *testing.T) {
+	dir, wasm := filepath.Join(t.TempDir(), "cache"), guest(t, "static.wasm")
+	own := wazero.New(wazero.Options{CacheDir: dir, CachedOnly: true})
+	config := engine.ModuleConfig{MemoryLimitBytes: 64 << 20}
+	p := newParent(t, dir, nil)
+	for range 2 {
+		if _, err := own.Compile(t.Context(), wasm, config); !errors.Is(err, engine.ErrNotCompiled) {
+			t.Fatalf("what is not in the cache: %v", err)
+		}
+		if err := p.Prepare(t.Context(), wasm); err != nil {
+			t.Fatal(err)
+		}
+		m, err := own.Compile(t.Context(), wasm, config)
+		if err != nil {
+			t.Fatalf("what is in the cache: %v", err)
+		}
+		m.Close(t.Context())
+		for file := range files(t, dir) {
+			if !strings.HasSuffix(file, ".json") {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
 

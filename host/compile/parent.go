@@ -37,9 +37,21 @@ type Options struct {
 type Parent struct {
 	options Options
 	cache   cache
-	// turn is held while a child runs.
-	turn sync.Mutex
+	turns   turns
+	// accepting is held while the cache is changed.
+	accepting sync.Mutex
 }
+
+// Owner compiles for one of those who share a Parent, and take turns. It is
+// safe for concurrent use.
+type Owner struct {
+	parent *Parent
+	name   string
+}
+
+// For returns what compiles for an owner of that name, e.g. a provider. The
+// names are remembered.
+func (p *Parent) For(name string) *Owner { return &Owner{p, name} }
 
 // NewParent checks the options and makes the cache directory.
 func NewParent(o Options) (*Parent, error) {
@@ -59,20 +71,41 @@ func NewParent(o Options) (*Parent, error) {
 	return p, nil
 }
 
+// firstSlice is how long a child may keep other owners waiting; a child that
+// had to yield begins anew, with twice as much.
+const firstSlice = 10 * time.Second
+
 // Prepare leaves the machine code of a module in the cache directory, so that
 // the engine's Compile of the same bytes compiles nothing. A module that has
-// been compiled before costs reading its machine code once. The error says
-// what the module needed too much of, or what the compiler said.
-func (p *Parent) Prepare(ctx context.Context, wasm []byte) error {
+// been compiled before costs reading its machine code once, and waits for
+// nobody. The error says what the module needed too much of, what the compiler
+// said, or is the context's.
+func (o *Owner) Prepare(ctx context.Context, wasm []byte) error {
+	p := o.parent
 	if len(wasm) > maxModuleBytes {
 		return fmt.Errorf("a module of %d bytes cannot be compiled, at most %d are allowed", len(wasm), maxModuleBytes)
 	}
-	p.turn.Lock()
-	defer p.turn.Unlock()
 	key := cacheKey(wasm, p.options.Engine, p.options.Version)
-	if p.cache.has(key) {
-		return nil
+	for slice := firstSlice; ; slice *= 2 {
+		if p.cache.has(key) {
+			return nil
+		}
+		held, leave, err := p.turns.take(ctx, o.name, slice)
+		if err != nil {
+			return err
+		}
+		if !p.cache.has(key) { // the same module may be another owner's, too
+			err = p.compile(held, key, wasm)
+		}
+		leave()
+		if err == nil || ctx.Err() != nil || !errors.Is(context.Cause(held), errYield) {
+			return err
+		}
 	}
+}
+
+// compile runs a child and takes over what it leaves.
+func (p *Parent) compile(ctx context.Context, key string, wasm []byte) error {
 	staging, err := os.MkdirTemp(p.options.CacheDir, stagingPrefix)
 	if err != nil {
 		return fmt.Errorf("compiling apart: %w", err)
@@ -81,6 +114,8 @@ func (p *Parent) Prepare(ctx context.Context, wasm []byte) error {
 	if err := p.run(ctx, staging, wasm); err != nil {
 		return err
 	}
+	p.accepting.Lock()
+	defer p.accepting.Unlock()
 	if err := p.cache.accept(key, staging); err != nil {
 		return fmt.Errorf("compilation cache: %w", err)
 	}

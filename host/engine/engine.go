@@ -9,6 +9,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 
@@ -33,6 +34,10 @@ const (
 	// too deep. The engine ends the op.
 	FuelCallDepth = math.MinInt64
 )
+
+// ErrNotCompiled is of a module whose machine code is not there, by an engine
+// that must not compile.
+var ErrNotCompiled = errors.New("the machine code of the module is not there, and nothing is compiled in this process")
 
 // Engine compiles modules. It is safe for concurrent use.
 type Engine interface {

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 }
 
 // compiler compiles apart, with the limits of the manager but for the time.
-func compiler(tb testing.TB, engineName, cacheDir string) *compile.Parent {
+func compiler(tb testing.TB, engineName, cacheDir string) *compile.Owner {
 	tb.Helper()
 	limits := compile.DefaultLimits()
 	limits.Wall, limits.CPU = 10*time.Second, 5*time.Second
@@ -64,7 +64,7 @@ func compiler(tb testing.TB, engineName, cacheDir string) *compile.Parent {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p
+	return p.For("test")
 }
 
 // The limits are the manager's defaults (host/config and

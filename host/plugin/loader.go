@@ -121,21 +121,30 @@ func (l *Loader) rewrite(g *Generation, wasm []byte) ([]byte, error) {
 }
 
 func (l *Loader) compile(ctx context.Context, g *Generation, metered []byte) (err error) {
-	// Invariant M5 (host/SECURITY.md): what cannot be compiled apart is not compiled here.
-	if l.Compiler != nil {
-		if err := l.Compiler.Prepare(ctx, metered); err != nil {
-			return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+	host, stdout, stderr := l.NewHost(g.manifest)
+	config := engine.ModuleConfig{MemoryLimitBytes: g.limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr}
+	for range compileTries {
+		// Invariant M5 (host/SECURITY.md): what cannot be compiled apart is not compiled here.
+		if l.Compiler != nil {
+			if err := l.Compiler.Prepare(ctx, metered); err != nil {
+				return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+			}
+		}
+		g.module, err = l.Engine.Compile(ctx, metered, config)
+		// What was compiled apart may be gone by now, or be of no use to the engine.
+		if !errors.Is(err, engine.ErrNotCompiled) {
+			break
 		}
 	}
-	host, stdout, stderr := l.NewHost(g.manifest)
-	g.module, err = l.Engine.Compile(ctx, metered, engine.ModuleConfig{
-		MemoryLimitBytes: g.limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr,
-	})
 	if err != nil {
 		return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
 	}
 	return nil
 }
+
+// compileTries is how often a module is compiled apart, where what was compiled
+// is not found.
+const compileTries = 2
 
 // start describes and configures the generation.
 func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.ConfigureRequest, reached func(phase string)) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 )
 
@@ -43,5 +44,42 @@ func TestModuleThatIsNotCompiledApartIsNotCompiledHere(t *testing.T) {
 	var refused *plugin.LoadError
 	if !errors.As(err, &refused) || refused.Phase != plugin.PhaseCompile || !strings.Contains(err.Error(), bomb.Error()) {
 		t.Errorf("error %v, want %v in the phase %v", err, bomb, plugin.PhaseCompile)
+	}
+}
+
+// gone is an engine that finds no machine code so many times.
+type gone struct {
+	engine.Engine
+	times int
+}
+
+func (g *gone) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
+	if g.times > 0 {
+		g.times--
+		return nil, engine.ErrNotCompiled
+	}
+	return g.Engine.Compile(ctx, wasm, config)
+}
+
+// What was compiled apart is gone when the engine looks for it: it is compiled
+// apart once more, and never here.
+func TestWhatIsGoneIsCompiledApartAgain(t *testing.T) {
+	for times, want := range map[int]int{0: 1, 1: 2, 5: 2} {
+		l, _ := realLoader(testLimits())
+		prepared := 0
+		l.Compiler = preparing(func(context.Context, []byte) error { prepared++; return nil })
+		l.Engine = &gone{l.Engine, times}
+		g, err := l.Load(t.Context(), plugin.Bundle{Module: realModule(t)})
+		if found := err == nil; found != (times < 2) || !found && !errors.Is(err, engine.ErrNotCompiled) {
+			t.Errorf("gone %d times: %v", times, err)
+		}
+		if err == nil {
+			if err := g.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if prepared != want {
+			t.Errorf("gone %d times: compiled apart %d times, want %d", times, prepared, want)
+		}
 	}
 }

@@ -32,7 +32,8 @@ type Command struct {
 	By string
 }
 
-// Command hands over a command. It never blocks; the error says that too many
+// Command hands over a command. It waits until this manager leads and knows
+// what the one before has left. It never blocks; the error says that too many
 // wait.
 func (r *Rollout) Command(c Command) error {
 	select {
@@ -90,12 +91,11 @@ func (r *Rollout) meant(argument string) error {
 
 // reportState tells of a change that no phase stands for.
 func (r *Rollout) reportState() {
-	switch {
-	case r.candidate != nil:
-		r.report(r.candidate.bundle, r.candidate)
-	case r.serving != nil:
-		r.report(r.serving.bundle, r.serving)
-	default:
-		r.report(r.current.bundle, nil)
+	for _, l := range []*loaded{r.candidate(), r.serving()} {
+		if l != nil {
+			r.report(l.bundle, l)
+			return
+		}
 	}
+	r.report(r.current.bundle, nil)
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 
 // Record is what a rollout remembers across restarts.
 type Record struct {
-	// Good was kept last; nil when nothing ever was.
+	// Good was kept last; nil when nothing ever was. Its Revision is that of
+	// the bundle: the terms of a generation are gone after a restart.
 	Good       *Version
 	Generation int64
 	Paused     bool
@@ -33,7 +35,8 @@ var ErrNoRecord = errors.New("the record cannot be used")
 // one goroutine at a time.
 type Journal interface {
 	// Load returns the record and its bundle, nil when there is none. An error
-	// that is no ErrNoRecord may pass.
+	// that is no ErrNoRecord may pass. With ErrNoRecord, Paused holds all the
+	// same, if it is true.
 	Load(ctx context.Context) (Record, *source.Bundle, error)
 	Save(ctx context.Context, record Record) error
 	// Keep saves a bundle and then the record, of which it is the good one. It
@@ -46,7 +49,7 @@ const journalTimeout = 10 * time.Second
 
 // newDelays are the times between two tries with the journal.
 func newDelays() wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: time.Minute}
+	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: time.Minute}
 }
 
 // journalist writes the journal beside Run: what was swapped in must not wait
@@ -85,7 +88,7 @@ func (j *journalist) put(bundle *source.Bundle, record Record) {
 	signal(j.wake)
 }
 
-// run writes until the context ends.
+// run writes until the context ends. What is not written then is for flush.
 func (j *journalist) run(ctx context.Context) {
 	for {
 		select {
@@ -101,6 +104,29 @@ func (j *journalist) run(ctx context.Context) {
 			case <-j.wake: // something newer
 			case <-j.clock.After(delays.Step()):
 			}
+		}
+	}
+}
+
+// Bounds of flush.
+const (
+	flushTimeout = 5 * time.Second
+	flushDelay   = time.Second
+)
+
+// flush writes what run has not written, when the manager ends.
+func (j *journalist) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	for {
+		err := j.write(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("a restart will not find what was decided last: %w", err)
+		case <-time.After(flushDelay):
 		}
 	}
 }

@@ -30,22 +30,23 @@ type watch struct {
 }
 
 func (r *Rollout) observe() {
-	r.watch = watch{failed: r.serving.Failed(), over: r.options.Clock.After(r.options.Policy().ObservePeriod)}
-	if r.good != nil {
-		r.watch.before = r.good.Recent()
+	r.watch = watch{failed: r.serving().Failed(), over: r.options.Clock.After(r.options.Policy().ObservePeriod)}
+	if good := r.good(); good != nil {
+		r.watch.before = good.Recent()
 	}
 }
 
 // watched looks at the budget after a failure.
 func (r *Rollout) watched() Action {
-	policy, tally := r.options.Policy(), r.serving.Tally()
+	l := r.serving()
+	policy, tally := r.options.Policy(), l.Tally()
 	if !policy.Budget.exceeded(tally, r.watch.before) {
 		return Nothing
 	}
 	known := r.state.Reason == ReasonErrorBudget
-	action := r.state.OverBudget(fmt.Sprintf("%d of %d ops failed, the last one: %v", tally.Failures, tally.Ops, r.serving.LastFailure()), policy.Modes)
+	action := r.state.OverBudget(fmt.Sprintf("%d of %d ops failed, the last one: %v", tally.Failures, tally.Ops, l.LastFailure()), policy.Modes)
 	if action == Nothing && !known {
-		r.report(r.serving.bundle, r.serving)
+		r.report(l.bundle, l)
 	}
 	return action
 }

@@ -1,31 +1,93 @@
 package rollout
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// Refusal is a revision that must not serve, and why.
+// Scope says what a refusal is about: what was wrong, as far as that is known.
+type Scope string
+
+// The scopes.
+const (
+	// ScopeRevision is this very generation: on other terms it is another one.
+	ScopeRevision Scope = ""
+	// ScopeBundle is the module with this configuration, whatever the terms.
+	ScopeBundle Scope = "Bundle"
+	// ScopeModule is the module, whatever its configuration.
+	ScopeModule Scope = "Module"
+)
+
+// Refusal is of what must not serve, and why.
 type Refusal struct {
-	Revision        string
+	// Revision is the one that was refused.
+	Revision        Revision
+	Scope           Scope
 	Phase           Phase
 	Reason, Message string
+}
+
+// covers tells whether a generation is refused by it.
+func (f Refusal) covers(r Revision) bool {
+	switch f.Scope {
+	case ScopeModule:
+		return r.Module != "" && r.Module == f.Revision.Module
+	case ScopeBundle:
+		return r.Bundle == f.Revision.Bundle
+	}
+	return r.Bundle == f.Revision.Bundle && r.Terms == f.Revision.Terms
+}
+
+// of is the message for a generation that is covered, which may be another one
+// than what was refused.
+func (f Refusal) of(r Revision) string {
+	if f.Revision.Bundle == r.Bundle {
+		return f.Message
+	}
+	return fmt.Sprintf("with another configuration this module was refused, and another one does not bring it back by itself: %s", f.Message)
+}
+
+// blame is the scope of a refusal of what serves, against what serves instead:
+// wrong is what is not the same in both.
+func (s *State) blame(instead Revision) Scope {
+	// Invariant R6 (host/SECURITY.md): a module that went back is not brought back by an edit of its
+	// configuration, nor by a Secret that is rotated.
+	switch {
+	case s.Serving.Module != instead.Module:
+		return ScopeModule
+	case s.Serving.Bundle != instead.Bundle:
+		return ScopeBundle
+	}
+	return ScopeRevision
 }
 
 // maxRefused bounds the list of refusals; the oldest are forgotten.
 const maxRefused = 32
 
 func (s *State) refuse(r Refusal) {
-	s.pardon(r.Revision)
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.Scope == r.Scope && x.covers(r.Revision) })
 	s.Refused = append(s.Refused, r)
 	if over := len(s.Refused) - maxRefused; over > 0 {
 		s.Refused = slices.Delete(s.Refused, 0, over)
 	}
 }
 
-func (s *State) pardon(revision string) {
-	s.Refused = slices.DeleteFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+// pardon forgets all that is known against a generation.
+func (s *State) pardon(r Revision) {
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.covers(r) })
 }
 
-func (s *State) refusal(revision string) int {
-	return slices.IndexFunc(s.Refused, func(r Refusal) bool { return r.Revision == revision })
+// refusal returns the newest that covers a generation, nil when there is none.
+func (s *State) refusal(r Revision) *Refusal {
+	if r.none() {
+		return nil
+	}
+	for i := len(s.Refused) - 1; i >= 0; i-- {
+		if s.Refused[i].covers(r) {
+			return &s.Refused[i]
+		}
+	}
+	return nil
 }
 
 // Postponed tells that the candidate has to wait for another manager, and that
@@ -52,4 +114,4 @@ func (s *State) Suspected(message string, again bool) Action {
 }
 
 // postponed: the candidate waits for another manager.
-func (s *State) postponed() bool { return s.Candidate != "" && !s.Ready && s.Phase == Waiting }
+func (s *State) postponed() bool { return !s.Candidate.none() && !s.Ready && s.Phase == Waiting }

@@ -13,7 +13,8 @@ type Version struct {
 	Name, Version string
 	// Digest and ConfigDigest are lowercase hex SHA-256.
 	Digest, ConfigDigest string
-	Revision             string
+	// Revision is that of the generation, in a Record that of the bundle.
+	Revision string
 }
 
 // Report is where a rollout stands after something has changed.
@@ -58,8 +59,8 @@ func (r *Rollout) reportError(bundle source.Bundle, err error) { r.tell(bundle, 
 // reportOffer tells what becomes of an offer for which there is nothing to do.
 func (r *Rollout) reportOffer() {
 	var subject *loaded
-	if r.serving != nil && r.serving.revision == r.state.Offered {
-		subject = r.serving
+	if r.state.Offered == r.state.Serving {
+		subject = r.serving()
 	}
 	r.report(r.current.bundle, subject)
 }
@@ -69,7 +70,7 @@ func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
 	r.waits.Store(r.state.postponed() || r.waits.Load() && r.state.Phase == Loading)
 	out := Report{
 		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,
-		Offered: r.current.version, Serving: r.serving.version(), Candidate: r.candidate.version(), Good: r.good.version(),
+		Offered: r.current.version, Serving: r.serving().version(), Candidate: r.candidate().version(), Good: r.good().version(),
 		Generation: r.generation, Paused: r.state.Paused, Allowed: r.state.Phase == Shadowed && r.differs,
 	}
 	if l != nil {

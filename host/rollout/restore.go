@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wasm-ccm/wasm-ccm/host/source"
 )
@@ -13,11 +14,14 @@ import (
 // against.
 func (r *Rollout) restore(ctx context.Context) {
 	record, bundle, err := r.remembered(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	r.recall(record)
 	if err != nil {
 		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
 		return
 	}
-	r.recall(record)
 	if bundle != nil && record.Good != nil {
 		r.revive(ctx, *bundle)
 	}
@@ -61,36 +65,69 @@ func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
 		r.options.Reporter.Journalled(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
 		return
 	}
-	l.revision, l.served = r.revision(bundle), r.options.Clock.Now()
-	r.add(l)
-	r.options.Slot.Serve(l.Generation)
-	l.trial.Reached(Serving)
-	r.serving, r.good, r.candidate = l, l, nil
+	l.revision = r.revision(bundle)
+	r.loads.add(ctx, l)
+	l = r.loads[l.revision]
+	r.swap(l)
 	r.state.Restored(l.revision)
-	r.collect(ctx)
+	r.collect(ctx, Revision{})
 	r.settle(l)
 	r.report(bundle, l)
 }
 
-// led takes over from the manager that led before.
-func (r *Rollout) led(ctx context.Context) Action {
+// takeOver takes over from the manager that led before, as soon as it is known
+// what that has left: what it refused, and whether a person has paused. Until
+// then this manager decides nothing, and what serves goes on.
+func (r *Rollout) takeOver(ctx context.Context) Action {
+	r.takeover = nil
+	if r.state.Leading {
+		return Nothing
+	}
 	record, bundle, err := r.journal.load(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNoRecord):
 		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept: %w", err))
+		record.Paused = record.Paused || r.state.Paused // nobody has resumed it
+	case err != nil:
+		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept, which is tried again; until then nothing is rolled out: %w", err))
+		r.takeover = r.options.Clock.After(r.delays.Step())
+		return Nothing
 	}
 	r.recall(record)
-	good := ""
-	if record.Good != nil {
-		good = record.Good.Revision
+	action := r.leadWith(ctx, r.goodOf(record, bundle), bundle, record.Refused)
+	if !slices.Equal(r.state.Refused, record.Refused) { // what serves is refused no more
+		r.save()
 	}
-	if bundle != nil && good != "" && good != r.state.Serving && good != r.state.Candidate {
-		r.worker.cancel()
-		r.revive(ctx, *bundle)
-		action := r.state.Lead(good, record.Refused, r.options.Policy().Modes)
-		if action == Nothing && !r.current.at.IsZero() {
-			return r.offered()
+	return action
+}
+
+// leadWith begins to lead with what the leader before has kept.
+func (r *Rollout) leadWith(ctx context.Context, good Revision, bundle *source.Bundle, refused []Refusal) Action {
+	alone, modes := r.state.Good.none(), r.options.Policy().Modes
+	if bundle == nil || good == r.state.Serving || good == r.state.Candidate {
+		action := r.state.Lead(good, refused, modes)
+		if alone && !r.state.Good.none() {
+			r.settle(r.good())
 		}
 		return action
 	}
-	return r.state.Lead(good, record.Refused, r.options.Policy().Modes)
+	r.worker.cancel()
+	r.revive(ctx, *bundle)
+	action := r.state.Lead(good, refused, modes)
+	if action == Nothing && !r.current.at.IsZero() {
+		return r.offered()
+	}
+	return action
+}
+
+// goodOf is what a record calls good, on the terms of now: those of then are
+// gone.
+func (r *Rollout) goodOf(record Record, bundle *source.Bundle) Revision {
+	switch {
+	case record.Good == nil:
+		return Revision{}
+	case bundle != nil:
+		return r.revision(*bundle)
+	}
+	return Revision{Module: record.Good.Digest, Bundle: record.Good.Revision, Terms: r.options.Loader.Revision()}
 }

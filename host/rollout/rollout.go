@@ -12,9 +12,13 @@ package rollout
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
@@ -79,9 +83,9 @@ type Rollout struct {
 	lead     chan struct{}
 
 	// All below belongs to Run.
-	state   State
-	current offer // what the source holds
-	roles
+	state      State
+	current    offer // what the source holds
+	loads      loads
 	generation int64
 	differs    bool // the last comparison found differences
 	worker     worker
@@ -89,11 +93,17 @@ type Rollout struct {
 	backoff    *flowcontrol.Backoff
 	retry      <-chan time.Time
 	again      time.Duration    // of a suspect: when it may be tried; 0 for other reasons
+	takeover   <-chan time.Time // another try to read what the leader before has left
+	delays     wait.Backoff     // of that
 	settling   <-chan time.Time // until the trial of what is kept is over
 	passed     chan *loaded     // whose trial has ended well
-	recorded   *Version         // what a restart begins with
+	recorded   *Version         // what a restart begins with, as a Record has it
 	journal    *journalist
 	waits      atomic.Bool
+	// watching are the goroutines that wait for the end of generations.
+	watching sync.WaitGroup
+	// collectGarbage is runtime.GC, except in tests that do it thousands of times.
+	collectGarbage func()
 }
 
 type offer struct {
@@ -114,8 +124,12 @@ func New(options Options) *Rollout {
 		commands: make(chan Command, maxCommands), lead: make(chan struct{}, 1),
 		passed:  make(chan *loaded),
 		state:   State{Phase: Waiting},
+		loads:   loads{},
 		worker:  newWorker(),
 		backoff: flowcontrol.NewBackOff(retryMin, retryMax),
+		delays:  newDelays(),
+
+		collectGarbage: runtime.GC,
 	}
 }
 
@@ -157,11 +171,15 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run works until the context ends.
-func (r *Rollout) Run(ctx context.Context) {
-	defer r.end(context.WithoutCancel(ctx))
+// Run works until the context ends. Then it gives up what is on its way, waits
+// for the ops of what serves, closes the slot and writes to the journal what is
+// not written yet. The error says what of it goes on all the same.
+func (r *Rollout) Run(ctx context.Context) error {
 	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
-	go r.journal.run(ctx)
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var writer sync.WaitGroup
+	writer.Go(func() { r.journal.run(writing) })
 	r.restore(ctx)
 	for ctx.Err() == nil {
 		action, ok := r.next(ctx)
@@ -169,10 +187,18 @@ func (r *Rollout) Run(ctx context.Context) {
 			action = r.do(ctx, action)
 		}
 	}
+	err := r.end(context.WithoutCancel(ctx))
+	stop()
+	writer.Wait()
+	return errors.Join(err, r.journal.flush(context.WithoutCancel(ctx)))
 }
 
 // next waits for something to happen and asks the state what to do about it.
 func (r *Rollout) next(ctx context.Context) (Action, bool) {
+	commands := r.commands
+	if !r.state.Leading { // what was decided before comes first
+		commands = nil
+	}
 	select {
 	case <-ctx.Done():
 		return Nothing, false
@@ -196,16 +222,19 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	case <-r.watch.over:
 		r.watch = watch{}
 		return r.state.PeriodOver(), true
-	case command := <-r.commands:
+	case command := <-commands:
 		return r.command(command), true
 	case <-r.settling:
 		r.settled()
 		return Nothing, true
 	case l := <-r.passed:
+		l.passed = true
 		r.record(l)
 		return Nothing, true
 	case <-r.lead:
-		return r.led(ctx), true
+		return r.takeOver(ctx), true
+	case <-r.takeover:
+		return r.takeOver(ctx), true
 	}
 }
 
@@ -225,20 +254,15 @@ func (r *Rollout) offered() Action {
 }
 
 // revision names the generation that a bundle becomes.
-func (r *Rollout) revision(bundle source.Bundle) string {
-	return Revision(bundle.Revision, r.options.Loader.Revision())
+func (r *Rollout) revision(bundle source.Bundle) Revision {
+	module := plugin.Bundle{Module: bundle.Module}.Digests().Module
+	return Revision{Module: module, Bundle: bundle.Revision, Terms: r.options.Loader.Revision()}
 }
-
-// RevisionSeparator stands between the two parts of a Revision.
-const RevisionSeparator = "+"
-
-// Revision names a generation: by its bundle and by what the Loader adds.
-func Revision(bundle, loader string) string { return bundle + RevisionSeparator + loader }
 
 func (r *Rollout) do(ctx context.Context, a Action) Action {
 	switch a {
 	case Load:
-		r.load(ctx)
+		return r.load(ctx)
 	case Probe:
 		r.probe(ctx)
 	case Shadow:
@@ -276,11 +300,28 @@ func (r *Rollout) delay() time.Duration {
 // only is the one entry of the back-off.
 const only = "bundle"
 
-// end gives up what is not in the slot, which somebody else closes.
-func (r *Rollout) end(ctx context.Context) {
-	r.worker.end(ctx)
-	serving := r.serving
-	r.roles = roles{all: r.all}
-	r.serving = serving
-	r.collect(ctx)
+// endTimeout bounds how long Run waits for what is under way when it ends. It
+// is longer than an op may take.
+const endTimeout = time.Minute
+
+// end gives up all that is loaded.
+func (r *Rollout) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	r.worker.end()
+	r.state.Candidate, r.state.Good, r.state.Previous = Revision{}, Revision{}, Revision{}
+	r.collect(ctx, Revision{})
+	r.options.Slot.Close(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.worker.running.Wait()
+		r.watching.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return errors.New("a call of the provider goes on, and cannot be ended")
+	}
 }

@@ -74,25 +74,25 @@ const (
 type State struct {
 	Phase           Phase
 	Reason, Message string
-	// Offered is the revision that the source holds; Candidate is the one that
-	// is on its way to serve, "" when there is none.
-	Offered, Candidate string
+	// Offered is what the source holds; Candidate is what is on its way to
+	// serve, if anything is.
+	Offered, Candidate Revision
 	// Ready: the candidate is loaded and probed.
 	Ready bool
 	// Promoted: a person has let the candidate through.
 	Promoted bool
 	// Serving serves; Good was kept last; Previous was kept before it.
-	Serving, Good, Previous string
+	Serving, Good, Previous Revision
 	// Paused: a person wants nothing new to serve.
 	Paused bool
 	// Leading: this manager's control loops run.
 	Leading bool
-	// Suspect is the offer in which a manager ended, "" when it is another one.
-	// It is known by its bundle, and remembered by Trials.
-	Suspect string
+	// Suspect is the offer in which a manager ended, if it is one. It is known
+	// by its bundle, and remembered by Trials.
+	Suspect Revision
 	// Pardoned: a person wants the candidate tried although it was the suspect.
 	Pardoned bool
-	// Refused are revisions that must not serve, the newest last.
+	// Refused is what must not serve, the newest last.
 	Refused []Refusal
 }
 
@@ -102,10 +102,10 @@ func (s *State) enter(p Phase, reason, message string) {
 
 // settle describes what serves, since there is no candidate any more.
 func (s *State) settle() {
-	s.Candidate, s.Ready, s.Promoted = "", false, false
-	s.Suspect, s.Pardoned = "", false
+	s.Candidate, s.Ready, s.Promoted = Revision{}, false, false
+	s.Suspect, s.Pardoned = Revision{}, false
 	switch s.Serving {
-	case "":
+	case Revision{}:
 		s.enter(Waiting, "", "")
 	case s.Good:
 		s.enter(Kept, "", "")
@@ -115,7 +115,7 @@ func (s *State) settle() {
 }
 
 // Offer tells what the source holds now.
-func (s *State) Offer(revision string) Action {
+func (s *State) Offer(revision Revision) Action {
 	s.Offered = revision
 	if revision == s.Serving {
 		s.settle()
@@ -125,12 +125,24 @@ func (s *State) Offer(revision string) Action {
 		return Nothing
 	}
 	s.settle()
-	if i := s.refusal(revision); i >= 0 {
-		r := s.Refused[i]
-		s.enter(r.Phase, r.Reason, r.Message)
+	if r := s.refusal(revision); r != nil {
+		s.enter(r.Phase, r.Reason, r.of(revision))
 		return Drop
 	}
+	if s.Leading && revision == s.Good {
+		return s.again()
+	}
 	return s.load()
+}
+
+// again has Good serve instead of what is observed, since the source offers it
+// again. It is loaded, and nothing is to be found out about it.
+func (s *State) again() Action {
+	s.Candidate, s.Ready = s.Good, true
+	if action := s.pass(); action != Nothing {
+		return action
+	}
+	return Drop // what was the candidate before
 }
 
 func (s *State) load() Action {
@@ -142,7 +154,7 @@ func (s *State) load() Action {
 // SourceFailed tells that the source holds nothing that could be loaded.
 func (s *State) SourceFailed(reason, message string) Action {
 	s.settle()
-	s.Offered = ""
+	s.Offered = Revision{}
 	s.enter(Rejected, reason, message)
 	return Drop
 }
@@ -157,16 +169,16 @@ func (s *State) Failed(reason, message string, temporary bool) Action {
 	if temporary {
 		return Retry
 	}
-	s.Candidate, s.Promoted, s.Pardoned = "", false, false
+	s.Candidate, s.Promoted, s.Pardoned = Revision{}, false, false
 	return Drop
 }
 
 // RetryDue tells that the time for another try has come.
 func (s *State) RetryDue() Action {
-	if s.Candidate == "" || s.Phase != Rejected && !s.postponed() {
+	if s.Candidate.none() || s.Phase != Rejected && !s.postponed() {
 		return Nothing
 	}
-	s.Suspect = "" // Trials decide anew
+	s.Suspect = Revision{} // Trials decide anew
 	return s.load()
 }
 
@@ -186,7 +198,7 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 	s.Ready = true
 	s.enter(Probed, "", problem)
 	switch {
-	case s.Serving == "": // whatever it is, it is better than nothing
+	case s.Serving.none(): // whatever it is, it is better than nothing
 		return Serve
 	case !s.Leading:
 		s.Reason = ReasonStandby
@@ -202,7 +214,7 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 func (s *State) ShadowDone(problem string, m Modes) Action {
 	if problem != "" && m.Shadow == Required {
 		s.enter(Held, ReasonShadowDiffers, problem)
-		s.refuse(Refusal{s.Candidate, Held, ReasonShadowDiffers, problem})
+		s.refuse(Refusal{s.Candidate, ScopeRevision, Held, ReasonShadowDiffers, problem})
 		return Nothing
 	}
 	s.enter(Shadowed, "", problem)
@@ -228,7 +240,7 @@ func (s *State) Served(m Modes) Action {
 	case !s.Leading:
 		s.Reason = ReasonStandby
 		return Nothing // nobody calls it, so there is nothing to observe
-	case m.Observe == Off || promoted || s.Good == "" || s.Serving == s.Good:
+	case m.Observe == Off || promoted || s.Good.none() || s.Serving == s.Good:
 		return Keep // with nothing in reserve there is no choice
 	}
 	return Observe
@@ -242,7 +254,7 @@ func (s *State) OverBudget(message string, m Modes) Action {
 	case m.Observe == Required:
 		return s.back(ReasonErrorBudget, message)
 	}
-	if s.Candidate == "" {
+	if s.Candidate.none() {
 		s.enter(Serving, ReasonErrorBudget, message)
 	}
 	return Nothing
@@ -250,7 +262,7 @@ func (s *State) OverBudget(message string, m Modes) Action {
 
 // PeriodOver tells that the time of observation is over.
 func (s *State) PeriodOver() Action {
-	if s.Serving == "" || s.Serving == s.Good || s.Phase == Serving && s.Reason == ReasonErrorBudget {
+	if s.Serving.none() || s.Serving == s.Good || s.Phase == Serving && s.Reason == ReasonErrorBudget {
 		return Nothing
 	}
 	return Keep
@@ -261,26 +273,29 @@ func (s *State) KeepDone() {
 	if s.Good != s.Serving {
 		s.Previous, s.Good = s.Good, s.Serving
 	}
-	if s.Candidate == "" && s.Phase != Rejected { // which is about what is offered
+	if s.Candidate.none() && s.Phase != Rejected { // which is about what is offered
 		s.enter(Kept, "", "")
 	}
 }
 
 // back lets Good serve again, and what serves not any more.
 func (s *State) back(reason, message string) Action {
-	refused := Refusal{s.Serving, RolledBack, reason, message}
 	// Invariant R6 (host/SECURITY.md): what went back is not loaded again, unless a person wants
 	// it.
-	s.refuse(refused)
+	s.refuse(Refusal{s.Serving, s.blame(s.Good), RolledBack, reason, message})
 	s.pardon(s.Good)
 	s.Serving = s.Good
+	if s.refusal(s.Previous) != nil { // nobody goes back to that
+		s.Previous = Revision{}
+	}
 	if s.Suspect == s.Good { // a person wants it all the same
-		s.Suspect = ""
+		s.Suspect = Revision{}
 	}
-	if s.Candidate == s.Good { // no need to load it
-		s.Candidate, s.Ready, s.Promoted, s.Pardoned = "", false, false, false
+	// No need to load what serves, and no sense in what is refused now.
+	if s.Candidate == s.Good || s.refusal(s.Candidate) != nil {
+		s.Candidate, s.Ready, s.Promoted, s.Pardoned = Revision{}, false, false, false
 	}
-	if s.Candidate == "" {
+	if s.Candidate.none() {
 		s.enter(RolledBack, reason, message)
 	}
 	return RollBack
@@ -307,23 +322,25 @@ func (s *State) Promote() (Action, error) {
 	switch {
 	case !s.Leading:
 		return Nothing, errStandby
-	case s.Offered != "" && s.Offered == s.Suspect:
-		s.Suspect, s.Pardoned = "", true // from here on it is as any offer
+	case !s.Offered.none() && s.Offered == s.Suspect:
+		s.Suspect, s.Pardoned = Revision{}, true // from here on it is as any offer
 		return s.load(), nil
 	case s.Phase == Rejected:
 		return Nothing, fmt.Errorf("what the source holds is rejected (%s) and cannot be promoted: mend it", s.Reason)
-	case s.Candidate != "" && s.Ready:
+	case !s.Candidate.none() && s.Ready:
 		s.pardon(s.Candidate)
 		s.Promoted = true
 		return Serve, nil
-	case s.Candidate != "":
+	case !s.Candidate.none():
 		s.Promoted = true // as soon as it is ready
 		return Nothing, nil
-	case s.Offered != "" && s.refusal(s.Offered) >= 0:
+	case s.refusal(s.Offered) != nil:
+		// With another configuration nobody has seen it: it goes the way of all
+		// offers. What was seen is wanted as it is.
+		s.Promoted = s.refusal(s.Offered).Revision.Bundle == s.Offered.Bundle
 		s.pardon(s.Offered)
-		s.Promoted = true
 		return s.load(), nil
-	case s.Serving != "" && s.Serving != s.Good:
+	case !s.Serving.none() && s.Serving != s.Good:
 		return Keep, nil
 	}
 	return Nothing, fmt.Errorf("there is nothing to promote: nothing is held, rolled back or being observed")
@@ -334,58 +351,75 @@ func (s *State) Rollback() (Action, error) {
 	switch {
 	case !s.Leading:
 		return Nothing, errStandby
-	case s.Serving == "":
+	case s.Serving.none():
 		return Nothing, fmt.Errorf("nothing serves, so there is nothing to roll back")
-	case s.Good == "" || s.Serving == s.Good && s.Previous == "":
+	case s.Good.none() || s.Serving == s.Good && s.Previous.none():
 		return Nothing, fmt.Errorf("there is no generation in reserve: this manager has kept none before the one that serves")
 	case s.Serving == s.Good:
-		s.Good, s.Previous = s.Previous, ""
+		s.Good, s.Previous = s.Previous, Revision{}
 	}
 	return s.back(ReasonByOperator, "a person asked for it"), nil
 }
 
-// Lead tells that this manager's control loops begin. Good is the revision that
-// the manager before it has kept, "" when it is not known; refused are those
-// that it has refused.
-func (s *State) Lead(good string, refused []Refusal, m Modes) Action {
+// Lead tells that this manager's control loops begin. Good is what the manager
+// before it has kept, if that is known; refused is what it has refused.
+func (s *State) Lead(good Revision, refused []Refusal, m Modes) Action {
 	s.Leading = true
 	for _, r := range refused {
 		s.refuse(r)
 	}
-	if i := s.refusal(s.Candidate); i >= 0 && s.Candidate != "" {
-		r := s.Refused[i]
+	s.pardon(s.Serving) // there is nothing else: else that would serve
+	if r := s.refusal(s.Candidate); r != nil {
+		message := r.of(s.Candidate)
 		s.settle()
-		s.enter(r.Phase, r.Reason, r.Message)
+		s.enter(r.Phase, r.Reason, message)
+		s.adopt()
 		return Drop
 	}
+	elsewhere := !s.Candidate.none() && s.Candidate == good // it was observed there
+	s.Promoted = s.Promoted || elsewhere
 	switch {
-	case s.Candidate != "" && s.Ready && s.Candidate == good:
-		s.Promoted = true // it was observed already, elsewhere
+	case elsewhere && s.Ready:
+		s.adopt()
 		return Serve
-	case s.Candidate != "" && s.Ready:
+	case !s.Candidate.none() && s.Ready:
+		s.adopt()
 		return s.ProbeDone("", m)
-	case s.Serving == "" || s.Serving == s.Good:
-		if s.postponed() {
-			return s.load() // now it is this manager's turn
-		}
+	case s.postponed(): // now it is this manager's turn
+		s.adopt()
+		return s.load()
+	case s.Serving.none() || s.Serving == s.Good:
 		return Nothing
-	case s.Serving == good || s.Good == "" || m.Observe == Off:
+	case s.Serving == good || s.Good.none() || m.Observe == Off:
 		return Keep
 	}
 	return Observe
 }
 
+// adopt makes what serves the one to come back to, where there is none: a
+// standby began with it while nothing was kept.
+func (s *State) adopt() {
+	if s.Good.none() {
+		s.Good = s.Serving
+	}
+}
+
 // Restored tells that the generation that was kept last, before a restart of
 // the manager, serves.
-func (s *State) Restored(revision string) {
+func (s *State) Restored(revision Revision) {
 	s.Serving, s.Good = revision, revision
+	s.pardon(revision) // with it something serves
+	if s.Previous == revision {
+		s.Previous = Revision{}
+	}
 	s.settle()
 }
 
 // String is for messages and tests.
 func (s *State) String() string {
 	parts := []string{string(s.Phase)}
-	for _, p := range [][2]string{{"reason", s.Reason}, {"offered", s.Offered}, {"candidate", s.Candidate}, {"serving", s.Serving}, {"good", s.Good}, {"previous", s.Previous}} {
+	for _, p := range [][2]string{{"reason", s.Reason}, {"offered", s.Offered.String()},
+		{"candidate", s.Candidate.String()}, {"serving", s.Serving.String()}, {"good", s.Good.String()}, {"previous", s.Previous.String()}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+"="+p[1])
 		}

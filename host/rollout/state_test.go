@@ -8,18 +8,21 @@ import (
 
 var all = Modes{Required, Required, Required}
 
+// id names a module and its only configuration.
+func id(name string) Revision { return Revision{Module: name, Bundle: name} }
+
 // leading is a state in which good was kept and serves.
 func leading(good string) State {
 	s := State{Phase: Waiting}
-	s.Lead("", nil, all)
-	s.Restored(good)
-	s.Offer(good)
+	s.Lead(Revision{}, nil, all)
+	s.Restored(id(good))
+	s.Offer(id(good))
 	return s
 }
 
 // to offers a revision and lets everything go well up to the action.
 func (s *State) to(revision string, stop Action, m Modes) Action {
-	a := s.Offer(revision)
+	a := s.Offer(id(revision))
 	for a != stop {
 		switch a {
 		case Load:
@@ -70,7 +73,7 @@ func TestTheWayToKept(t *testing.T) {
 
 func TestTheFirstOneIsKeptAtOnce(t *testing.T) {
 	s := State{Phase: Waiting}
-	s.Lead("", nil, all)
+	s.Lead(Revision{}, nil, all)
 	want(t, s.to("a", Keep, all), Keep)
 	s.KeepDone()
 	check(t, &s, "Kept offered=a serving=a good=a")
@@ -113,7 +116,7 @@ func TestAllowedFailuresArePassedBy(t *testing.T) {
 func TestPhasesThatAreOff(t *testing.T) {
 	m := Modes{Off, Off, Off}
 	s := leading("a")
-	want(t, s.Offer("b"), Load)
+	want(t, s.Offer(id("b")), Load)
 	want(t, s.Loaded(m), Serve)
 	want(t, s.Served(m), Keep)
 }
@@ -122,13 +125,13 @@ func TestWhatWasRefusedStaysRefused(t *testing.T) {
 	s := leading("a")
 	s.to("b", Observe, all)
 	s.OverBudget("traps", all)
-	want(t, s.Offer("b"), Drop)
+	want(t, s.Offer(id("b")), Drop)
 	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
-	want(t, s.Offer("a"), Drop)
+	want(t, s.Offer(id("a")), Drop)
 	check(t, &s, "Kept offered=a serving=a good=a")
-	want(t, s.Offer("c"), Load)
+	want(t, s.Offer(id("c")), Load)
 	for n := range 2 * maxRefused {
-		s.refuse(Refusal{Revision: fmt.Sprint(n)})
+		s.refuse(Refusal{Revision: id(fmt.Sprint(n))})
 	}
 	if len(s.Refused) != maxRefused {
 		t.Errorf("%d refusals", len(s.Refused))
@@ -215,7 +218,7 @@ func TestRollback(t *testing.T) {
 	}
 	want(t, a, RollBack)
 	check(t, &s, "RolledBack reason=ByOperator offered=b serving=a good=a")
-	want(t, s.Offer("b"), Drop)
+	want(t, s.Offer(id("b")), Drop)
 	s.to("c", Observe, all)
 	if a, err = s.Rollback(); err != nil || a != RollBack {
 		t.Fatal(a, err)
@@ -226,29 +229,29 @@ func TestRollback(t *testing.T) {
 func TestStandby(t *testing.T) {
 	standby := func(serving, candidate string) State {
 		s := State{Phase: Waiting}
-		s.Restored(serving)
+		s.Restored(id(serving))
 		want(t, s.to(candidate, Nothing, all), Nothing)
 		check(t, &s, fmt.Sprintf("Probed reason=Standby offered=%s candidate=%[1]s serving=%s good=%[2]s", candidate, serving))
 		return s
 	}
 	t.Run("the leader kept the candidate", func(t *testing.T) {
 		s := standby("a", "b")
-		want(t, s.Lead("b", nil, all), Serve)
+		want(t, s.Lead(id("b"), nil, all), Serve)
 		want(t, s.Served(all), Keep)
 	})
 	t.Run("the leader did not get so far", func(t *testing.T) {
 		s := standby("a", "b")
-		want(t, s.Lead("a", nil, all), Shadow)
+		want(t, s.Lead(id("a"), nil, all), Shadow)
 	})
 	t.Run("the leader refused it", func(t *testing.T) {
 		s := standby("a", "b")
-		want(t, s.Lead("a", []Refusal{{"b", RolledBack, ReasonErrorBudget, "traps"}}, all), Drop)
+		want(t, s.Lead(id("a"), []Refusal{{id("b"), ScopeModule, RolledBack, ReasonErrorBudget, "traps"}}, all), Drop)
 		check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
 	})
 	t.Run("the first of all serves at once", func(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
 		check(t, &s, "Serving reason=Standby offered=a serving=a")
-		want(t, s.Lead("", nil, all), Keep)
+		want(t, s.Lead(Revision{}, nil, all), Keep)
 	})
 }

@@ -10,13 +10,17 @@ import (
 
 func nothing(context.Context) {}
 
-// load prepares the candidate beside Run.
-func (r *Rollout) load(ctx context.Context) {
+// load prepares the candidate beside Run, unless it is loaded, in reserve.
+func (r *Rollout) load(ctx context.Context) Action {
 	bundle := r.current.bundle
 	revision, standing := r.state.Candidate, r.standing(bundle)
 	r.drop(ctx)
 	r.retry = nil
 	r.report(bundle, nil)
+	if l := r.candidate(); l != nil {
+		l.bundle = bundle // it may come from elsewhere now
+		return r.state.Loaded(r.options.Policy().Modes)
+	}
 	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
 		l, err := r.prepare(ctx, bundle, standing, reached)
 		if err != nil {
@@ -24,11 +28,11 @@ func (r *Rollout) load(ctx context.Context) {
 		}
 		l.revision = revision
 		return func() Action {
-			r.add(l)
-			r.candidate = l
+			r.loads.add(ctx, l)
 			return r.state.Loaded(r.options.Policy().Modes)
 		}, l.Release
 	})
+	return Nothing
 }
 
 // progressed takes note of a phase that the work has reached.
@@ -55,7 +59,7 @@ func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Act
 }
 
 func (r *Rollout) probe(ctx context.Context) {
-	l := r.candidate
+	l := r.candidate()
 	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
 		err := l.Probe(ctx)
 		return func() Action {
@@ -76,7 +80,7 @@ func (r *Rollout) probe(ctx context.Context) {
 }
 
 func (r *Rollout) shadow(ctx context.Context) {
-	l := r.candidate
+	l := r.candidate()
 	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
 		summary, problem := r.options.Comparer.Compare(ctx, l.Generation)
 		return func() Action {
@@ -97,61 +101,62 @@ func (r *Rollout) shadow(ctx context.Context) {
 // serve swaps the candidate in.
 func (r *Rollout) serve(ctx context.Context) Action {
 	r.watch = watch{}
-	r.options.Slot.Serve(r.candidate.Generation)
-	r.serving, r.candidate = r.candidate, nil
-	r.serving.served = r.options.Clock.Now()
-	r.serving.trial.Reached(Serving)
+	r.worker.cancel()
+	l := r.candidate()
+	r.swap(l)
 	r.generation++
 	action := r.state.Served(r.options.Policy().Modes)
-	r.collect(ctx)
+	r.collect(ctx, Revision{})
 	r.save()
-	r.report(r.serving.bundle, r.serving)
+	r.report(l.bundle, l)
 	return action
+}
+
+// swap puts a generation into the slot.
+func (r *Rollout) swap(l *loaded) {
+	r.options.Slot.Serve(l.Generation)
+	l.served = r.options.Clock.Now()
+	l.trial.Reached(Serving)
 }
 
 // keep makes what serves the one to come back to.
 func (r *Rollout) keep(ctx context.Context) {
 	r.watch = watch{}
 	r.state.KeepDone()
-	if r.good != r.serving {
-		r.previous, r.good = r.good, r.serving
+	if reserve := r.loads[r.state.Previous]; reserve != nil {
+		reserve.Trim(ctx)
 	}
-	if r.previous != nil {
-		r.previous.Trim(ctx)
-	}
-	r.collect(ctx)
-	r.settle(r.good)
+	r.collect(ctx, Revision{})
+	l := r.serving()
+	r.settle(l)
 	if r.state.Phase == Rejected {
 		r.report(r.current.bundle, nil)
 		return
 	}
-	r.report(r.serving.bundle, r.serving)
+	r.report(l.bundle, l)
 }
 
 // rollBack lets the one that was kept serve again.
 func (r *Rollout) rollBack(ctx context.Context) {
-	failed := r.serving
+	failed := r.inSlot()
 	r.watch = watch{}
-	if r.state.Candidate == "" {
-		r.drop(ctx)
+	if r.state.Candidate.none() {
+		r.worker.cancel()
 		r.retry = nil
 	}
-	if r.state.Good != r.good.revision { // a person wants the one before it
-		r.good, r.previous = r.previous, nil
-		r.settle(r.good)
-	}
-	r.options.Slot.Serve(r.good.Generation)
-	r.serving = r.good
+	l := r.good()
+	r.swap(l)
 	r.generation++
+	r.settle(l)
 	r.save()
 	r.report(failed.bundle, failed)
-	r.collect(ctx)
+	r.collect(ctx, Revision{})
 }
 
+// drop gives up the candidate, and what is done about it.
 func (r *Rollout) drop(ctx context.Context) {
 	r.worker.cancel()
-	r.candidate = nil
-	r.collect(ctx)
+	r.collect(ctx, r.state.Candidate)
 }
 
 func sourceReason(err error) string {

@@ -5,8 +5,8 @@ import "testing"
 func TestWhatWaitsForAnotherManager(t *testing.T) {
 	standby := func(t *testing.T) State {
 		s := State{Phase: Waiting}
-		s.Restored("a")
-		want(t, s.Offer("b"), Load)
+		s.Restored(id("a"))
+		want(t, s.Offer(id("b")), Load)
 		want(t, s.Postponed("the leader tries it"), Retry)
 		check(t, &s, "Waiting reason=Standby offered=b candidate=b serving=a good=a")
 		return s
@@ -17,11 +17,11 @@ func TestWhatWaitsForAnotherManager(t *testing.T) {
 	})
 	t.Run("leads", func(t *testing.T) {
 		s := standby(t)
-		want(t, s.Lead("a", nil, all), Load)
+		want(t, s.Lead(id("a"), nil, all), Load)
 	})
 	t.Run("gets another offer", func(t *testing.T) {
 		s := standby(t)
-		want(t, s.Offer("a"), Drop)
+		want(t, s.Offer(id("a")), Drop)
 		want(t, s.RetryDue(), Nothing)
 	})
 }
@@ -29,7 +29,7 @@ func TestWhatWaitsForAnotherManager(t *testing.T) {
 func TestSuspects(t *testing.T) {
 	suspected := func(t *testing.T) State {
 		s := leading("a")
-		want(t, s.Offer("b"), Load)
+		want(t, s.Offer(id("b")), Load)
 		want(t, s.Suspected("it ended the manager", false), Drop)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 		return s
@@ -41,7 +41,7 @@ func TestSuspects(t *testing.T) {
 	})
 	t.Run("are tried again when their time is over, or by a person before", func(t *testing.T) {
 		s := leading("a")
-		want(t, s.Offer("b"), Load)
+		want(t, s.Offer(id("b")), Load)
 		want(t, s.Suspected("it ended three managers", true), Retry)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b candidate=b serving=a good=a")
 		promoted := s
@@ -66,7 +66,7 @@ func TestSuspects(t *testing.T) {
 	})
 	t.Run("only while they are offered", func(t *testing.T) {
 		s := suspected(t)
-		want(t, s.Offer("a"), Drop)
+		want(t, s.Offer(id("a")), Drop)
 		if _, err := s.Promote(); err == nil {
 			t.Error("something was promoted")
 		}
@@ -74,9 +74,9 @@ func TestSuspects(t *testing.T) {
 	t.Run("are told of by the next leader", func(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
-		s.Offer("b")
+		s.Offer(id("b"))
 		want(t, s.Suspected("it ended the leader", false), Drop)
-		want(t, s.Lead("", nil, all), Keep)
+		want(t, s.Lead(Revision{}, nil, all), Keep)
 		s.KeepDone()
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/source"
@@ -81,7 +80,7 @@ func (untried) Ended()                                                        {}
 // for example with another password, is what was kept.
 func (r *Rollout) standing(bundle source.Bundle) Standing {
 	switch {
-	case r.good != nil && r.good.bundle.Revision == bundle.Revision:
+	case r.state.Good.Bundle == bundle.Revision && !r.state.Good.none():
 		return Trusted
 	case r.state.Pardoned:
 		return Pardoned
@@ -113,10 +112,10 @@ func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, standing St
 		trial.Ended()
 		return nil, err
 	}
-	go func() {
+	r.watching.Go(func() {
 		<-g.Closed()
 		trial.Ended()
-	}()
+	})
 	return &loaded{Generation: g, trial: trial, bundle: bundle}, nil
 }
 
@@ -146,13 +145,20 @@ func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (
 }
 
 // settle has what is kept pass its trial when it has served long enough. Until
-// then a restart would begin with what was kept before it.
+// then a restart would begin with what was kept before it, unless that is
+// refused by now.
 func (r *Rollout) settle(l *loaded) {
-	if r.options.Trials == (untried{}) {
+	if l.passed || r.options.Trials == (untried{}) || r.recordedRefused() {
 		r.record(l)
-		return
 	}
-	r.settling = r.options.Clock.After(max(0, SettlePeriod-r.options.Clock.Since(l.served)))
+	if !l.passed && r.options.Trials != (untried{}) {
+		r.settling = r.options.Clock.After(max(0, SettlePeriod-r.options.Clock.Since(l.served)))
+	}
+}
+
+// recordedRefused: a restart would begin with what went back.
+func (r *Rollout) recordedRefused() bool {
+	return r.recorded != nil && r.state.refusal(Revision{Module: r.recorded.Digest, Bundle: r.recorded.Revision}) != nil
 }
 
 // settled ends the trials of what is kept. A collection stops all goroutines:
@@ -160,8 +166,11 @@ func (r *Rollout) settle(l *loaded) {
 // when nothing says any more what may have been the reason.
 func (r *Rollout) settled() {
 	r.settling = nil
-	runtime.GC()
-	l := r.good
+	if r.state.Serving != r.state.Good {
+		return // it did not serve for so long; when it does again, settle is called again
+	}
+	r.collectGarbage()
+	l := r.good()
 	l.trial.Passed(func() {
 		select {
 		case r.passed <- l:
@@ -170,10 +179,12 @@ func (r *Rollout) settled() {
 	})
 }
 
-// record makes what has passed the one that a restart begins with.
+// record makes what is kept the one that a restart begins with.
 func (r *Rollout) record(l *loaded) {
-	if l == r.good && r.state.Leading {
-		r.recorded = l.version()
-		r.journal.keep(l.bundle, r.memory())
+	if l != r.good() || !r.state.Leading {
+		return
 	}
+	r.recorded = l.version()
+	r.recorded.Revision = l.bundle.Revision
+	r.journal.keep(l.bundle, r.memory())
 }

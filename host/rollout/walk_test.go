@@ -52,7 +52,7 @@ func walk(t *testing.T, random *rand.Rand) {
 // calls d has ended a manager, and a standby has to wait.
 func begin(s *State, random *rand.Rand, problem string, m Modes) (what string, a Action) {
 	switch {
-	case s.Candidate == "d" && !s.Pardoned:
+	case s.Candidate == id("d") && !s.Pardoned:
 		return "suspected", s.Suspected("it ended a manager", random.IntN(2) == 0)
 	case !s.Leading && random.IntN(2) == 0:
 		return "postponed", s.Postponed("the leader tries it")
@@ -89,7 +89,7 @@ func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, 
 	var err error
 	switch random.IntN(8) {
 	case 0, 1:
-		what, a = "offer", s.Offer(string(rune('a'+random.IntN(4))))
+		what, a = "offer", s.Offer(id(string(rune('a'+random.IntN(4)))))
 		if a != Nothing {
 			return what, a
 		}
@@ -110,7 +110,7 @@ func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, 
 		if s.Leading {
 			return "", pending
 		}
-		what, a = "lead", s.Lead("", nil, m)
+		what, a = "lead", s.Lead(Revision{}, nil, m)
 	}
 	if a == Nothing || err != nil {
 		a = pending
@@ -121,33 +121,35 @@ func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, 
 // never says what is wrong, or "".
 func never(before, s *State, a Action, m Modes) string {
 	switch {
-	case a == Serve && (s.Candidate == "" || !s.Ready):
+	case a == Serve && (s.Candidate.none() || !s.Ready):
 		return "serves what is not ready"
-	case a == Serve && s.Paused && !s.Promoted && before.Paused && s.Serving != "" && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready:
+	case a == Serve && s.Paused && !s.Promoted && before.Paused && !s.Serving.none() && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready:
 		return "serves although it is paused"
-	case a == Serve && s.refusal(s.Candidate) >= 0:
+	case a == Serve && s.refusal(s.Candidate) != nil:
 		return "serves what is refused"
-	case a == Load && s.refusal(s.Candidate) >= 0:
+	case s.refusal(s.Serving) != nil || s.refusal(s.Good) != nil:
+		return "what serves, or is good, is refused"
+	case a == Load && s.refusal(s.Candidate) != nil:
 		return "loads what is refused"
 	case (a == Keep || a == Observe) && !s.Leading:
 		return "a standby keeps or observes"
 	case a == RollBack && s.Serving != s.Good:
 		return "rolls back to something else than the good one"
-	case s.Serving == "d" && before.Serving != "d" && before.Good != "d" && before.Previous != "d" && !before.Pardoned:
+	case s.Serving == id("d") && before.Serving != id("d") && before.Good != id("d") && before.Previous != id("d") && !before.Pardoned:
 		return "serves what is suspected"
-	case s.Pardoned && s.Candidate == "":
+	case s.Pardoned && s.Candidate.none():
 		return "whatever comes next is pardoned"
-	case s.Suspect != "" && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate && (s.Ready || s.Phase != Rejected)):
+	case !s.Suspect.none() && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate && (s.Ready || s.Phase != Rejected)):
 		return "suspects what is not what was refused"
-	case s.Phase == Waiting && s.Candidate != "" && s.Ready:
+	case s.Phase == Waiting && !s.Candidate.none() && s.Ready:
 		return "waits for another although it is ready"
-	case before.Serving != "" && s.Serving == "":
+	case !before.Serving.none() && s.Serving.none():
 		return "nothing serves any more"
 	case s.Serving != before.Serving && s.Serving != before.Candidate && s.Serving != before.Good && s.Serving != before.Previous:
 		return "serves what was neither a candidate nor kept"
 	case s.Phase == Kept && s.Serving != s.Good:
 		return "kept, but not good"
-	case s.Candidate != "" && s.Candidate == s.Serving:
+	case !s.Candidate.none() && s.Candidate == s.Serving:
 		return "what serves is a candidate"
 	}
 	return ""

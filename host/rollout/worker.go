@@ -1,6 +1,9 @@
 package rollout
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // result is what a piece of work wants done in Run. Undo gives up what it
 // holds, when nobody wants the result any more.
@@ -24,6 +27,7 @@ type worker struct {
 	results  chan result
 	progress chan progress
 	ended    chan struct{}
+	running  sync.WaitGroup
 }
 
 func newWorker() worker {
@@ -35,7 +39,7 @@ func (w *worker) begin(ctx context.Context, do func(ctx context.Context, reached
 	w.cancel()
 	ctx, w.stop = context.WithCancel(ctx)
 	id, stop := w.id, w.stop
-	go func() {
+	w.running.Go(func() {
 		defer stop()
 		apply, undo := do(ctx, func(p Phase) {
 			select {
@@ -48,7 +52,7 @@ func (w *worker) begin(ctx context.Context, do func(ctx context.Context, reached
 		case <-w.ended:
 			undo(context.WithoutCancel(ctx))
 		}
-	}()
+	})
 }
 
 func (w *worker) cancel() {
@@ -68,7 +72,7 @@ func (w *worker) apply(r result) Action {
 }
 
 // end cancels the work, whose result is undone by itself.
-func (w *worker) end(context.Context) {
+func (w *worker) end() {
 	w.cancel()
 	close(w.ended)
 }

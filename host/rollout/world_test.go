@@ -64,7 +64,11 @@ func (i *instanceStub) Call(_ context.Context, op abi.Op, request []byte) (engin
 		m = &abi.DescribeResponse{Name: "test", Version: "1", ProviderName: "test"}
 	case abi.OpConfigure:
 		i.config = string(request)
-		m = &abi.ConfigureResponse{Accepted: true}
+		answer := &abi.ConfigureResponse{Accepted: true}
+		if strings.Contains(i.config, "differs") {
+			answer.Warnings = []string{"it is another one"}
+		}
+		m = answer
 	case abi.OpProbe:
 		if strings.Contains(i.config, "no-probe") && i.away.Load() {
 			return engine.Result{}, errors.New("the cloud is away")
@@ -92,6 +96,12 @@ func (l *loader) Prepare(ctx context.Context, b source.Bundle, reached func(roll
 
 func bundle(t *testing.T, config string) source.Bundle {
 	t.Helper()
+	return moduleBundle(t, "m", config)
+}
+
+// moduleBundle is of a module that another name makes another one.
+func moduleBundle(t *testing.T, name, config string) source.Bundle {
+	t.Helper()
 	wasm, err := os.ReadFile("../../testdata/wat/minimal.wasm")
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +110,7 @@ func bundle(t *testing.T, config string) source.Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wasm = append(append(wasm, 0, byte(1+len(name)), byte(len(name))), name...) // a custom section
 	return source.Bundle{Module: wasm, Config: []byte(config), Revision: config}
 }
 
@@ -109,7 +120,7 @@ type journal struct {
 	record rollout.Record
 	bundle *source.Bundle
 	fail   int     // so many writes fail
-	unread []error // of the first reads
+	unread []error // of the first reads; nil: it goes well
 	writes int
 }
 
@@ -119,7 +130,9 @@ func (j *journal) Load(context.Context) (rollout.Record, *source.Bundle, error) 
 	if len(j.unread) > 0 {
 		err := j.unread[0]
 		j.unread = j.unread[1:]
-		return rollout.Record{}, nil, err
+		if err != nil {
+			return rollout.Record{}, nil, err
+		}
 	}
 	return j.record, j.bundle, nil
 }
@@ -148,6 +161,13 @@ func (j *journal) read() rollout.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.record
+}
+
+// mend has writes go well from now on.
+func (j *journal) mend() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fail = 0
 }
 
 // await waits until the journal, which is written beside Run, is as wanted.
@@ -222,7 +242,11 @@ func (w *world) run(lead bool) *world {
 	w.Rollout = rollout.New(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { w.Run(ctx) })
+	wg.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()

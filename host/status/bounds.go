@@ -48,7 +48,7 @@ func (r Record) bounded() Record {
 	r.Refused = make([]Refusal, len(refused))
 	for i, f := range refused {
 		r.Refused[i] = Refusal{
-			Revision: cut(f.Revision, maxText), Phase: cut(f.Phase, maxText), Reason: cut(f.Reason, maxText),
+			Revision: cut(f.Revision, maxText), Scope: cut(f.Scope, maxText), Module: cut(f.Module, maxText), Phase: cut(f.Phase, maxText), Reason: cut(f.Reason, maxText),
 			Message: cut(f.Message, maxMessage), Since: seconds(f.Since),
 		}
 	}

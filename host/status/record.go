@@ -26,13 +26,17 @@ var (
 	ErrTooLarge = errors.New("too large to be kept")
 )
 
-// Refusal is a revision that is not rolled out again by itself.
+// Refusal is of what is not rolled out again by itself.
 type Refusal struct {
-	Revision string    `json:"revision"`
-	Phase    string    `json:"phase,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
+	Revision string `json:"revision"`
+	// Scope is "" when that revision alone is refused, else what of it is:
+	// Bundle or Module. Module is the SHA-256 of its module in hexadecimal.
+	Scope   string    `json:"scope,omitempty"`
+	Module  string    `json:"module,omitempty"`
+	Phase   string    `json:"phase,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
 }
 
 // Record is what survives the manager.
@@ -66,26 +70,34 @@ const (
 // Load returns the record and the bundle that it calls good, checked by the
 // digests in the record: the zero Record and nil when there is none yet, and no
 // bundle when there is only a record. Config of a bundle with ConfigPrivate is
-// not kept. The error is ErrDamaged when what is there cannot be used, with the
-// zero Record; others are about the API server. The bundle has no Ref.
+// not kept. The error is ErrDamaged when what is there cannot be used, with a
+// Record that has nothing but Paused; others are about the API server. The
+// bundle has no Ref. Paused is true also where the annotation says so and nobody
+// has obeyed it yet; of one that is gone Run tells.
 func (o *Object) Load(ctx context.Context) (Record, *source.Bundle, error) {
 	var damage error
 	var before *index
+	var paused bool
 	for range maxLooks {
-		_, s, err := o.read(ctx)
+		cm, s, err := o.read(ctx)
+		if paused = false; cm != nil {
+			_, paused = cm.Annotations[AnnotationPause]
+		}
 		switch {
 		case err != nil:
-			return Record{}, nil, err
+			return Record{Paused: paused}, nil, err
 		case s.Bundle == nil:
+			s.Paused = s.Paused || paused
 			return s.Record, nil, nil
 		case before != nil && reflect.DeepEqual(before, s.Bundle):
-			return Record{}, nil, damage
+			return Record{Paused: paused}, nil, damage
 		}
 		// A leader may replace the set while it is read here, then there is a
 		// new record.
 		before = s.Bundle
 		bundle, err := o.unpack(ctx, s.Bundle)
 		if err == nil {
+			s.Paused = s.Paused || paused
 			return s.Record, bundle, nil
 		}
 		damage = fmt.Errorf("the good bundle of provider %s: %w", o.provider, err)
@@ -93,7 +105,7 @@ func (o *Object) Load(ctx context.Context) (Record, *source.Bundle, error) {
 			return Record{}, nil, damage
 		}
 	}
-	return Record{}, nil, damage
+	return Record{Paused: paused}, nil, damage
 }
 
 // SaveRecord writes the record. The bundle that was kept stays while it is the

@@ -151,3 +151,21 @@ func TestModuleIsNotShared(t *testing.T) {
 		t.Errorf("Config = %q", loaded.Config)
 	}
 }
+
+// What a person has paused is known from the annotation, also where the record
+// does not say it yet, or says nothing at all.
+func TestPauseIsReadFromTheAnnotation(t *testing.T) {
+	client := fake.NewClientset()
+	b := bundle("1", []byte("m"))
+	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) {
+		cm.Annotations = map[string]string{status.AnnotationPause: ""}
+	})
+	if r, _, err := object(client).Load(t.Context()); err != nil || !r.Paused || r.Generation != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) { cm.Data["record"] = "{" })
+	if r, _, err := object(client).Load(t.Context()); !errors.Is(err, status.ErrDamaged) || !r.Paused {
+		t.Errorf("of a damaged record: %+v, %v", r, err)
+	}
+}

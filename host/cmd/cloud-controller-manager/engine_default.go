@@ -8,6 +8,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
 )
 
-func newWasmtime(string) (engine.Engine, error) {
+func newWasmtime(string, bool) (engine.Engine, error) {
 	return nil, errors.New("--wasm-engine=wasmtime: this manager is built without it; take wazero, or build with CGO_ENABLED=1 and -tags wasmtime")
 }

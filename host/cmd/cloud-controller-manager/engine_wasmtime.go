@@ -7,6 +7,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/engine/wasmtime"
 )
 
-func newWasmtime(cacheDir string) (engine.Engine, error) {
-	return wasmtime.New(wasmtime.Options{CacheDir: cacheDir}), nil
+func newWasmtime(cacheDir string, cachedOnly bool) (engine.Engine, error) {
+	return wasmtime.New(wasmtime.Options{CacheDir: cacheDir, CachedOnly: cachedOnly}), nil
 }

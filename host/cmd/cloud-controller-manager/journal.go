@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -17,10 +16,6 @@ import (
 // rollout.Journal.
 type journal struct {
 	object *status.Object
-	// revision is that of the configuration, by which a bundle becomes a
-	// generation. That of the time when a bundle was kept is gone after a
-	// restart, so only the bundle's own part of a revision is recorded.
-	revision func() string
 	// scrub replaces secrets in what a guest said: the record is read by more
 	// people than Secrets are.
 	scrub func(string) string
@@ -29,14 +24,12 @@ type journal struct {
 // Load is rollout.Journal's.
 func (j journal) Load(ctx context.Context) (rollout.Record, *source.Bundle, error) {
 	r, bundle, err := j.object.Load(ctx)
-	out := rollout.Record{Generation: r.Generation, Paused: r.Paused}
-	if r.Good != nil {
-		good := rollout.Version(*r.Good)
-		good.Revision = rollout.Revision(good.Revision, j.revision())
-		out.Good = &good
-	}
+	out := rollout.Record{Good: (*rollout.Version)(r.Good), Generation: r.Generation, Paused: r.Paused}
 	for _, x := range r.Refused {
-		out.Refused = append([]rollout.Refusal{{Revision: x.Revision, Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message}}, out.Refused...)
+		out.Refused = append([]rollout.Refusal{{
+			Revision: rollout.ParseRevision(x.Module, x.Revision), Scope: rollout.Scope(x.Scope),
+			Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message,
+		}}, out.Refused...)
 	}
 	if errors.Is(err, status.ErrDamaged) || apierrors.IsForbidden(err) {
 		err = fmt.Errorf("%w: %w", rollout.ErrNoRecord, err)
@@ -64,14 +57,12 @@ func (j journal) Keep(ctx context.Context, bundle source.Bundle, r rollout.Recor
 
 // recordOf puts the newest refusals first.
 func (j journal) recordOf(r rollout.Record) status.Record {
-	out := status.Record{Generation: r.Generation, Paused: r.Paused}
-	if r.Good != nil {
-		good := status.Version(*r.Good)
-		good.Revision, _, _ = strings.Cut(good.Revision, rollout.RevisionSeparator)
-		out.Good = &good
-	}
+	out := status.Record{Good: (*status.Version)(r.Good), Generation: r.Generation, Paused: r.Paused}
 	for _, x := range r.Refused {
-		out.Refused = append([]status.Refusal{{Revision: x.Revision, Phase: string(x.Phase), Reason: x.Reason, Message: j.scrub(x.Message)}}, out.Refused...)
+		out.Refused = append([]status.Refusal{{
+			Revision: x.Revision.String(), Scope: string(x.Scope), Module: x.Revision.Module,
+			Phase: string(x.Phase), Reason: x.Reason, Message: j.scrub(x.Message),
+		}}, out.Refused...)
 	}
 	return out
 }

@@ -36,7 +36,7 @@ const providerFlag = "wasm"
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == compileCommand {
-		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newEngine))
+		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newCompiler))
 	}
 	command, end, err := newCommand()
 	if err != nil {

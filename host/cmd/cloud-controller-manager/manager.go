@@ -287,7 +287,7 @@ func (s *shared) newNetworks(m *managed) *networks {
 	return &networks{
 		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"),
 		signers: &signerLoader{
-			client: s.client, modules: s.modules, version: version.Get().GitVersion,
+			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler.For(m.name), version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
 			trials:   func(name string) rollout.Trials { return runs{m.book, name} },
 		},
@@ -299,7 +299,7 @@ func (s *shared) newLoader(m *managed) *providerLoader {
 	return &providerLoader{
 		loader: plugin.Loader{
 			Engine:           s.modules.engine,
-			Compiler:         s.modules.compiler,
+			Compiler:         s.modules.compiler.For(m.name),
 			ClusterName:      flags.ClusterName,
 			HostVersion:      version.Get().GitVersion,
 			RequireClusterID: !flags.AllowUntaggedCloud,

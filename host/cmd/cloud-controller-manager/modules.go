@@ -12,7 +12,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 )
 
 // compileCommand is the hidden first argument with which the manager starts
@@ -22,7 +21,7 @@ const compileCommand = "compile-module"
 // modules is what makes modules run.
 type modules struct {
 	engine   engine.Engine
-	compiler plugin.Compiler
+	compiler *compile.Parent
 }
 
 // newModules returns the engine of --wasm-engine, which finds what the child
@@ -37,7 +36,8 @@ func (m *manager) newModules(ctx context.Context) (modules, error) {
 		context.AfterFunc(ctx, func() { _ = os.RemoveAll(private) }) // of no use to anybody
 		dir = private
 	}
-	e, err := newEngine(m.options.WasmEngine, dir)
+	// Invariant M5 (host/SECURITY.md): a module whose machine code is not there is an error here.
+	e, err := newEngine(m.options.WasmEngine, dir, true)
 	if err != nil {
 		return modules{}, err
 	}

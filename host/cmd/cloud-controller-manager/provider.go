@@ -148,7 +148,7 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 	return rollout.New(rollout.Options{
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
 		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
-		Journal: journal{m.status, m.loader.Revision, m.allowed.scrub},
+		Journal: journal{m.status, m.allowed.scrub},
 		Trials:  runs{book: m.book},
 		Comparer: &comparer{
 			recorder: m.recorder, metrics: m.metrics.Rollout(),

@@ -34,7 +34,8 @@ const (
 // at all. What they write is thrown away, since it may be the secret.
 type signerLoader struct {
 	client   kubernetes.Interface
-	modules  modules
+	engine   engine.Engine
+	compiler plugin.Compiler
 	reporter rollout.Reporter
 	version  string
 	// trials of the signer of a credential; nil: there are none.
@@ -55,7 +56,7 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 	s := &signer{name: name, slot: plugin.NewSlot(), source: newSource(l.client, c.Source, limits)}
 	s.source = configured{s.source, []byte(c.Config)}
 	loader := onlySigners{&plugin.Loader{
-		Engine: l.modules.engine, Compiler: l.modules.compiler, HostVersion: l.version,
+		Engine: l.engine, Compiler: l.compiler, HostVersion: l.version,
 		// Invariant S7 (host/SECURITY.md): a signer is granted nothing, and mute answers nothing.
 		Policy: module.Policy{},
 		Limits: plugin.Limits{

@@ -14,6 +14,8 @@ import (
 	"runtime"
 
 	"github.com/bytecodealliance/wasmtime-go/v44"
+
+	engines "github.com/wasm-ccm/wasm-ccm/host/engine"
 )
 
 const (
@@ -27,12 +29,16 @@ const (
 )
 
 // cache keeps machine code in a directory; "" keeps none.
-type cache struct{ dir string }
+type cache struct {
+	dir string
+	// only: nothing is compiled.
+	only bool
+}
 
 // compile returns the module that the directory holds, or compiles it and
 // keeps it there.
 func (c cache) compile(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, error) {
-	if c.dir == "" {
+	if c.dir == "" && !c.only {
 		return newModule(engine, wasm)
 	}
 	path := c.path(wasm)
@@ -40,6 +46,9 @@ func (c cache) compile(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, 
 		if m, err := wasmtime.NewModuleDeserialize(engine, code); err == nil {
 			return m, nil
 		}
+	}
+	if c.only {
+		return nil, engines.ErrNotCompiled
 	}
 	m, err := newModule(engine, wasm)
 	if err != nil {

@@ -21,6 +21,9 @@ type Options struct {
 	// CacheDir keeps compiled modules between restarts; "" does not. What lies
 	// there is run as machine code: only the manager may write to it.
 	CacheDir string
+	// CachedOnly compiles nothing: a module that is not in CacheDir is an
+	// engine.ErrNotCompiled.
+	CachedOnly bool
 }
 
 // Engine implements engine.Engine.
@@ -50,7 +53,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 	m := &module{config: config, guest: imports.NewGuest(config), engine: wasmtime.NewEngineWithConfig(Features())}
 	err := m.link()
 	if err == nil {
-		m.compiled, err = cache{e.options.CacheDir}.compile(m.engine, wasm)
+		m.compiled, err = cache{e.options.CacheDir, e.options.CachedOnly}.compile(m.engine, wasm)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("compiling the module: %w", err), m.Close(ctx))

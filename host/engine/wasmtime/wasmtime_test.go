@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,6 +120,22 @@ func TestCacheIsUsed(t *testing.T) {
 
 // A file that was cut, changed or made by something else is not run but made
 // anew.
+// The manager compiles nothing itself.
+func TestCachedOnly(t *testing.T) {
+	dir, wasm := t.TempDir(), []byte("\x00asm\x01\x00\x00\x00")
+	own := wasmtime.New(wasmtime.Options{CacheDir: dir, CachedOnly: true})
+	if _, err := own.Compile(t.Context(), wasm, engine.ModuleConfig{}); !errors.Is(err, engine.ErrNotCompiled) {
+		t.Errorf("what is not in the cache: %v", err)
+	}
+	for _, e := range []engine.Engine{wasmtime.New(wasmtime.Options{CacheDir: dir}), own} {
+		m, err := e.Compile(t.Context(), wasm, engine.ModuleConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Close(t.Context())
+	}
+}
+
 func TestDamagedCache(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":     func([]byte) []byte { return nil },

@@ -27,6 +27,9 @@ type Options struct {
 	// CacheDir keeps compiled modules between restarts; "" does not. What lies
 	// there is run as machine code: only the manager may write to it.
 	CacheDir string
+	// CachedOnly compiles nothing: a module that is not in CacheDir is an
+	// engine.ErrNotCompiled.
+	CachedOnly bool
 	// CloseOnContextDone turns on wazero's own interruption, for modules that
 	// are not metered. Only benchmarks compare with it.
 	CloseOnContextDone bool
@@ -62,12 +65,23 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 		m.cache = cache
 		runtimeConfig = runtimeConfig.WithCompilationCache(cache)
 	}
-	ctx = experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0))
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, runtimeConfig)
-	if err := m.compile(ctx, wasm); err != nil {
+	if err := m.compile(ctx, e.compiling(ctx), wasm); err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
 	}
 	return m, nil
+}
+
+// compiling is the context in which modules are compiled. wazero's workers end
+// with it, and what is in the cache does not ask for it.
+func (e *Engine) compiling(ctx context.Context) context.Context {
+	workers := runtime.GOMAXPROCS(0)
+	if e.options.CachedOnly {
+		ended, end := context.WithCancelCause(ctx)
+		end(engine.ErrNotCompiled)
+		ctx, workers = ended, max(workers, 2) // a single one would look at no context
+	}
+	return experimental.WithCompilationWorkers(ctx, workers)
 }
 
 // module implements engine.Module.
@@ -78,7 +92,7 @@ type module struct {
 	compiled wazero.CompiledModule
 }
 
-func (m *module) compile(ctx context.Context, wasm []byte) (err error) {
+func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error) {
 	// A compiler that panics on a strange module must not take the manager along.
 	defer func() {
 		if p := recover(); p != nil {
@@ -88,7 +102,7 @@ func (m *module) compile(ctx context.Context, wasm []byte) (err error) {
 	if err := instantiateImports(ctx, m.runtime); err != nil {
 		return fmt.Errorf("host modules: %w", err)
 	}
-	compiled, err := m.runtime.CompileModule(ctx, wasm)
+	compiled, err := m.runtime.CompileModule(compiling, wasm)
 	if err != nil {
 		return fmt.Errorf("compiling the module: %w", err)
 	}
