@@ -50,8 +50,11 @@ type managed struct {
 	reporter *providerReporter
 	rollout  *rollout.Rollout
 	status   *status.Object
-	book     *book
-	source   source.Source
+	// changes tells the control loops that the provider may answer otherwise now.
+	changes *changes
+	events  record.EventRecorder
+	book    *book
+	source  source.Source
 	// changing is held while the terms are changed; renewed says that they were.
 	changing sync.Mutex
 	renewed  chan struct{}
@@ -96,7 +99,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 	}
 	m := &managed{
 		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
+		renewed: make(chan struct{}, 1), changes: newChanges(), events: s.events, recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
@@ -131,7 +134,7 @@ func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
 	guest := scrubbed{m.metrics.Measure(m.slot), m.allowed}
 	m.invoker = async.New(guest, async.Options{
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
-		Observer: &observer{metrics: m.metrics, events: s.events},
+		Observer: &observer{logger: m.logger, metrics: m.metrics, events: s.events},
 	})
 	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)), provider.WithAddresses(m.steering.policy, m.steering.refused))
 	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
@@ -164,6 +167,7 @@ func (m *managed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, m.logger)
 	go m.book.run(ctx)
 	go m.rollout.Run(ctx)
+	go m.changes.follow(ctx, m.slot.Changed)
 	go m.source.Run(ctx, m.rollout.Offer)
 	go m.followSecrets(ctx)
 }
@@ -239,8 +243,9 @@ func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
 // loops are what upstream's controllers see of the provider.
 func (m *managed) loops(router *routing.Router) controllers.Provider {
 	return controllers.Provider{
-		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.slot.Changed, Healthy: m.healthy,
-		Nodes: router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
+		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.changes.Changed, Healthy: m.healthy,
+		Uninitialised: newUninitialised(m.events),
+		Nodes:         router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
 		Services: router.Services(m.name), PersistentVolumes: router.PersistentVolumes(m.name),
 	}
 }

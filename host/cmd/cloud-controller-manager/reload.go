@@ -120,6 +120,7 @@ func (m *managed) change(t terms) {
 	m.allowed.current.Store(t.network)
 	m.steering.set(t.addresses)
 	m.listing.Reset() // it has what was accepted before
+	m.changes.tell()
 	m.loader.set(t).release()
 	m.rollout.Reload()
 	select {

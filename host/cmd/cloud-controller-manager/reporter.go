@@ -140,6 +140,7 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 			m.invoker.Reset()
 			m.listing.Reset()
 			m.recorder.Reset()
+			m.changes.tell() // once more: what they asked may have been answered by what was known before
 		},
 	}
 }
