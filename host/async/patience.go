@@ -55,7 +55,13 @@ func (i *Invoker) patience(op abi.Op) time.Duration {
 	case !ok:
 		return min(firstPatience, i.options.Foreground)
 	}
-	return min(max(patienceFactor*usual.median(), minPatience), i.options.Foreground)
+	patience := min(max(patienceFactor*usual.median(), minPatience), i.options.Foreground)
+	if groupOf(op) == groupRoutes {
+		// So one that hangs costs the others twice their time, and all of a slow
+		// cloud are made in one round.
+		patience = max(patience, 2*usual.median())
+	}
+	return patience
 }
 
 func (i *Invoker) learn(op abi.Op, took time.Duration) {

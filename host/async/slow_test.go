@@ -111,6 +111,10 @@ func TestRoutesAreWaitedFor(t *testing.T) {
 		return time.Second
 	})
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
+		i.learn(abi.OpRouteDelete, 6*time.Second)
+		if got := i.patience(abi.OpRouteDelete); got != 12*time.Second {
+			t.Errorf("patience %v where 6s are usual", got)
+		}
 		for range 3 {
 			if err := i.Invoke(about(""), abi.OpRouteList, &abi.RouteListRequest{}, &abi.RouteListResponse{}); err != nil {
 				t.Fatal(err)

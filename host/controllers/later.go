@@ -142,6 +142,8 @@ func (l *later) gone(object string) {
 // isQuiet reports whether an Event only says that a provider was put off. In
 // upstream's messages the error comes last, after a colon.
 func (l *later) isQuiet(event *corev1.Event) bool {
+	// Invariant O8 (host/SECURITY.md): it is the text of an error by which a call of the provider was
+	// put off, and no words that it may choose.
 	if event.Type != corev1.EventTypeWarning {
 		return false
 	}

@@ -215,9 +215,18 @@ func (i leasedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node
 func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
 		metadata, err := i.instances.InstanceMetadata(ctx, node)
-		i.lease.later.heard("metadata", node.Name, i.lease.nodes.heard(node, metadata, err))
+		i.heard(node, metadata, err)
 		return metadata, err
 	})
+}
+
+// heard is told what was said of a Node. Upstream drops when to ask again, and
+// comes back to a Node that it is to initialise after up to a quarter of an hour.
+func (i leasedInstances) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) {
+	delay := i.lease.later.heard("metadata", node.Name, i.lease.nodes.heard(node, metadata, err))
+	if delay > 0 && isUninitialised(node) {
+		i.lease.repeatAfter(node.Name, delay)
+	}
 }
 
 type leasedRoutes struct {

@@ -132,6 +132,30 @@ func TestAReplacementAsksAtOnceForWhatFailed(t *testing.T) {
 	})
 }
 
+// Upstream does not look at when a provider wants to be asked again.
+func TestANodeIsAskedForWhenItsProviderSaidSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := newFailingCloud(errors.New("the password is wrong"))
+		c.addresses = objects.Nodes(t)["k3s-dual-stack.yaml"].Status.Addresses
+		w.start(c.provider())
+		w.sleep()
+		w.create(t, objects.Nodes(t)["k3s-dual-stack.yaml"])
+		time.Sleep(2 * time.Hour)
+		c.becomes(cloudproviderapi.NewRetryError("has been in progress", 3*time.Second))
+		time.Sleep(time.Second)
+		c.mu.Lock()
+		c.fail = nil
+		c.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n, err := w.api.CoreV1().Nodes().Get(t.Context(), "edge-nas", metav1.GetOptions{}); err != nil || isUninitialised(n) {
+			t.Errorf("4 s after the provider said 3 s: %v, taints %v", err, n.Spec.Taints)
+		}
+		w.stop()
+	})
+}
+
 func TestWhyANodeIsNotInitialisedIsToldOncePerCause(t *testing.T) {
 	joining := objects.Nodes(t)["kubeadm-joining.yaml"]
 	for name, test := range map[string]struct {

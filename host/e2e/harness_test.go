@@ -78,6 +78,8 @@ func queries() map[string]string {
 		"PHASE": `{.metadata.labels.wasm-ccm\.dev/phase}`,
 		// The zone of a Node.
 		"ZONE": `{.metadata.labels.topology\.kubernetes\.io/zone}`,
+		// Reason, count and message of each Event.
+		"EVENTS": `{range .items[*]}{.reason}:{.count}:{.message}{"\n"}{end}`,
 		// The load balancer's addresses of a Service.
 		"INGRESS": `{.status.loadBalancer.ingress[*].ip}`,
 		// Name and address of each Service of type LoadBalancer and no class.

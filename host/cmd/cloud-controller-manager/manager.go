@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -54,6 +55,7 @@ type manager struct {
 	providers []*managed
 	router    *routing.Router
 	unrouted  func(context.Context)
+	removed   *removed
 	trials    *trials
 	pulse     *pulse
 }
@@ -79,6 +81,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		return err
 	}
 	m.trials = common.trials
+	m.removed = &removed{kube: common.kube, namespace: common.storeNamespace}
 	m.pulse = newPulse()
 	go m.pulse.run(ctx)
 	for i := range host.Providers {
@@ -94,9 +97,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		m.providers = append(m.providers, one)
 	}
 	m.trials.seal()
-	if len(m.providers) > 1 {
-		m.unrouted = newUnrouted(m.router, common)
-	}
+	m.unrouted = newUnrouted(m.router, common)
 	if address := m.options.ProbeBindAddress; address != "0" {
 		if err := serveProbes(ctx, address, m.serving); err != nil {
 			return err
@@ -165,19 +166,26 @@ func (m *manager) loops() (all []controllers.Provider) {
 
 // lead begins what only the leader does.
 func (m *manager) lead(ctx context.Context) {
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		m.removed.tell(ctx, m.providers)
+	}()
 	for _, one := range m.providers {
-		one.lead(ctx)
+		one.lead(ctx, looked)
 	}
-	if m.unrouted != nil {
-		m.unrouted(ctx)
-	}
+	m.unrouted(ctx)
 }
 
 // newUnrouted returns what tells of objects that are nobody's, in the
 // background. Its informers are its own: who watches first sets the period in
 // which upstream's loops look again.
 func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
-	factory := informers.NewSharedInformerFactory(s.client, 0)
+	var options []informers.SharedInformerOption
+	if router.Everything() { // then only a Service that another one has owned is nobody's
+		options = append(options, informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = routing.ServiceOwnerLabel }))
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
 	core := factory.Core().V1()
 	reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
 	return func(ctx context.Context) {
@@ -227,7 +235,7 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 	}
 	return &shared{
 		serviceCIDRs:   services,
-		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
+		storeNamespace: m.options.StoreNamespace, configured: providerNames(host), completed: c, kube: own, metrics: m.metrics,
 		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
 	}, nil
 }

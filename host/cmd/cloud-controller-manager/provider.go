@@ -32,24 +32,26 @@ import (
 // managed is one configured provider with all that is its own: nothing of it
 // is shared with another, so none can hold up or harm another.
 type managed struct {
-	name     string
-	metrics  *metrics.Provider
-	logger   klog.Logger
-	slot     *plugin.Slot
-	recorder *shadow.Recorder
-	allowed  *allowed
-	steering *steering
-	networks *networks
-	loader   *providerLoader
-	rates    *hostfunc.Rates
-	invoker  *async.Invoker
-	listing  *listing.Listing
-	brake    *brake.Brake
-	provider *provider.Provider
-	cloud    cloudprovider.Interface
-	reporter *providerReporter
-	rollout  *rollout.Rollout
-	status   *status.Object
+	name string
+	// configured are the names of all providers.
+	configured []string
+	metrics    *metrics.Provider
+	logger     klog.Logger
+	slot       *plugin.Slot
+	recorder   *shadow.Recorder
+	allowed    *allowed
+	steering   *steering
+	networks   *networks
+	loader     *providerLoader
+	rates      *hostfunc.Rates
+	invoker    *async.Invoker
+	listing    *listing.Listing
+	brake      *brake.Brake
+	provider   *provider.Provider
+	cloud      cloudprovider.Interface
+	reporter   *providerReporter
+	rollout    *rollout.Rollout
+	status     *status.Object
 	// changes tells the control loops that the provider may answer otherwise now.
 	changes *changes
 	events  record.EventRecorder
@@ -63,13 +65,15 @@ type managed struct {
 // shared is what the providers of a manager have in common.
 type shared struct {
 	storeNamespace string
-	completed      *ccmconfig.CompletedConfig
-	metrics        *metrics.Metrics
-	modules        modules
-	router         *routing.Router
-	brake          v1alpha1.DeletionBrake
-	serviceCIDRs   *serviceCIDRs
-	trials         *trials
+	// configured are the names of the providers.
+	configured   []string
+	completed    *ccmconfig.CompletedConfig
+	metrics      *metrics.Metrics
+	modules      modules
+	router       *routing.Router
+	brake        v1alpha1.DeletionBrake
+	serviceCIDRs *serviceCIDRs
+	trials       *trials
 	kube
 }
 
@@ -98,7 +102,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 		return nil, err
 	}
 	m := &managed{
-		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: logger,
+		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
 		renewed: make(chan struct{}, 1), changes: newChanges(), events: s.events, recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
@@ -210,18 +214,25 @@ func (m *managed) renew(ctx context.Context) error {
 	return nil
 }
 
-// lead begins what only the leader does.
-func (m *managed) lead(ctx context.Context) {
+// lead begins what only the leader does. The status is not written before looked
+// is closed: what was configured before stands in it.
+func (m *managed) lead(ctx context.Context, looked <-chan struct{}) {
 	ctx = klog.NewContext(ctx, m.logger)
 	m.rollout.Lead()
-	go m.status.Run(ctx, func(c status.Command) {
-		if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
-			return
-		}
-		if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
-			m.logger.Error(err, "A command is dropped", "command", c.Kind)
-		}
-	})
+	go func() {
+		<-looked
+		m.status.Run(ctx, func(c status.Command) { m.obey(ctx, c) })
+	}()
+}
+
+// obey carries out a command of a person.
+func (m *managed) obey(ctx context.Context, c status.Command) {
+	if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
+		return
+	}
+	if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
+		m.logger.Error(err, "A command is dropped", "command", c.Kind)
+	}
 }
 
 // promoteSigner has a signer tried again in which a manager ended, if it is

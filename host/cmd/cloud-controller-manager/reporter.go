@@ -134,7 +134,7 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
 	return &providerReporter{
 		teller:  teller{logger: m.logger, events: events, scrub: m.allowed.scrub, object: object},
-		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
+		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status, providers: m.configured},
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
 			m.invoker.Reset()

@@ -22,6 +22,8 @@ const (
 // statusWriter makes the status that kubectl shows of what a rollout reports.
 type statusWriter struct {
 	object *status.Object
+	// providers are all that are configured.
+	providers []string
 
 	mu     sync.Mutex
 	status status.Status
@@ -36,7 +38,7 @@ func (w *statusWriter) report(x rollout.Report) {
 		s.Since = time.Now()
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
-	s.Generation, s.Paused = x.Generation, x.Paused
+	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
 	s.Serving, s.Candidate, s.Good = (*status.Version)(x.Serving), (*status.Version)(x.Candidate), (*status.Version)(x.Good)
 	w.condition(conditionServing, x.Serving != nil, string(x.Phase), "")
 	w.condition(conditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
