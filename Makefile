@@ -73,6 +73,15 @@ guests-test: guests ## The guests that only tests need, and the signers.
 	$(call say,building OpenStack, signers and the guest that misbehaves)
 	for guest in openstack faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
 
+.PHONY: guests-slow
+guests-slow: build build-wasmtime guests guests-test ## The guests of the end-to-end tests, each op of which takes three seconds.
+	$(call say,building slow guests)
+	mkdir -p $(BUILD)/slow
+	for file in $(BUILD)/*; do case $$(basename $$file .stamp) in static.wasm | static-next.wasm | faulty.wasm) ;; *) [ -d $$file ] || ln -sf $$file $(BUILD)/slow/ ;; esac; done
+	GUEST_TAGS=slow guests/build.sh guests/static $(BUILD)/slow/static.wasm
+	GUEST_TAGS=slow VERSION=$$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' guests/static/manifest.json)-next guests/build.sh guests/static $(BUILD)/slow/static-next.wasm
+	GUEST_TAGS=slow guests/build.sh guests/faulty $(BUILD)/slow/faulty.wasm
+
 .PHONY: guests-go
 guests-go: ## One guest by stock Go, which must stay possible.
 	$(call say,building a guest with stock Go)
@@ -103,7 +112,7 @@ TEST_ENV = KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
 test-abi:
 	$(call say,tests of the ABI)
 	cd abi && $(GO) test -race ./...
-	$(GO) test -race ./testdata/abi
+	$(GO) test -race ./testdata/abi ./testdata/objects
 
 .PHONY: test-guests
 test-guests:
@@ -130,6 +139,13 @@ test-wasmtime: guests guests-test guests-go deps
 test-kubernetes: guests $(CONTROL_PLANE)
 	$(call say,the cloud provider tests of Kubernetes itself)
 	$(TEST_ENV) testdata/integration/run.sh
+
+.PHONY: test-slow
+test-slow: guests-slow $(CONTROL_PLANE) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.
+	$(call say,end to end with a cloud that takes three seconds)
+	$(TEST_ENV) CCM_SLOW=1 $(GO) test -count=1 -v -timeout 30m -run '$(SLOW_TESTS)' ./host/e2e
+
+SLOW_TESTS ?= ^TestScripts$$
 
 .PHONY: test-keystone
 test-keystone: deps ## The signer for Keystone against a real Keystone from Debian's packages; not part of test.

@@ -10,9 +10,10 @@
 # VERSION         takes the place of the manifest's version
 # GUEST_OPT       TinyGo's -opt, default z
 # GUEST_GC        TinyGo's -gc, default precise
+# GUEST_TAGS      Go build tags; slow makes each op take three seconds
 set -euo pipefail
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# = 2 ] || usage
 [ -f "$1/manifest.json" ] || { echo "build.sh: $1/manifest.json is not there; every guest needs a manifest" >&2; exit 1; }
 
@@ -23,6 +24,7 @@ out=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 tools=${GUEST_TOOLS:-$here/../build/bin}
 opt=${GUEST_OPT:-z}
 gc=${GUEST_GC:-precise}
+tags=${GUEST_TAGS:-}
 # What the guests are built with is decided here, not by the caller's flags.
 export GOFLAGS=-trimpath
 packages=(llvm-19-dev libclang-19-dev clang-19 lld-19 binaryen wasi-libc libclang-rt-19-dev-wasm32)
@@ -70,7 +72,7 @@ version=${VERSION:-$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' "$guest/manifes
 # Compiling takes up to half a minute, so it is left out when nothing that it
 # depends on has changed.
 stamp=$({
-  echo "$compiler $version $opt $gc"; go version
+  echo "$compiler $version $opt $gc${tags:+ $tags}"; go version
   [ $compiler != tinygo ] || tinygo version
   find "$here" "$here/../abi" "$guest" -type f \( -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name build.sh \) \
     ! -name '*_test.go' -exec sha256sum {} + | sort -u
@@ -87,12 +89,12 @@ rm -f "$out.stamp"
 cd "$guest"
 case $compiler in
 tinygo)
-  tinygo build -target=wasip1 -buildmode=c-shared -scheduler=none -opt="$opt" -gc="$gc" -no-debug \
+  tinygo build -target=wasip1 -buildmode=c-shared -scheduler=none -opt="$opt" -gc="$gc" -tags "$tags" -no-debug \
     -ldflags="-X main.version=$version" -o "$work/guest.wasm" .
   ;;
-tinygo-build) "$tools/tinygo-build" -opt "$opt" -gc "$gc" -X "main.version=$version" -o "$work/guest.wasm" . ;;
+tinygo-build) "$tools/tinygo-build" -opt "$opt" -gc "$gc" -tags "$tags" -X "main.version=$version" -o "$work/guest.wasm" . ;;
 go)
-  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags="-s -w -X main.version=$version" -o "$work/guest.wasm" .
+  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -tags "$tags" -ldflags="-s -w -X main.version=$version" -o "$work/guest.wasm" .
   ;;
 esac
 (cd "$here" && go build -o "$work/ccm-manifest" ./cmd/ccm-manifest)

@@ -37,6 +37,7 @@ func NewServer(p Provider) *Server {
 // Call runs one op. The answer is the encoded response with CodeOK, else an
 // encoded ErrorDetail. It is valid until the next call.
 func (s *Server) Call(op *Op, number abi.Op, request []byte) (abi.Code, []byte) {
+	delay(number)
 	resp, err := s.dispatch(op, number, request)
 	code, answer := finish(s.answer, resp, err)
 	s.answer = answer

@@ -45,6 +45,11 @@ type Observer interface {
 	// ResultDropped is told of a result that nobody collected: "expired",
 	// "superseded" by another op on the object, or "crowded" out by others.
 	ResultDropped(op abi.Op, reason string)
+	// Unanswered is told of an op that ended in the background without an
+	// answer, after took: its time was over, or it crashed. Whoever asked has
+	// left it. object may be nil. When it is the last of several in a row,
+	// BackedOff is told instead.
+	Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error)
 	// Busy is told of an op that was not run, or was ended, for lack of room.
 	Busy(op abi.Op)
 	// BackedOff is told that the guest is not asked again for the delay,
@@ -112,6 +117,8 @@ func (nobody) Background(int)                              {}
 func (nobody) BackgroundDone(abi.Op, time.Duration, error) {}
 func (nobody) ResultDropped(abi.Op, string)                {}
 func (nobody) Busy(abi.Op)                                 {}
+func (nobody) Unanswered(*corev1.ObjectReference, abi.Op, time.Duration, error) {
+}
 func (nobody) BackedOff(*corev1.ObjectReference, abi.Op, int, time.Duration, error) {
 }
 
@@ -199,12 +206,12 @@ func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi
 	}
 }
 
-// Reset forgets which objects failed or were slow, and how long ops take: a
-// new generation is not answerable for the one before. Ops go on, results stay.
+// Reset forgets which objects failed or were slow: a new generation is not
+// answerable for the one before. How long ops take is remembered: that is the
+// cloud's. Ops go on, results stay.
 func (i *Invoker) Reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	clear(i.usual)
 	for key, o := range i.objects {
 		for _, s := range o.ops {
 			s.record = record{}

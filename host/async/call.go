@@ -101,8 +101,8 @@ func (r *reply) into(resp abi.Message) error {
 	return resp.UnmarshalVT(r.data)
 }
 
-// How soon to ask again for an op in the background: soon at first, then less
-// and less often, as each time is an Event on the object.
+// The bounds of how soon to ask again for an op in the background, and when to
+// ask again for one that there was no room for.
 const (
 	minRetry  = time.Second
 	maxRetry  = 15 * time.Second

@@ -40,6 +40,7 @@ type observed struct {
 	busy       int
 	dropped    map[string]int
 	backedOff  []string
+	unanswered []string
 }
 
 func (o *observed) Background(n int) {
@@ -64,6 +65,11 @@ func (o *observed) Busy(abi.Op) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy++
+}
+func (o *observed) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unanswered = append(o.unanswered, fmt.Sprintf("%s %s %v %v", object.Name, op, took, err))
 }
 func (o *observed) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {
 	o.mu.Lock()

@@ -102,7 +102,7 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 	// Invariant O3 (host/SECURITY.md): of an object one op runs, also in the background.
 	if t := o.running; t != nil {
 		i.rooms.leave(c) // it cannot start yet, and others can
-		return meet(t, c)
+		return i.meet(t, c)
 	}
 	s := o.state(c.op)
 	if r := i.take(s, c, now); r != nil {
@@ -120,10 +120,10 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 }
 
 // meet is the step of a call whose object has an op that runs.
-func meet(t *task, c *call) step {
+func (i *Invoker) meet(t *task, c *call) step {
 	switch {
 	case t.detached:
-		return step{reply: t.inProgress()}
+		return step{reply: i.inProgress(t)}
 	case t.same(c):
 		return step{wait: t.settled, joined: t}
 	}

@@ -15,6 +15,9 @@ const (
 	writeAge = 15 * time.Minute
 	// readAge is short: the answer to a question gets old.
 	readAge = time.Minute
+	// getAge is longer than that back-off, too: upstream asks on it whether a
+	// load balancer that is to be deleted is there.
+	getAge = writeAge
 	// metadataAge is longer than upstream's period between two questions for a
 	// Node's metadata (--node-status-update-frequency, 5 minutes).
 	metadataAge = 11 * time.Minute
@@ -44,6 +47,8 @@ func (r *result) expired(op abi.Op, now time.Time) bool {
 	switch {
 	case writes(op):
 		age = writeAge
+	case op == abi.OpLoadBalancerGet:
+		age = getAge
 	case op == abi.OpInstanceMetadata:
 		age = metadataAge
 	}

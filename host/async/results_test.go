@@ -39,8 +39,8 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 		if op != abi.OpRouteCreate {
 			return nil
 		}
-		creates.Add(1)
-		time.Sleep(10 * time.Second)
+		// Each time longer than what is known by then makes its caller wait.
+		time.Sleep(10 * time.Second << (2 * creates.Add(1)))
 		if failing.Load() {
 			return &abi.Error{Code: abi.CodeDenied, Message: "quota"}
 		}
@@ -57,7 +57,7 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 		}
 		list()
 		retry(t, create())
-		time.Sleep(20 * time.Second)
+		time.Sleep(time.Minute)
 		list() // it is there, so nobody asks for the end of the op; then somebody removes it
 		time.Sleep(10 * time.Second)
 		list()
@@ -65,11 +65,11 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 		if creates.Load() != 2 || o.dropped["superseded"] != 1 {
 			t.Errorf("%d creations, dropped: %v", creates.Load(), o.dropped)
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(3 * time.Minute)
 		failing.Store(true)
 		list()
 		retry(t, create())
-		time.Sleep(20 * time.Second)
+		time.Sleep(12 * time.Minute)
 		list()
 		if err := create(); err == nil || err.Error() != "quota" || creates.Load() != 3 {
 			t.Errorf("a failure is told as %v after %d creations", err, creates.Load())

@@ -17,9 +17,8 @@ type task struct {
 	*call
 	started time.Time
 	cancel  context.CancelCauseFunc
-	// slow and failures are what was known of the op and its object.
-	slow     bool
-	failures int
+	// before is what was known of the op and its object.
+	before record
 
 	// settled is closed when nobody needs to wait any more: the op has
 	// finished, or its caller has left it. finished is closed when it has
@@ -51,14 +50,14 @@ func (t *task) ended() *reply {
 func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
 	s := o.state(c.op)
 	t := &task{
-		call: c, started: time.Now(), slow: s.slow, failures: s.failures,
+		call: c, started: time.Now(), before: s.record,
 		settled: make(chan struct{}), finished: make(chan struct{}),
 	}
 	c.permit = false // it is the task's now
 	i.supersede(o, c.op)
 	o.running = t
 	i.tasks[t] = struct{}{}
-	if t.slow { // its place in the background was made sure of
+	if t.before.slow { // its place in the background was made sure of
 		i.toBackground(t)
 	}
 	// What the context carries goes along, its end does not.
@@ -115,10 +114,16 @@ func (i *Invoker) await(ctx context.Context, t *task) *reply {
 	}
 }
 
+// left is how long the caller of a task waits on.
 func (i *Invoker) left(t *task) time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.patienceFor(t) - time.Since(t.started)
+	took := time.Since(t.started)
+	left := i.patienceFor(t) - took
+	if left <= 0 && !t.behind && !i.rooms.roomBehind() {
+		return min(i.endurance(t.op)-took, roomPoll)
+	}
+	return left
 }
 
 // detach leaves a task to the background, or ends it when that is full.
@@ -142,7 +147,7 @@ func (i *Invoker) detach(t *task) *reply {
 	if !t.behind {
 		i.toBackground(t)
 	}
-	return t.inProgress()
+	return i.inProgress(t)
 }
 
 func (i *Invoker) toBackground(t *task) {
@@ -152,13 +157,16 @@ func (i *Invoker) toBackground(t *task) {
 }
 
 // inProgress is the reply while the op goes on without a caller.
-func (t *task) inProgress() *reply {
+func (i *Invoker) inProgress(t *task) *reply {
 	took := time.Since(t.started)
-	state := "has been in progress for"
+	state, before := "has been in progress for", ""
 	if t.crowded {
 		state = "is being ended after"
 	}
-	return retryAfter(min(max(took, minRetry), maxRetry), "%s %s %v", t.about(), state, took.Round(time.Millisecond))
+	if t.before.failures > 0 {
+		before = fmt.Sprintf("; it failed %d times in a row before, the last time with: %v", t.before.failures, t.before.last)
+	}
+	return retryAfter(i.retryDelay(t.op, took), "%s %s %v%s", t.about(), state, took.Round(time.Millisecond), before)
 }
 
 // finish is the end of every task.
@@ -203,7 +211,10 @@ func (i *Invoker) judge(t *task, s *opState, err error, took time.Duration) {
 		return
 	}
 	s.fail(time.Now(), took > i.patience(t.op), err)
-	if s.failures >= tolerated {
+	switch {
+	case s.failures >= tolerated:
 		i.options.Observer.BackedOff(t.object, t.op, s.failures, time.Until(s.until), err)
+	case t.detached: // who asked may come back for it after minutes, or never
+		i.options.Observer.Unanswered(t.object, t.op, took, err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// providerName is what the provider of the flags is called, and the ConfigMaps
+// FlagProvider is what the provider of the flags is called, and the ConfigMaps
 // of its rollout after it; in --config every provider has a name of its own.
-const providerName = "provider"
+const FlagProvider = "provider"
 
 // replaced are the flags that --config stands for.
 var replaced = [...]string{
@@ -70,7 +70,7 @@ func readBounded(path string) ([]byte, error) {
 }
 
 func (o *Options) ofFlags() (*v1alpha1.HostConfiguration, error) {
-	p := v1alpha1.Provider{Name: providerName}
+	p := v1alpha1.Provider{Name: FlagProvider}
 	p.Ops.Timeout.Duration = o.OpTimeout
 	p.Limits = v1alpha1.Limits{
 		Instances: o.MaxInstances, CallsPerInstance: o.MaxCallsPerInstance,

@@ -52,6 +52,9 @@ type Provider struct {
 	Services func(*corev1.Service) bool
 	// PersistentVolumes are the provider's own; nil: all.
 	PersistentVolumes func(*corev1.PersistentVolume) bool
+	// Uninitialised is told, once for each cause, why a Node cannot be
+	// initialised; nil: nobody is. It must not change the Node.
+	Uninitialised func(*corev1.Node, error)
 	// Healthy returns an error when a call of the provider holds a loop for
 	// good, which makes /healthz fail; nil: it is always healthy.
 	Healthy func() error
@@ -79,6 +82,9 @@ type loop struct {
 	reasonAgainst func(*config.CompletedConfig, Provider) string
 	// nodes are the Nodes that the loop sees.
 	nodes func(Provider) func(*corev1.Node) bool
+	// queued are the objects that the loop keeps in a queue with a back-off;
+	// "": it has none.
+	queued kind
 	// ownInformers is true when the loop lists with its own identity instead
 	// of the manager's.
 	ownInformers bool
@@ -86,26 +92,26 @@ type loop struct {
 
 func loops() []loop {
 	return []loop{
-		upstream(names.CloudNodeController, hasInstances, ownNodes),
-		upstream(names.CloudNodeLifecycleController, hasInstances, surelyOwnNodes),
-		upstream(names.ServiceLBController, balancesLoad, ownNodes),
-		upstream(names.NodeRouteController, canRoute, ownNodes),
+		upstream(names.CloudNodeController, hasInstances, ownNodes, kindNode),
+		upstream(names.CloudNodeLifecycleController, hasInstances, surelyOwnNodes, ""),
+		upstream(names.ServiceLBController, balancesLoad, ownNodes, kindService),
+		upstream(names.NodeRouteController, canRoute, ownNodes, ""),
 		{
 			name: persistentvolume.Name, clientName: persistentvolume.ClientName,
 			start: func(p Provider) app.InitFuncConstructor {
 				return persistentvolume.InitFuncConstructor(p.Volumes, volumeWorkers).Constructor
 			},
-			reasonAgainst: labelsVolumes, nodes: ownNodes, ownInformers: true,
+			reasonAgainst: labelsVolumes, nodes: ownNodes, queued: kindVolume, ownInformers: true,
 		},
 	}
 }
 
-func upstream(name string, reasonAgainst func(*config.CompletedConfig, Provider) string, nodes func(Provider) func(*corev1.Node) bool) loop {
+func upstream(name string, reasonAgainst func(*config.CompletedConfig, Provider) string, nodes func(Provider) func(*corev1.Node) bool, queued kind) loop {
 	constructor := app.DefaultInitFuncConstructors[name]
 	return loop{
 		name: name, clientName: constructor.InitContext.ClientName,
 		start:         func(Provider) app.InitFuncConstructor { return constructor.Constructor },
-		reasonAgainst: reasonAgainst, nodes: nodes,
+		reasonAgainst: reasonAgainst, nodes: nodes, queued: queued,
 	}
 }
 

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -18,13 +19,25 @@ type lease struct {
 	cancel  context.CancelCauseFunc
 	stopped error // what a call gets after the end
 
+	// later hears how calls end. repeat has the loop look at an object again at
+	// once; it is set before the loop starts.
+	later  *later
+	repeat func(object string)
+	// nodes hears of those that are to be initialised.
+	nodes *uninitialised
+
 	mu    sync.Mutex // no call begins while end looks
 	calls sync.WaitGroup
+	// repeats are when an object will be looked at again.
+	repeats map[string]time.Time
 }
 
 func newLease(parent context.Context, stopped error) *lease {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &lease{ctx: ctx, cancel: cancel, stopped: stopped}
+	return &lease{
+		ctx: ctx, cancel: cancel, stopped: stopped, later: newLater(), repeat: func(string) {}, nodes: newUninitialised(Provider{}),
+		repeats: map[string]time.Time{},
+	}
 }
 
 // end cancels the calls in flight, refuses others, and waits until they have
@@ -51,6 +64,28 @@ func (l *lease) enter(ctx context.Context) (called context.Context, leave func()
 		cancel(nil)
 		l.calls.Done()
 	}, nil
+}
+
+// repeatAfter has the loop look at an object again after a while.
+func (l *lease) repeatAfter(object string, delay time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := time.Now().Add(delay)
+	if due, waits := l.repeats[object]; waits && due.Before(at) {
+		return
+	}
+	l.repeats[object] = at
+	time.AfterFunc(delay, func() {
+		l.mu.Lock()
+		ended := l.ctx.Err() != nil || !l.repeats[object].Equal(at)
+		if !ended {
+			delete(l.repeats, object)
+		}
+		l.mu.Unlock()
+		if !ended {
+			l.repeat(object)
+		}
+	})
 }
 
 // leased makes one call.
@@ -123,24 +158,44 @@ func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, ser
 		return nil, false, err
 	}
 	defer leave()
-	return b.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
+	status, exists, err := b.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
+	b.heard(opGet, service, err)
+	return status, exists, err
+}
+
+// heard is told how a call about a Service ended. When upstream cleans up, it
+// drops what the provider says of when to ask again, and comes back after 5 s
+// to 5 minutes; so that is done here.
+func (b leasedBalancer) heard(op string, service *corev1.Service, err error) {
+	key := service.Namespace + "/" + service.Name
+	delay := b.lease.later.heard(op, key, err)
+	cleansUp := service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
+	if delay > 0 && cleansUp {
+		b.lease.repeatAfter(key, delay)
+	}
 }
 
 func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	return leased(ctx, b.lease, func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
-		return b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
+		status, err := b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
+		b.heard("ensure", service, err)
+		return status, err
 	})
 }
 
 func (b leasedBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
-		return b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, service, nodes)
+		err := b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, service, nodes)
+		b.heard("update", service, err)
+		return err
 	})
 }
 
 func (b leasedBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
-		return b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
+		err := b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
+		b.heard("delete", service, err)
+		return err
 	})
 }
 
@@ -159,8 +214,19 @@ func (i leasedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node
 
 func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
-		return i.instances.InstanceMetadata(ctx, node)
+		metadata, err := i.instances.InstanceMetadata(ctx, node)
+		i.heard(node, metadata, err)
+		return metadata, err
 	})
+}
+
+// heard is told what was said of a Node. Upstream drops when to ask again, and
+// comes back to a Node that it is to initialise after up to a quarter of an hour.
+func (i leasedInstances) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) {
+	delay := i.lease.later.heard("metadata", node.Name, i.lease.nodes.heard(node, metadata, err))
+	if delay > 0 && isUninitialised(node) {
+		i.lease.repeatAfter(node.Name, delay)
+	}
 }
 
 type leasedRoutes struct {
@@ -173,7 +239,11 @@ func (r leasedRoutes) ListRoutes(ctx context.Context, cluster string) ([]*cloudp
 }
 
 func (r leasedRoutes) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
-	return leasedErr(ctx, r.lease, func(ctx context.Context) error { return r.routes.CreateRoute(ctx, cluster, hint, route) })
+	return leasedErr(ctx, r.lease, func(ctx context.Context) error {
+		err := r.routes.CreateRoute(ctx, cluster, hint, route)
+		r.lease.later.heard("route", string(route.TargetNode)+" "+route.DestinationCIDR, err)
+		return err
+	})
 }
 
 func (r leasedRoutes) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
@@ -186,5 +256,9 @@ type leasedVolumes struct {
 }
 
 func (v leasedVolumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return leased(ctx, v.lease, func(ctx context.Context) (map[string]string, error) { return v.Labeler.GetLabelsForVolume(ctx, pv) })
+	return leased(ctx, v.lease, func(ctx context.Context) (map[string]string, error) {
+		labels, err := v.Labeler.GetLabelsForVolume(ctx, pv)
+		v.lease.later.heard("labels", pv.Name, err)
+		return labels, err
+	})
 }

@@ -110,6 +110,7 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		case <-changed:
 			backoff = retries()
+			s.repeat()
 		case <-again:
 		}
 	}
@@ -191,6 +192,17 @@ func (s *supervisor) stop(ctx context.Context, reason string) {
 	klog.FromContext(ctx).Info("control loop stopped", "reason", reason)
 }
 
+// repeat has the loop look again at what failed: the generation that serves now
+// may know better, and upstream's back-off is up to a quarter of an hour.
+func (s *supervisor) repeat() {
+	if s.current == nil {
+		return
+	}
+	for _, object := range s.current.lease.later.failing() {
+		s.current.lease.repeat(object)
+	}
+}
+
 func (s *supervisor) setCurrent(i *incarnation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +220,10 @@ type incarnation struct {
 
 func (s *supervisor) newIncarnation(ctx context.Context, factory informers.SharedInformerFactory) *incarnation {
 	l := newLease(ctx, fmt.Errorf("%s of provider %q has stopped: %w", s.loop.name, s.provider.Name, context.Canceled))
-	return &incarnation{provider: l.provider(s.provider), lease: l, view: newView(factory, l, s.provider, s.loop.nodes(s.provider))}
+	l.nodes = newUninitialised(s.provider)
+	v := newView(factory, l, s.provider, s.loop.nodes(s.provider))
+	l.repeat = func(object string) { v.repeat(s.loop.queued, object) }
+	return &incarnation{provider: l.provider(s.provider), lease: l, view: v}
 }
 
 // start runs the InitFunc of the loop. Upstream ends the process when a client
@@ -216,7 +231,7 @@ func (s *supervisor) newIncarnation(ctx context.Context, factory informers.Share
 func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager controllermanager.ControllerContext, client kubernetes.Interface) error {
 	own := *completed.Config
 	own.SharedInformers = i.view
-	own.ClientBuilder = oneClient{completed.ClientBuilder, client}
+	own.ClientBuilder = oneClient{completed.ClientBuilder, quietClient{client, i.lease.later}}
 	own.LoopbackClientConfig = nil // Complete would change how requests are authenticated
 	// What the provider can do may have changed since it was looked at; half of
 	// upstream's controllers begin something before they look.

@@ -11,6 +11,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/klog/v2"
 )
 
@@ -26,7 +27,18 @@ type view struct {
 	handlers []handler
 }
 
+// kind is that of the objects of an informer.
+type kind string
+
+const (
+	kindNode    kind = "Node"
+	kindService kind = "Service"
+	kindVolume  kind = "PersistentVolume"
+)
+
 type handler struct {
+	cache.ResourceEventHandler
+	kind         kind
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
 }
@@ -34,7 +46,7 @@ type handler struct {
 func newView(factory informers.SharedInformerFactory, l *lease, p Provider, nodes func(*corev1.Node) bool) *view {
 	return &view{
 		SharedInformerFactory: factory, lease: l,
-		nodes: only(nodes), services: only(p.Services), volumes: only(p.PersistentVolumes),
+		nodes: only(nodes), services: only(unfinished(p.Services)), volumes: only(p.PersistentVolumes),
 	}
 }
 
@@ -67,6 +79,36 @@ func (v *view) release() {
 	v.handlers = nil
 }
 
+// repeat tells the loop of an object as if it were new: a loop with a queue
+// looks at it at once, and not when its back-off is over.
+func (v *view) repeat(kind kind, key string) {
+	v.mu.Lock()
+	handlers := slices.Clone(v.handlers)
+	v.mu.Unlock()
+	for _, h := range handlers {
+		if h.kind != kind || v.lease.ctx.Err() != nil {
+			continue
+		}
+		object, exists, err := h.informer.GetIndexer().GetByKey(key)
+		switch {
+		case err != nil:
+		case exists:
+			h.OnAdd(object, false)
+		default:
+			v.lease.later.gone(key)
+		}
+	}
+}
+
+// unfinished leaves out the Services that are being deleted and wait for others
+// only. Upstream would begin anew with one that it looks at once more, also
+// after a restart: it may not add its finalizer, and warns of that for ever.
+func unfinished(services func(*corev1.Service) bool) func(*corev1.Service) bool {
+	return func(s *corev1.Service) bool {
+		return (services == nil || services(s)) && (s.DeletionTimestamp == nil || servicehelper.HasLBFinalizer(s))
+	}
+}
+
 // Core implements informers.SharedInformerFactory.
 func (v *view) Core() coregroup.Interface { return viewGroup{v} }
 
@@ -82,19 +124,19 @@ type viewVersion struct {
 }
 
 func (v viewVersion) Nodes() coreinformers.TypedNodeInformer {
-	return nodeInformer{v.view.filtered(v.Interface.Nodes().Informer(), v.view.nodes)}
+	return nodeInformer{v.view.filtered(kindNode, v.Interface.Nodes().Informer(), v.view.nodes)}
 }
 
 func (v viewVersion) Services() coreinformers.TypedServiceInformer {
-	return serviceInformer{v.view.filtered(v.Interface.Services().Informer(), v.view.services)}
+	return serviceInformer{v.view.filtered(kindService, v.Interface.Services().Informer(), v.view.services)}
 }
 
 func (v viewVersion) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
-	return volumeInformer{v.view.filtered(v.Interface.PersistentVolumes().Informer(), v.view.volumes)}
+	return volumeInformer{v.view.filtered(kindVolume, v.Interface.PersistentVolumes().Informer(), v.view.volumes)}
 }
 
-func (v *view) filtered(informer cache.SharedIndexInformer, match func(any) bool) filteredInformer {
-	return filteredInformer{informer, match, v}
+func (v *view) filtered(kind kind, informer cache.SharedIndexInformer, match func(any) bool) filteredInformer {
+	return filteredInformer{informer, kind, match, v}
 }
 
 type nodeInformer struct{ filteredInformer }
@@ -130,6 +172,7 @@ func (p volumeInformer) TypedInformer() coreinformers.PersistentVolumeIndexInfor
 // filteredInformer is a shared informer of matching objects.
 type filteredInformer struct {
 	cache.SharedIndexInformer
+	kind  kind
 	match func(any) bool
 	view  *view
 }
@@ -154,7 +197,7 @@ func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandle
 	}
 	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(h, options)
 	if err == nil {
-		i.view.handlers = append(i.view.handlers, handler{i.SharedIndexInformer, registration})
+		i.view.handlers = append(i.view.handlers, handler{h, i.kind, i.SharedIndexInformer, registration})
 	}
 	return registration, err
 }

@@ -222,8 +222,9 @@ func (a *account) wrong(services []corev1.Service) (lines string) {
 //	                                   these Services (of all) and no others
 //	account ACCOUNT mark               begins to count
 //	account ACCOUNT unwritten          checks that nothing was written since mark
+//	account ACCOUNT once               checks that nothing was written twice
 func (h *harness) accountCommand(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 2 && h.cloud != nil, "after cloud start: account ACCOUNT server|lost|token|hang|resume|has|right|mark|unwritten [ARG]...")
+	usage(ts, !neg && len(args) >= 2 && h.cloud != nil, "after cloud start: account ACCOUNT server|lost|token|hang|resume|has|right|mark|unwritten|once [ARG]...")
 	a := h.cloud.account(args[0])
 	switch rest := args[2:]; args[1] {
 	case "server":
@@ -254,6 +255,12 @@ func (h *harness) accountCommand(ts *testscript.TestScript, neg bool, args []str
 	case "unwritten":
 		if lines := a.writtenSinceMark(); lines != "" {
 			ts.Fatalf("written at %s since the mark:\n%s", args[0], lines)
+		}
+	case "once":
+		for path, n := range a.counts().writes {
+			if n > 1 {
+				ts.Fatalf("%s was written %d times at %s", path, n, args[0])
+			}
 		}
 	default:
 		ts.Fatalf("account %s: unknown", args[1])

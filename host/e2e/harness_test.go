@@ -20,10 +20,20 @@ import (
 )
 
 // How long a command waits for what it expects, and how often it looks.
-const (
-	patience = 45 * time.Second
-	interval = 100 * time.Millisecond
-)
+const interval = 100 * time.Millisecond
+
+var patience = slowly(45 * time.Second)
+
+// slow says that each op of the guests takes three seconds (make test-slow).
+var slow = os.Getenv("CCM_SLOW") != ""
+
+// slowly is how long a wait may be that is d where ops take no time.
+func slowly(d time.Duration) time.Duration {
+	if slow {
+		return 4 * d
+	}
+	return d
+}
 
 // harness is what the commands of one script share. A script runs in one
 // goroutine, so it needs no lock.
@@ -52,7 +62,9 @@ func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []str
 		"module":    h.module,
 		"mutate":    h.mutate,
 		"node":      h.node,
+		"objects":   h.objects,
 		"waitfor":   h.waitfor,
+		"warnings":  h.warnings,
 		"writes":    h.writes,
 	}
 }
@@ -66,8 +78,12 @@ func queries() map[string]string {
 		"PHASE": `{.metadata.labels.wasm-ccm\.dev/phase}`,
 		// The zone of a Node.
 		"ZONE": `{.metadata.labels.topology\.kubernetes\.io/zone}`,
+		// Reason, count and message of each Event.
+		"EVENTS": `{range .items[*]}{.reason}:{.count}:{.message}{"\n"}{end}`,
 		// The load balancer's addresses of a Service.
 		"INGRESS": `{.status.loadBalancer.ingress[*].ip}`,
+		// Name and address of each Service of type LoadBalancer and no class.
+		"BALANCED": `{{range .items}}{{if and (eq .spec.type "LoadBalancer") (not .spec.loadBalancerClass)}}{{.metadata.name}} {{range .status.loadBalancer.ingress}}{{.ip}}{{end}}{{"\n"}}{{end}}{{end}}`,
 		// Zone, region and type of a Node, zone and region of a volume.
 		"PLACE":           `{{` + zone + `}} {{` + region + `}} {{index .metadata.labels "node.kubernetes.io/instance-type"}}`,
 		"PLACE_OF_VOLUME": `{{` + zone + `}} {{` + region + `}}`,

@@ -40,7 +40,7 @@ func (h *harness) waitfor(ts *testscript.TestScript, neg bool, args []string) {
 		var err error
 		limit, err = time.ParseDuration(args[1])
 		ts.Check(err)
-		args = args[2:]
+		limit, args = slowly(limit), args[2:]
 	}
 	usage(ts, !neg && len(args) >= 2, "waitfor [-t DURATION] REGEXP KUBECTL-ARG...")
 	re, err := regexp.Compile(`^(?s:` + args[0] + `)$`)

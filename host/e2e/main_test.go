@@ -27,7 +27,7 @@ func runScripts(t *testing.T, pattern string) {
 		"static.wasm", "static-next.wasm", "faulty.wasm", "signer-keystone.wasm", "signer-cloudstack.wasm",
 	} {
 		if _, err := os.Stat(filepath.Join(build, name)); err != nil {
-			t.Fatalf("%v: run make build build-wasmtime guests guests-test", err)
+			t.Fatalf("%v: run make build build-wasmtime guests guests-test (guests-slow for CCM_SLOW=1)", err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(scripts, pattern))
@@ -60,6 +60,9 @@ func buildDir(t *testing.T) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if slow {
+		abs = filepath.Join(abs, "slow")
 	}
 	return abs
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 )
 
 // The bounds of the Events: ten at once, then one each second.
@@ -102,6 +103,8 @@ func (p *Reporter) next(ctx context.Context) bool {
 	}
 	object, advice := p.look(next) // it may have a provider by now
 	if advice != "" && p.said.first(object.(metav1.Object).GetUID(), advice) {
+		o := object.(metav1.Object)
+		klog.FromContext(ctx).Info("An object has no provider", "object", klog.KRef(o.GetNamespace(), o.GetName()), "advice", advice)
 		p.recorder.Event(object, corev1.EventTypeWarning, noProvider, advice)
 	}
 	return true

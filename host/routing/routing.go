@@ -61,6 +61,10 @@ type Router struct {
 	peers map[string]*peer
 }
 
+// Everything reports whether there is one provider, without rules. It has all
+// but what another one has owned.
+func (r *Router) Everything() bool { return r.everything }
+
 // Nodes selects what a loop may see that only initialises or updates Nodes:
 // the provider's own, and those of nobody for which it may be asked. Nil means
 // all. A provider that New was not told of has none; so with the others.
@@ -84,10 +88,11 @@ func (r *Router) OwnedNodes(provider string) func(*corev1.Node) bool {
 }
 
 // Services selects the provider's Services: by the owner label, else by the
-// user's annotation, else by default. Nil means all.
+// user's annotation, else by default. To a provider that has everything belong
+// those that no other one has owned.
 func (r *Router) Services(provider string) func(*corev1.Service) bool {
 	if r.everything {
-		return nil
+		return func(service *corev1.Service) bool { return r.known(provider) && !r.lost(service) }
 	}
 	known := r.known(provider)
 	return func(service *corev1.Service) bool { return known && r.serviceName(service) == provider }
@@ -101,6 +106,14 @@ func (r *Router) PersistentVolumes(provider string) func(*corev1.PersistentVolum
 	}
 	known := r.known(provider)
 	return func(pv *corev1.PersistentVolume) bool { return known && r.volumeOwner(pv) == provider }
+}
+
+// lost reports whether a Service has a load balancer of a provider that is not
+// configured.
+func (r *Router) lost(service *corev1.Service) bool {
+	// Invariant P5 (host/SECURITY.md): nobody else is asked about it.
+	owner := service.Labels[ServiceOwnerLabel]
+	return owner != "" && !r.known(owner)
 }
 
 func (r *Router) known(provider string) bool { return slices.Contains(r.names, provider) }

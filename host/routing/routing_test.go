@@ -58,15 +58,25 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 
 func TestOneProviderHasEverything(t *testing.T) {
 	r := mustNew(t, Rules{Provider: "a"})
-	if r.Nodes("a") != nil || r.OwnedNodes("a") != nil || r.Services("a") != nil || r.PersistentVolumes("a") != nil {
+	if r.Nodes("a") != nil || r.OwnedNodes("a") != nil || r.PersistentVolumes("a") != nil {
 		t.Error("a predicate is not nil")
 	}
 	cloud := &fakeCloud{}
 	if got := r.Cloud("a", cloud, CloudOptions{}); got != cloud {
 		t.Errorf("the cloud is %T, want itself", got)
 	}
-	if r.UnroutedService(service("x", "y")) || r.UnroutedNode(tainted(node("x://1", ""))) {
-		t.Error("an object is nobody's")
+	for _, s := range []*corev1.Service{service("", ""), service("", "y"), service("a", "y")} {
+		if !r.Services("a")(s) || r.UnroutedService(s) {
+			t.Errorf("Service with labels %v and annotations %v is nobody's", s.Labels, s.Annotations)
+		}
+	}
+	if r.UnroutedNode(tainted(node("x://1", ""))) || !r.Everything() {
+		t.Error("a Node is nobody's")
+	}
+	// But what a provider that was taken out of the configuration has is not its:
+	// it would say that there is no load balancer, and the finalizer would go.
+	if s := service("x", "a"); r.Services("a")(s) || !r.UnroutedService(s) || !strings.Contains(r.adviseService(s), "Configure that provider again") {
+		t.Errorf("a load balancer of another provider: %q", r.adviseService(s))
 	}
 	if r := mustNew(t, Rules{Provider: "a", DefaultServices: true}); r.Services("a") == nil {
 		t.Error("one provider with rules has everything")

@@ -13,7 +13,10 @@ import (
 // UnroutedService reports whether the Service waits for a provider that there
 // is not: it wants a load balancer, or has one to be deleted, and is nobody's.
 func (r *Router) UnroutedService(service *corev1.Service) bool {
-	return !r.everything && waits(service) && !r.known(r.serviceName(service))
+	if r.everything {
+		return waits(service) && r.lost(service)
+	}
+	return waits(service) && !r.known(r.serviceName(service))
 }
 
 // UnroutedNode reports whether the Node waits for a provider that there is not:

@@ -22,6 +22,7 @@ func (s Status) bounded() Status {
 	s.Phase, s.Reason, s.Message = cut(s.Phase, maxText), cut(s.Reason, maxText), cut(s.Message, maxMessage)
 	s.Since = seconds(s.Since)
 	s.Offered, s.Serving, s.Candidate, s.Good = s.Offered.bounded(), s.Serving.bounded(), s.Candidate.bounded(), s.Good.bounded()
+	s.Providers = names(s.Providers)
 	conditions := s.Conditions[:min(len(s.Conditions), maxConditions)]
 	s.Conditions = make([]metav1.Condition, len(conditions))
 	for i, c := range conditions {

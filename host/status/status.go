@@ -95,12 +95,15 @@ type Status struct {
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	// Generation is the number of what serves.
-	Generation int64              `json:"generation"`
-	Offered    *Version           `json:"offered,omitempty"`
-	Serving    *Version           `json:"serving,omitempty"`
-	Candidate  *Version           `json:"candidate,omitempty"`
-	Good       *Version           `json:"good,omitempty"`
-	Paused     bool               `json:"paused,omitempty"`
+	Generation int64    `json:"generation"`
+	Offered    *Version `json:"offered,omitempty"`
+	Serving    *Version `json:"serving,omitempty"`
+	Candidate  *Version `json:"candidate,omitempty"`
+	Good       *Version `json:"good,omitempty"`
+	Paused     bool     `json:"paused,omitempty"`
+	// Providers are the names of all that are configured, so that the next
+	// manager sees which are not any more.
+	Providers  []string           `json:"providers,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

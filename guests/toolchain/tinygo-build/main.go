@@ -3,7 +3,7 @@
 // TinyGo, and takes LLVM 19 from Debian: see ../../build.sh, which installs
 // the packages and builds this command with -tags llvm19.
 //
-//	tinygo-build [-opt z] [-gc precise] [-X main.version=1.2.3] -o OUT.wasm PACKAGE
+//	tinygo-build [-opt z] [-gc precise] [-tags slow] [-X main.version=1.2.3] -o OUT.wasm PACKAGE
 //	tinygo-build root
 //
 // The guest's module is found from the working directory, as `go build` does.
@@ -60,6 +60,10 @@ func run(args []string) error {
 	flags.StringVar(&options.Opt, "opt", "z", "optimise: none, 0, 1, 2, s (size), z (more size)")
 	flags.StringVar(&options.GC, "gc", "precise", "garbage collector: precise, conservative, leaking")
 	flags.BoolVar(&options.Debug, "debug", false, "keep names and DWARF")
+	flags.Func("tags", "build `tags`, a comma between them", func(s string) error {
+		options.Tags = strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+		return nil
+	})
 	flags.Func("X", "set a `package.variable=value`", func(s string) error { return setGlobal(options.GlobalValues, s) })
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -55,6 +56,7 @@ type manager struct {
 	router    *routing.Router
 	unrouted  func(context.Context)
 	unread    func(context.Context)
+	removed   *removed
 	trials    *trials
 	pulse     *pulse
 }
@@ -80,6 +82,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		return err
 	}
 	m.trials = common.trials
+	m.removed = &removed{kube: common.kube, namespace: common.storeNamespace}
 	m.pulse = newPulse()
 	go m.pulse.run(ctx)
 	for i := range host.Providers {
@@ -95,9 +98,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		m.providers = append(m.providers, one)
 	}
 	m.trials.seal()
-	if len(m.providers) > 1 {
-		m.unrouted = newUnrouted(m.router, common)
-	}
+	m.unrouted = newUnrouted(m.router, common)
 	if m.unread, err = newUnread(common); err != nil {
 		return err
 	}
@@ -169,12 +170,15 @@ func (m *manager) loops() (all []controllers.Provider) {
 
 // lead begins what only the leader does.
 func (m *manager) lead(ctx context.Context) {
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		m.removed.tell(ctx, m.providers)
+	}()
 	for _, one := range m.providers {
-		one.lead(ctx)
+		one.lead(ctx, looked)
 	}
-	if m.unrouted != nil {
-		m.unrouted(ctx)
-	}
+	m.unrouted(ctx)
 	m.unread(ctx)
 }
 
@@ -182,7 +186,11 @@ func (m *manager) lead(ctx context.Context) {
 // background. Its informers are its own: who watches first sets the period in
 // which upstream's loops look again.
 func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
-	factory := informers.NewSharedInformerFactory(s.client, 0)
+	var options []informers.SharedInformerOption
+	if router.Everything() { // then only a Service that another one has owned is nobody's
+		options = append(options, informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = routing.ServiceOwnerLabel }))
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
 	core := factory.Core().V1()
 	reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
 	return func(ctx context.Context) {
@@ -232,7 +240,7 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 	}
 	return &shared{
 		serviceCIDRs:   services,
-		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
+		storeNamespace: m.options.StoreNamespace, configured: providerNames(host), completed: c, kube: own, metrics: m.metrics,
 		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
 	}, nil
 }

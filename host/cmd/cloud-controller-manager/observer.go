@@ -8,19 +8,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/async"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 )
 
-// eventBackoff is the reason of the Event on an object that the provider is
-// not asked about for a while.
-const eventBackoff = "ProviderBackoff"
+// Reasons of the Events on an object about which the provider gave no answer,
+// and about which it is therefore not asked for a while.
+const (
+	eventUnanswered = "ProviderNoAnswer"
+	eventBackoff    = "ProviderBackoff"
+)
 
 // observer tells of ops in the background, by metrics and Events. It
 // implements async.Observer.
 type observer struct {
+	logger  klog.Logger
 	metrics *metrics.Provider
 	events  record.EventRecorder
 }
@@ -39,13 +44,23 @@ func (o *observer) ResultDropped(op abi.Op, reason string) {
 
 func (o *observer) Busy(op abi.Op) { o.metrics.Background().Busy(op) }
 
+func (o *observer) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
+	o.tell(object, eventUnanswered, fmt.Sprintf("%s went on in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
+}
+
 func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {
 	o.metrics.Background().BackedOff(op)
+	o.tell(object, eventBackoff, fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v", op, failures, delay.Round(time.Second)), err)
+}
+
+// tell says in the log, and on the object if there is one, what failed.
+func (o *observer) tell(object *corev1.ObjectReference, reason, what string, err error) {
 	if object == nil {
+		o.logger.Error(err, what)
 		return
 	}
-	message := fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v: %v", op, failures, delay.Round(time.Second), err)
-	o.events.Event(object, corev1.EventTypeWarning, eventBackoff, cut(message))
+	o.logger.Error(err, what, "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
+	o.events.Event(object, corev1.EventTypeWarning, reason, cut(fmt.Sprintf("%s: %v", what, err)))
 }
 
 // scrubbed replaces secrets in what a guest says of its failures.

@@ -32,26 +32,31 @@ import (
 // managed is one configured provider with all that is its own: nothing of it
 // is shared with another, so none can hold up or harm another.
 type managed struct {
-	name     string
-	metrics  *metrics.Provider
-	logger   klog.Logger
-	slot     *plugin.Slot
-	recorder *shadow.Recorder
-	allowed  *allowed
-	steering *steering
-	networks *networks
-	loader   *providerLoader
-	rates    *hostfunc.Rates
-	invoker  *async.Invoker
-	listing  *listing.Listing
-	brake    *brake.Brake
-	provider *provider.Provider
-	cloud    cloudprovider.Interface
-	reporter *providerReporter
-	rollout  *rollout.Rollout
-	status   *status.Object
-	book     *book
-	source   source.Source
+	name string
+	// configured are the names of all providers.
+	configured []string
+	metrics    *metrics.Provider
+	logger     klog.Logger
+	slot       *plugin.Slot
+	recorder   *shadow.Recorder
+	allowed    *allowed
+	steering   *steering
+	networks   *networks
+	loader     *providerLoader
+	rates      *hostfunc.Rates
+	invoker    *async.Invoker
+	listing    *listing.Listing
+	brake      *brake.Brake
+	provider   *provider.Provider
+	cloud      cloudprovider.Interface
+	reporter   *providerReporter
+	rollout    *rollout.Rollout
+	status     *status.Object
+	// changes tells the control loops that the provider may answer otherwise now.
+	changes *changes
+	events  record.EventRecorder
+	book    *book
+	source  source.Source
 	// changing is held while the terms are changed; renewed says that they were.
 	changing sync.Mutex
 	renewed  chan struct{}
@@ -60,13 +65,15 @@ type managed struct {
 // shared is what the providers of a manager have in common.
 type shared struct {
 	storeNamespace string
-	completed      *ccmconfig.CompletedConfig
-	metrics        *metrics.Metrics
-	modules        modules
-	router         *routing.Router
-	brake          v1alpha1.DeletionBrake
-	serviceCIDRs   *serviceCIDRs
-	trials         *trials
+	// configured are the names of the providers.
+	configured   []string
+	completed    *ccmconfig.CompletedConfig
+	metrics      *metrics.Metrics
+	modules      modules
+	router       *routing.Router
+	brake        v1alpha1.DeletionBrake
+	serviceCIDRs *serviceCIDRs
+	trials       *trials
 	kube
 }
 
@@ -95,8 +102,8 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 		return nil, err
 	}
 	m := &managed{
-		name: p.Name, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
+		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
+		renewed: make(chan struct{}, 1), changes: newChanges(), events: s.events, recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
@@ -132,7 +139,7 @@ func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
 	guest := scrubbed{m.metrics.Measure(m.slot), m.allowed}
 	m.invoker = async.New(guest, async.Options{
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
-		Observer: &observer{metrics: m.metrics, events: s.events},
+		Observer: &observer{logger: m.logger, metrics: m.metrics, events: s.events},
 	})
 	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)), provider.WithAddresses(m.steering.policy, m.steering.refused))
 	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
@@ -165,6 +172,7 @@ func (m *managed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, m.logger)
 	go m.book.run(ctx)
 	go m.rollout.Run(ctx)
+	go m.changes.follow(ctx, m.slot.Changed)
 	go m.source.Run(ctx, m.rollout.Offer)
 	go m.followSecrets(ctx)
 }
@@ -207,18 +215,25 @@ func (m *managed) renew(ctx context.Context) error {
 	return nil
 }
 
-// lead begins what only the leader does.
-func (m *managed) lead(ctx context.Context) {
+// lead begins what only the leader does. The status is not written before looked
+// is closed: what was configured before stands in it.
+func (m *managed) lead(ctx context.Context, looked <-chan struct{}) {
 	ctx = klog.NewContext(ctx, m.logger)
 	m.rollout.Lead()
-	go m.status.Run(ctx, func(c status.Command) {
-		if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
-			return
-		}
-		if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
-			m.logger.Error(err, "A command is dropped", "command", c.Kind)
-		}
-	})
+	go func() {
+		<-looked
+		m.status.Run(ctx, func(c status.Command) { m.obey(ctx, c) })
+	}()
+}
+
+// obey carries out a command of a person.
+func (m *managed) obey(ctx context.Context, c status.Command) {
+	if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
+		return
+	}
+	if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {
+		m.logger.Error(err, "A command is dropped", "command", c.Kind)
+	}
 }
 
 // promoteSigner has a signer tried again in which a manager ended, if it is
@@ -240,8 +255,9 @@ func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
 // loops are what upstream's controllers see of the provider.
 func (m *managed) loops(router *routing.Router) controllers.Provider {
 	return controllers.Provider{
-		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.slot.Changed, Healthy: m.healthy,
-		Nodes: router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
+		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.changes.Changed, Healthy: m.healthy,
+		Uninitialised: newUninitialised(m.events),
+		Nodes:         router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
 		Services: router.Services(m.name), PersistentVolumes: router.PersistentVolumes(m.name),
 	}
 }

@@ -133,6 +133,7 @@ func (m *managed) change(t terms) {
 	m.steering.set(t.addresses)
 	m.reporter.idle(m.steering.idle())
 	m.listing.Reset() // it has what was accepted before
+	m.changes.tell()
 	m.loader.set(t).release()
 	m.rollout.Reload()
 	select {

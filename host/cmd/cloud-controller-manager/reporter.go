@@ -153,12 +153,13 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
 	return &providerReporter{
 		teller:  teller{logger: m.logger, events: events, scrub: m.allowed.scrub, object: object},
-		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
+		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status, providers: m.configured},
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
 			m.invoker.Reset()
 			m.listing.Reset()
 			m.recorder.Reset()
+			m.changes.tell() // once more: what they asked may have been answered by what was known before
 		},
 	}
 }

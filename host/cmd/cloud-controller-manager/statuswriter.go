@@ -24,6 +24,8 @@ const (
 // statusWriter makes the status that kubectl shows of what a rollout reports.
 type statusWriter struct {
 	object *status.Object
+	// providers are all that are configured.
+	providers []string
 
 	mu     sync.Mutex
 	status status.Status
@@ -38,7 +40,7 @@ func (w *statusWriter) report(x rollout.Report) {
 		s.Since = time.Now()
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
-	s.Generation, s.Paused = x.Generation, x.Paused
+	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
 	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)
 	s.Candidate, s.Good = (*status.Version)(x.Candidate), (*status.Version)(x.Good)
 	w.condition(conditionServing, x.Serving != nil, servingReason(x), "")

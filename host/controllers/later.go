@@ -1,0 +1,204 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+const (
+	// longAfter is how long a provider may put one op off before a Warning says so.
+	longAfter = time.Minute
+	// putOffMemory is longer than any back-off: who was not put off for so long
+	// begins anew.
+	putOffMemory = 30 * time.Minute
+	// quietMemory is longer than an Event waits for its turn at the API server.
+	quietMemory = 10 * time.Minute
+	// maxHeard bounds what is remembered of each kind. What is beyond it is not
+	// kept back, and not asked for at a replacement.
+	maxHeard = 10_000
+	// sweepPeriod is how often old things are looked for.
+	sweepPeriod = time.Minute
+)
+
+// opGet is the op of a load balancer that changes nothing.
+const opGet = "get"
+
+// later keeps "not yet" from becoming a Warning. Upstream makes a Warning of
+// every error of a provider, also of the one by which it says when to ask again
+// (api.RetryError): on a cloud that takes some seconds that is each healthy
+// object. So it hears how calls end, and which texts no Warning is made of.
+// Errors of other kinds pass, and so does what is put off for long.
+type later struct {
+	mu     sync.Mutex
+	putOff map[string]spells    // by object
+	quiet  map[string]time.Time // texts of errors, and when they were returned
+	failed map[string]struct{}  // objects whose last call had an error
+	swept  time.Time
+}
+
+// spells are the times in which ops on one object were put off and nothing
+// else, by op.
+type spells map[string]spell
+
+type spell struct{ first, last time.Time }
+
+func newLater() *later {
+	return &later{putOff: map[string]spells{}, quiet: map[string]time.Time{}, failed: map[string]struct{}{}}
+}
+
+// heard is told how a call of an op about an object ended. It returns when the
+// provider wants to be asked again, or 0 if it did not say.
+func (l *later) heard(op, object string, err error) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		delete(l.failed, object)
+	} else {
+		remember(l.failed, object, struct{}{})
+	}
+	now := time.Now()
+	l.sweep(now)
+	var retry *cloudproviderapi.RetryError
+	if !errors.As(err, &retry) {
+		l.answered(op, object)
+		return 0
+	}
+	if now.Sub(l.puttingOff(op, object, now)) < longAfter {
+		remember(l.quiet, err.Error(), now)
+	}
+	return retry.RetryAfter()
+}
+
+// answered ends what was put off. A question that is answered says nothing of
+// the changes that wait.
+func (l *later) answered(op, object string) {
+	if op != opGet {
+		delete(l.putOff, object)
+		return
+	}
+	delete(l.putOff[object], op)
+}
+
+// puttingOff returns since when an op is put off.
+func (l *later) puttingOff(op, object string, now time.Time) time.Time {
+	if l.putOff[object] == nil {
+		remember(l.putOff, object, spells{})
+	}
+	s := l.putOff[object][op]
+	if now.Sub(s.last) > putOffMemory {
+		s.first = now
+	}
+	s.last = now
+	if ops := l.putOff[object]; ops != nil {
+		ops[op] = s
+	}
+	return s.first
+}
+
+// remember puts something into a map unless there is too much of it.
+func remember[T any](all map[string]T, key string, value T) {
+	if _, known := all[key]; known || len(all) < maxHeard {
+		all[key] = value
+	}
+}
+
+// sweep forgets what is old, now and then.
+func (l *later) sweep(now time.Time) {
+	if now.Sub(l.swept) < sweepPeriod {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.putOff, func(_ string, ops spells) bool {
+		maps.DeleteFunc(ops, func(_ string, s spell) bool { return now.Sub(s.last) > putOffMemory })
+		return len(ops) == 0
+	})
+	maps.DeleteFunc(l.quiet, func(_ string, at time.Time) bool { return now.Sub(at) > quietMemory })
+}
+
+// failing returns the objects whose last call had an error, in order.
+func (l *later) failing() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.failed))
+}
+
+// gone forgets that calls about an object failed.
+func (l *later) gone(object string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.failed, object)
+}
+
+// isQuiet reports whether an Event only says that a provider was put off. In
+// upstream's messages the error comes last, after a colon.
+func (l *later) isQuiet(event *corev1.Event) bool {
+	// Invariant O8 (host/SECURITY.md): it is the text of an error by which a call of the provider was
+	// put off, and no words that it may choose.
+	if event.Type != corev1.EventTypeWarning {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for text := event.Message; ; {
+		if _, quiet := l.quiet[text]; quiet {
+			return true
+		}
+		var more bool
+		if _, text, more = strings.Cut(text, ": "); !more {
+			return false
+		}
+	}
+}
+
+// quietClient is the client of a loop, without the Events that later keeps back.
+type quietClient struct {
+	kubernetes.Interface
+	later *later
+}
+
+// CoreV1 implements kubernetes.Interface.
+func (c quietClient) CoreV1() typedcorev1.CoreV1Interface {
+	return quietCore{c.Interface.CoreV1(), c.later}
+}
+
+type quietCore struct {
+	typedcorev1.CoreV1Interface
+	later *later
+}
+
+// Events implements typedcorev1.CoreV1Interface.
+func (c quietCore) Events(namespace string) typedcorev1.EventInterface {
+	return quietEvents{c.CoreV1Interface.Events(namespace), c.later}
+}
+
+// quietEvents is the sink of a loop's Events: EventSinkImpl calls these two.
+type quietEvents struct {
+	typedcorev1.EventInterface
+	later *later
+}
+
+// CreateWithEventNamespace implements typedcorev1.EventExpansion.
+func (e quietEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
+	if e.later.isQuiet(event) {
+		return event, nil
+	}
+	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
+}
+
+// PatchWithEventNamespace implements typedcorev1.EventExpansion.
+func (e quietEvents) PatchWithEventNamespace(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	if e.later.isQuiet(event) {
+		return event, nil
+	}
+	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
+}

@@ -1,0 +1,137 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	nodehelpers "k8s.io/cloud-provider/node/helpers"
+)
+
+const (
+	// tellAfter is how long a Node fails before that is told: a machine may
+	// join some seconds before its cloud shows it to everybody.
+	tellAfter = 5 * time.Second
+	// tellPeriod is the least time between two causes that are told of a Node.
+	tellPeriod = time.Minute
+	// maxUninitialised bounds the Nodes that are remembered.
+	maxUninitialised = 4096
+)
+
+// uninitialised tells why Nodes are not initialised, once for each cause.
+// Upstream only logs it, and tries again for ever.
+type uninitialised struct {
+	tell func(*corev1.Node, error)
+	// surely are the Nodes that are no other provider's; nil: all.
+	surely func(*corev1.Node) bool
+
+	mu    sync.Mutex
+	nodes map[types.UID]*failing
+}
+
+// failing is a Node that fails.
+type failing struct {
+	since, told time.Time
+	cause       string // that was told
+}
+
+func newUninitialised(p Provider) *uninitialised {
+	return &uninitialised{tell: p.Uninitialised, surely: p.OwnedNodes, nodes: map[types.UID]*failing{}}
+}
+
+// heard is told what a provider said of a Node, and returns why that does not
+// initialise it, or nil.
+func (u *uninitialised) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) error {
+	if err == nil && isUninitialised(node) {
+		err = unusable(node, metadata)
+	}
+	if u.tell != nil && u.due(node, err, time.Now()) {
+		u.tell(node, err)
+	}
+	return err
+}
+
+// unusable is why upstream does not initialise a Node of this metadata, which
+// it looks at after the provider has answered.
+func unusable(node *corev1.Node, metadata *cloudprovider.InstanceMetadata) error {
+	if metadata == nil {
+		return nil // "leave it alone"
+	}
+	if metadata.ProviderID == "" && node.Spec.ProviderID == "" {
+		return errors.New("the provider gives it no provider ID")
+	}
+	wanted, ok := node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
+	if !ok {
+		return nil
+	}
+	if _, err := nodehelpers.GetNodeAddressesFromNodeIP(wanted, metadata.NodeAddresses); err != nil {
+		return fmt.Errorf("the kubelet's --node-ip (%s) is not among the addresses that the provider has for it (%s): %w", wanted, addressList(metadata.NodeAddresses), err)
+	}
+	return nil
+}
+
+func addressList(addresses []corev1.NodeAddress) string {
+	const most = 8
+	var all []string
+	for _, a := range addresses[:min(len(addresses), most)] {
+		all = append(all, a.Address)
+	}
+	return strings.Join(all, ", ")
+}
+
+// due reports whether a cause is to be told now.
+func (u *uninitialised) due(node *corev1.Node, err error, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil || !isUninitialised(node) {
+		delete(u.nodes, node.UID)
+		return false
+	}
+	f := u.nodes[node.UID]
+	if f == nil {
+		if len(u.nodes) >= maxUninitialised {
+			clear(u.nodes)
+		}
+		f = &failing{since: now}
+		u.nodes[node.UID] = f
+	}
+	cause := causeOf(err)
+	if errors.Is(err, context.Canceled) || now.Sub(f.since) < u.grace(node, err) || f.cause == cause || now.Sub(f.told) < tellPeriod {
+		return false
+	}
+	f.cause, f.told = cause, now
+	return true
+}
+
+// grace is how long a Node may fail before that is told: longer where the
+// provider said "later", or where another one may know the Node.
+func (u *uninitialised) grace(node *corev1.Node, err error) time.Duration {
+	var retry *cloudproviderapi.RetryError
+	if errors.As(err, &retry) || u.surely != nil && !u.surely(node) {
+		return longAfter
+	}
+	return tellAfter
+}
+
+// causeOf is the text of an error without what differs from time to time.
+func causeOf(err error) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, err.Error())
+}
+
+func isUninitialised(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
+}
