@@ -2,10 +2,12 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/host/controllers/persistentvolume"
 )
@@ -159,8 +161,19 @@ func (i leasedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node
 
 func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
-		return i.instances.InstanceMetadata(ctx, node)
+		metadata, err := i.instances.InstanceMetadata(ctx, node)
+		if metadata == nil && err == nil && initialised(node) {
+			// Not the provider's. Upstream lets an uninitialised Node be for a nil,
+			// and reads through the nil for one that is initialised: nothing to say
+			// of its addresses has the same effect there.
+			metadata = &cloudprovider.InstanceMetadata{}
+		}
+		return metadata, err
 	})
+}
+
+func initialised(node *corev1.Node) bool {
+	return !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
 }
 
 type leasedRoutes struct {
