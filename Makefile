@@ -72,6 +72,7 @@ guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
 guests-test: guests ## The guests that only tests need, and the signers.
 	$(call say,building OpenStack, signers and the guest that misbehaves)
 	for guest in openstack faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
+	GUEST_DEBUG=1 guests/build.sh guests/faulty $(BUILD)/faulty-debug.wasm
 
 .PHONY: guests-slow
 guests-slow: build build-wasmtime guests guests-test ## The guests of the end-to-end tests, each op of which takes three seconds.

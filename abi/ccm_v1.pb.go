@@ -628,8 +628,11 @@ func (x *InstanceMetadata) GetAdditionalLabels() map[string]string {
 
 type InstanceMetadataResponse struct {
 	unknownFields []byte
-	// Required.
+	// Required, unless not_mine.
 	Metadata *InstanceMetadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// The node is another controller's to initialise: leave it alone. There is
+	// no metadata then.
+	NotMine bool `protobuf:"varint,2,opt,name=not_mine,json=notMine,proto3" json:"notMine,omitempty"`
 }
 
 func (x *InstanceMetadataResponse) Reset() {
@@ -643,6 +646,13 @@ func (x *InstanceMetadataResponse) GetMetadata() *InstanceMetadata {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *InstanceMetadataResponse) GetNotMine() bool {
+	if x != nil {
+		return x.NotMine
+	}
+	return false
 }
 
 type ListInstancesRequest struct {
@@ -2934,6 +2944,9 @@ func (this *InstanceMetadataResponse) EqualVT(that *InstanceMetadataResponse) bo
 	if !this.Metadata.EqualVT(that.Metadata) {
 		return false
 	}
+	if this.NotMine != that.NotMine {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -5178,6 +5191,16 @@ func (m *InstanceMetadataResponse) MarshalToSizedBufferVT(dAtA []byte) (int, err
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.NotMine {
+		i--
+		if m.NotMine {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x10
 	}
 	if m.Metadata != nil {
 		size, err := m.Metadata.MarshalToSizedBufferVT(dAtA[:i])
@@ -8142,6 +8165,9 @@ func (m *InstanceMetadataResponse) SizeVT() (n int) {
 		l = m.Metadata.SizeVT()
 		n += 1 + l + protobuf_go_lite.SizeOfVarint(uint64(l))
 	}
+	if m.NotMine {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -10746,6 +10772,18 @@ func (m *InstanceMetadataResponse) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NotMine", wireType)
+			}
+			var v int
+			var _v uint64
+			_v, iNdEx, err = protobuf_go_lite.DecodeVarint(dAtA, iNdEx)
+			v = int(_v)
+			if err != nil {
+				return err
+			}
+			m.NotMine = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protobuf_go_lite.Skip(dAtA[iNdEx:])

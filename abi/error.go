@@ -24,7 +24,9 @@ const (
 	// instance that the cloud does not have.
 	CodeInstanceNotFound Code = 4
 	CodeNotImplemented   Code = 5
-	// CodeImplementedElsewhere: another controller owns this load balancer.
+	// CodeImplementedElsewhere: lb_ensure or lb_update was asked about a Service
+	// whose load balancer another controller makes. From lb_get and lb_delete it
+	// is an error.
 	CodeImplementedElsewhere Code = 6
 	// CodeRetryAfter: in progress; ask again after retry_after_ms.
 	CodeRetryAfter Code = 7

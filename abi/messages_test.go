@@ -83,7 +83,11 @@ func fullVectors() []vector {
 		}
 		full := reflect.New(reflect.TypeOf(m).Elem())
 		fill(full.Elem())
-		all = append(all, empty, vector{Name: name + "/full", Outcome: outcomeOK, value: full.Interface().(abi.Message)})
+		whole := vector{Name: name + "/full", Outcome: outcomeOK, value: full.Interface().(abi.Message)}
+		if why, refused := refusedWhenFull[name]; refused {
+			whole.Outcome, whole.Why = outcomeRefused, why
+		}
+		all = append(all, empty, whole)
 	}
 	return all
 }
@@ -95,7 +99,7 @@ var refusedWhenEmpty = map[string]string{
 	"probe_response":                "ready is not true",
 	"instance_exists_response":      "neither that it exists nor that it does not",
 	"instance_shutdown_response":    "neither on nor shut down",
-	"instance_metadata_response":    "metadata is missing",
+	"instance_metadata_response":    "metadata is missing, and not_mine is not said",
 	"list_instances_response":       "done is not true",
 	"load_balancer_get_response":    "neither that it exists nor that it does not",
 	"load_balancer_name_response":   "a load balancer has a name",
@@ -104,6 +108,11 @@ var refusedWhenEmpty = map[string]string{
 	"route_list_response":           "done is not true: it does not mean that there are no routes",
 	"sign_response":                 "done is not true",
 	"volume_labels_response":        "done is not true: it does not mean that there are no labels",
+}
+
+// refusedWhenFull are the answers of which two parts exclude each other.
+var refusedWhenFull = map[string]string{
+	"instance_metadata_response": "it has metadata, and says not_mine",
 }
 
 // fill sets every exported field: text to the field's name, numbers to 1,

@@ -11,9 +11,12 @@
 # GUEST_OPT       TinyGo's -opt, default z
 # GUEST_GC        TinyGo's -gc, default precise
 # GUEST_TAGS      Go build tags; slow makes each op take three seconds
+# GUEST_DEBUG=1   a build whose crashes tell the line: by stock Go, unless
+#                 GUEST_COMPILER says otherwise; with TinyGo -opt is 1, so that
+#                 fewer functions are missing in the stack
 set -euo pipefail
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# = 2 ] || usage
 [ -f "$1/manifest.json" ] || { echo "build.sh: $1/manifest.json is not there; every guest needs a manifest" >&2; exit 1; }
 
@@ -22,7 +25,9 @@ guest=$(cd "$1" && pwd)
 mkdir -p "$(dirname "$2")"
 out=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 tools=${GUEST_TOOLS:-$here/../build/bin}
-opt=${GUEST_OPT:-z}
+debug=${GUEST_DEBUG:-}
+opt=${GUEST_OPT:-${debug:+1}}
+opt=${opt:-z}
 gc=${GUEST_GC:-precise}
 tags=${GUEST_TAGS:-}
 # What the guests are built with is decided here, not by the caller's flags.
@@ -55,7 +60,9 @@ tinygo-build)
   install_llvm || { echo "build.sh: these Debian packages are needed: ${packages[*]}" >&2; exit 1; }
   ;;
 "")
-  if command -v tinygo >/dev/null; then
+  if [ -n "$debug" ]; then
+    compiler=go why="its panics tell the line; GUEST_DEBUG is set"
+  elif command -v tinygo >/dev/null; then
     compiler=tinygo why="it is on PATH"
   elif install_llvm; then
     compiler=tinygo-build why="no tinygo on PATH, Debian's LLVM 19 is there"
@@ -72,7 +79,7 @@ version=${VERSION:-$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' "$guest/manifes
 # Compiling takes up to half a minute, so it is left out when nothing that it
 # depends on has changed.
 stamp=$({
-  echo "$compiler $version $opt $gc${tags:+ $tags}"; go version
+  echo "$compiler $version $opt $gc $debug${tags:+ $tags}"; go version
   [ $compiler != tinygo ] || tinygo version
   find "$here" "$here/../abi" "$guest" -type f \( -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name build.sh \) \
     ! -name '*_test.go' -exec sha256sum {} + | sort -u
@@ -94,7 +101,10 @@ tinygo)
   ;;
 tinygo-build) "$tools/tinygo-build" -opt "$opt" -gc "$gc" -tags "$tags" -X "main.version=$version" -o "$work/guest.wasm" . ;;
 go)
-  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -tags "$tags" -ldflags="-s -w -X main.version=$version" -o "$work/guest.wasm" .
+  # The names of functions are in no section with -s; their lines are in any case.
+  strip=-s
+  [ -z "$debug" ] || strip=
+  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -tags "$tags" -ldflags="$strip -w -X main.version=$version" -o "$work/guest.wasm" .
   ;;
 esac
 (cd "$here" && go build -o "$work/ccm-manifest" ./cmd/ccm-manifest)

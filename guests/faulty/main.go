@@ -9,6 +9,7 @@
 //	cloud        asks a cloud that never answers
 //	trap         panics
 //	slow:8s      takes that long, and is done then
+//	crash:HOW    makes a mistake: nil-map, index, memory or stack; see crash.go
 //	leak         tells in an Event and its error what the cloud reflects
 //
 // Configuration, one word=value per line:
@@ -52,6 +53,7 @@ type provider struct {
 	ops   int // of this instance, without those of loading it
 	asked int // about existence, in this instance
 	sum   uint32
+	pool  pool
 }
 
 var (
@@ -121,6 +123,8 @@ func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) erro
 	case "cloud":
 		_, err := op.HTTP().Do(&abi.HttpRequest{Method: "GET", Url: p.cloud})
 		return err
+	case "crash":
+		return p.crash(argument, service.Uid)
 	case "leak":
 		return p.leak(op)
 	}

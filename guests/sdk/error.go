@@ -27,7 +27,13 @@ func NotFound(message string) error { return Error(abi.CodeNotFound, message) }
 // CreateRoute for a machine that the cloud does not have.
 func InstanceNotFound(message string) error { return Error(abi.CodeInstanceNotFound, message) }
 
-// ImplementedElsewhere says that another controller owns this load balancer.
+// ErrNotMine is the answer of InstanceMetadata for a Node that another
+// controller initialises: the host leaves it alone.
+var ErrNotMine = errors.New("the node is another controller's")
+
+// ImplementedElsewhere is the answer of EnsureLoadBalancer and
+// UpdateLoadBalancer for a Service whose load balancer another controller
+// makes. What GetLoadBalancer and DeleteLoadBalancer say is what is there.
 func ImplementedElsewhere(message string) error { return Error(abi.CodeImplementedElsewhere, message) }
 
 // Unauthenticated says that the cloud refused the credentials.

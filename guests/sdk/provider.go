@@ -93,7 +93,7 @@ type Instances interface {
 	InstanceExists(op *Op, node *abi.Node) (Existence, error)
 	InstanceShutdown(op *Op, node *abi.Node) (PowerState, error)
 	// InstanceMetadata answers InstanceNotFound for a machine that is not
-	// there. The result is only read, before the next op.
+	// there, and ErrNotMine for a Node that is another controller's. The result is only read, before the next op.
 	InstanceMetadata(op *Op, node *abi.Node) (*abi.InstanceMetadata, error)
 }
 
@@ -108,6 +108,8 @@ type InstanceLister interface {
 // called again with what it has already done, and then changes nothing.
 type LoadBalancers interface {
 	// GetLoadBalancer answers Exists with a status, DoesNotExist, or an error.
+	// What is made or deleted by half exists, with a status without ingress:
+	// only what exists is deleted.
 	GetLoadBalancer(op *Op, request *abi.LoadBalancerRequest) (Existence, *abi.LoadBalancerStatus, error)
 	// LoadBalancerName is pure, not empty, and the same for ever for one Service.
 	LoadBalancerName(op *Op, request *abi.LoadBalancerRequest) (string, error)

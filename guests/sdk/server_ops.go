@@ -1,6 +1,10 @@
 package sdk
 
-import "github.com/wasm-ccm/wasm-ccm/abi"
+import (
+	"errors"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
 
 func (s *Server) instanceOp(op *Op, number abi.Op, request []byte) (abi.Message, error) {
 	if err := decodeInstance(request, &s.instance, s.fields); err != nil {
@@ -24,11 +28,18 @@ func (s *Server) instanceOp(op *Op, number abi.Op, request []byte) (abi.Message,
 		}
 		return &abi.InstanceShutdownResponse{State: state}, err
 	}
+	return s.instanceMetadata(op, node)
+}
+
+func (s *Server) instanceMetadata(op *Op, node *abi.Node) (abi.Message, error) {
 	metadata, err := s.instances.InstanceMetadata(op, node)
-	if err == nil && metadata == nil {
-		err = noAnswer(number, "metadata")
+	s.metadata.Metadata, s.metadata.NotMine = metadata, errors.Is(err, ErrNotMine)
+	switch {
+	case s.metadata.NotMine:
+		s.metadata.Metadata, err = nil, nil
+	case err == nil && metadata == nil:
+		err = noAnswer(abi.OpInstanceMetadata, "metadata")
 	}
-	s.metadata.Metadata = metadata
 	return &s.metadata, err
 }
 
@@ -67,11 +78,20 @@ func (s *Server) balancerOp(op *Op, number abi.Op, request []byte) (abi.Message,
 	case abi.OpLoadBalancerUpdate:
 		return &abi.Done{Done: true}, s.balancers.UpdateLoadBalancer(op, req)
 	}
-	return &abi.Done{Done: true}, s.balancers.DeleteLoadBalancer(op, req)
+	return &abi.Done{Done: true}, notElsewhere(number, s.balancers.DeleteLoadBalancer(op, req))
+}
+
+// notElsewhere refuses an answer that lb_get and lb_delete do not have.
+func notElsewhere(number abi.Op, err error) error {
+	if CodeOf(err) != abi.CodeImplementedElsewhere {
+		return err
+	}
+	return Error(abi.CodeInternal, number.String()+" must not answer implemented_elsewhere, but what is there: "+err.Error())
 }
 
 func (s *Server) balancerGet(op *Op, req *abi.LoadBalancerRequest) (abi.Message, error) {
 	existence, status, err := s.balancers.GetLoadBalancer(op, req)
+	err = notElsewhere(abi.OpLoadBalancerGet, err)
 	switch {
 	case err != nil:
 	case existence == Exists && status == nil:

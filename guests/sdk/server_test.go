@@ -293,7 +293,7 @@ func TestErrors(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := serve(t, &whole{err: test.err})
-			err := h.Call(abi.OpLoadBalancerDelete, &abi.LoadBalancerRequest{Service: &abi.Service{}}, &abi.Done{})
+			err := h.Call(abi.OpLoadBalancerUpdate, &abi.LoadBalancerRequest{Service: &abi.Service{}}, &abi.Done{})
 			want := &abi.Error{Code: test.code, Message: test.message, RetryAfter: test.after}
 			if diff := cmp.Diff(want, err); diff != "" {
 				t.Error(diff)
@@ -355,4 +355,43 @@ func FuzzInstanceNodeFields(f *testing.F) {
 			t.Fatalf("%q: %v, want the name and the addresses of %v", request, got, all.Node)
 		}
 	})
+}
+
+func TestNotMine(t *testing.T) {
+	h := serve(t, &whole{metadata: func(*abi.Node) (*abi.InstanceMetadata, error) {
+		return &abi.InstanceMetadata{ProviderId: "x"}, fmt.Errorf("of another pool: %w", sdk.ErrNotMine)
+	}})
+	var got abi.InstanceMetadataResponse
+	if err := h.Call(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, &got); err != nil || !got.NotMine || got.Metadata != nil {
+		t.Errorf("%v, %v", &got, err)
+	}
+	mine := serve(t, &whole{metadata: func(*abi.Node) (*abi.InstanceMetadata, error) { return &abi.InstanceMetadata{ProviderId: "x"}, nil }})
+	if err := mine.Call(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, &got); err != nil || got.NotMine || got.Metadata == nil {
+		t.Errorf("%v, %v", &got, err)
+	}
+}
+
+// TestElsewhereIsNoAnswerToGetAndDelete: upstream would wait for ever, or
+// forget what is there.
+func TestElsewhereIsNoAnswerToGetAndDelete(t *testing.T) {
+	elsewhere := sdk.ImplementedElsewhere("of the class internal")
+	h := serve(t, &whole{
+		get:    func() (sdk.Existence, *abi.LoadBalancerStatus, error) { return 0, nil, elsewhere },
+		ensure: func(*sdk.Op, *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error) { return nil, elsewhere },
+		err:    elsewhere,
+	})
+	request := &abi.LoadBalancerRequest{Service: &abi.Service{Uid: "u"}}
+	for op, resp := range map[abi.Op]abi.Message{
+		abi.OpLoadBalancerGet: &abi.LoadBalancerGetResponse{}, abi.OpLoadBalancerDelete: &abi.Done{},
+		abi.OpLoadBalancerEnsure: &abi.LoadBalancerEnsureResponse{}, abi.OpLoadBalancerUpdate: &abi.Done{},
+	} {
+		want := abi.CodeImplementedElsewhere
+		if op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete {
+			want = abi.CodeInternal
+		}
+		err := h.Call(op, request, resp)
+		if sdk.CodeOf(err) != want || !strings.Contains(err.Error(), "of the class internal") {
+			t.Errorf("%s: %v (%s), want %s", op, err, sdk.CodeOf(err), want)
+		}
+	}
 }

@@ -216,6 +216,12 @@ func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
 		metadata, err := i.instances.InstanceMetadata(ctx, node)
 		i.heard(node, metadata, err)
+		if metadata == nil && err == nil && !isUninitialised(node) {
+			// Not the provider's. Upstream lets an uninitialised Node be for a nil,
+			// and reads through the nil for one that is initialised: nothing to say
+			// of its addresses has the same effect there.
+			metadata = &cloudprovider.InstanceMetadata{}
+		}
 		return metadata, err
 	})
 }

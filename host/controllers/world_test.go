@@ -187,6 +187,8 @@ type cloud struct {
 	name string
 	// hang says which calls hang until their context ends.
 	hang func(call string) bool
+	// notMine: it leaves every Node alone.
+	notMine bool
 	// latency is how long any other call takes.
 	latency time.Duration
 
@@ -305,6 +307,9 @@ func (c *cloud) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, err
 }
 
 func (c *cloud) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	if c.notMine {
+		return nil, c.call(ctx, "metadata "+n.Name)
+	}
 	return &cloudprovider.InstanceMetadata{ProviderID: c.name + "://" + n.Name}, c.call(ctx, "metadata "+n.Name)
 }
 

@@ -14,8 +14,20 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 )
 
+// InstanceMetadataAnswer checks and converts what a guest answers about a Node:
+// nil without an error is its word for a Node that is not the provider's.
+func InstanceMetadataAnswer(answer *abi.InstanceMetadataResponse, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {
+	switch {
+	case !answer.GetNotMine():
+		return InstanceMetadata(answer.GetMetadata(), policy)
+	case answer.GetMetadata() != nil:
+		return nil, errors.New("the answer is not_mine, and has metadata as well: leave out one of the two")
+	}
+	return nil, nil
+}
+
 // InstanceMetadata checks and converts what a guest says of an instance. A nil
-// message is an error: upstream's node controller does not survive a nil. One
+// message is an error: silence is no answer. One
 // address that the policy refuses refuses them all: a Node with a part of its
 // addresses is another Node.
 func InstanceMetadata(m *abi.InstanceMetadata, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {

@@ -30,6 +30,9 @@ type Loader struct {
 	// NewHost returns what answers the host calls of a guest, and what takes
 	// its standard output and error.
 	NewHost func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
+	// Scrub replaces secrets in what a guest wrote before it crashed, which is
+	// in the errors of its ops then (Crash). Nil: nothing of it is told.
+	Scrub func(string) string
 	// Observer may be nil.
 	Observer Observer
 	// Compiler may be nil: then the engine compiles in this process, and only
@@ -85,10 +88,15 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 	if err != nil {
 		return nil, err
 	}
+	symbols, err := meter.ReadSymbols(bundle.Module)
+	if err != nil {
+		g.warnings = append(g.warnings, printable(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
+	}
 	reached(PhaseVerify)
 	if err := l.compile(ctx, g, metered); err != nil {
 		return nil, err
 	}
+	g.module = explained{g.module, crashes{symbols, l.Scrub}}
 	reached(PhaseCompile)
 	configure := &abi.ConfigureRequest{Config: bundle.Config, ClusterName: l.ClusterName}
 	if err := l.start(ctx, g, configure, reached); err != nil {

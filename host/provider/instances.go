@@ -78,14 +78,15 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 	return false, invalidAnswer(abi.OpInstanceShutdown, node.Name, fmt.Errorf("unknown power state %d", int32(answer.State)))
 }
 
-// InstanceMetadata returns metadata or an error, never neither. An address that
-// is refused is an error: the Node keeps what it has, its taint as well.
+// InstanceMetadata returns metadata or an error, or neither for a Node that is
+// not the provider's (upstream's own word for it). An address that is refused is
+// an error: the Node keeps what it has, its taint as well.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	var answer abi.InstanceMetadataResponse
 	if err := invokeNode(ctx, i.invoker.Invoke, abi.OpInstanceMetadata, node, &answer); err != nil {
 		return nil, err
 	}
-	metadata, err := convert.InstanceMetadata(answer.Metadata, i.steering.policy())
+	metadata, err := convert.InstanceMetadataAnswer(&answer, i.steering.policy())
 	if err != nil {
 		err = invalidAnswer(abi.OpInstanceMetadata, node.Name, err)
 		i.steering.refused(node, err)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/convert"
 	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
 )
@@ -28,7 +27,7 @@ type loadBalancer struct {
 
 // GetLoadBalancer returns false without an error only when the guest said in
 // so many words that there is none: the finalizer is removed on it. Of a Service
-// that is to lose its load balancer, an address that is refused is left out:
+// that is to lose its load balancer, a status that is refused is left out:
 // nobody gets it any more, and the load balancer must be deletable.
 func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	const op = abi.OpLoadBalancerGet
@@ -44,7 +43,7 @@ func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, serv
 		return nil, false, nil
 	}
 	status, err := convert.CloudLoadBalancerStatus(answer.Status, l.steering.policy())
-	if refused := (*addresses.Error)(nil); errors.As(err, &refused) && unwanted(service) {
+	if err != nil && answer.Status != nil && unwanted(service) {
 		return &corev1.LoadBalancerStatus{}, true, nil
 	}
 	if err != nil {

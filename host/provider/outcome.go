@@ -35,6 +35,9 @@ func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req,
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w", about(op, subject), err)
 	}
+	if answer.Code == abi.CodeImplementedElsewhere && (op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete) {
+		return invalidAnswer(op, subject, fmt.Errorf("%s, which lb_ensure and lb_update alone may answer; the provider has to say what is there: %s", answer.Code, answer.Message))
+	}
 	if sentinel := sentinel(op, answer.Code); sentinel != nil {
 		klog.FromContext(ctx).V(2).Info("Guest answered with a code that upstream knows",
 			"op", op.String(), "subject", subject, "code", answer.Code.String(), "message", answer.Message)
@@ -57,7 +60,7 @@ func sentinel(op abi.Op, code abi.Code) error {
 		return cloudprovider.NotImplemented
 	case abi.CodeImplementedElsewhere:
 		switch op {
-		case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
+		case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate:
 			return cloudprovider.ImplementedElsewhere
 		}
 	case abi.CodeInstanceNotFound:

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,14 +50,10 @@ func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster st
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" && owner != l.provider {
 		return l.foreign(service, owner)
 	}
-	err := l.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
-	if err != nil && !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+	if err := l.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service); err != nil {
 		return err
 	}
-	if failed := l.release(ctx, service); failed != nil {
-		return failed
-	}
-	return err // upstream takes "implemented elsewhere" for gone, too
+	return l.release(ctx, service)
 }
 
 func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {

@@ -249,22 +249,14 @@ func TestSentinelsOfLoadBalancersPass(t *testing.T) {
 			return nil, cloudprovider.ImplementedElsewhere
 		},
 		update: func(*corev1.Service) error { return cloudprovider.ImplementedElsewhere },
-		remove: func(*corev1.Service) error { return cloudprovider.ImplementedElsewhere },
 	}
 	s := with(service("a", ""), clusterIP)
-	b, api, _ := balancer(t, cloud, s)
+	b, _, _ := balancer(t, cloud, s)
 	if _, err := b.EnsureLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 		t.Errorf("ensure: %v", err)
 	}
 	if err := b.UpdateLoadBalancer(t.Context(), "c", service("a", ""), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 		t.Errorf("update: %v", err)
-	}
-	// Upstream takes it for "deleted" here, so the label must go.
-	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
-		t.Errorf("delete: %v", err)
-	}
-	if owner := stored(t, api).Labels[ServiceOwnerLabel]; owner != "" {
-		t.Errorf("the owner is still %q", owner)
 	}
 }
 

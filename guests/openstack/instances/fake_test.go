@@ -182,11 +182,11 @@ func (f *fakeCloud) encode(v any) *abi.HttpResponse {
 }
 
 // instances returns what is tested, with those lines behind [Networking].
-func (f *fakeCloud) instances(lines ...string) *Instances {
+func (f *fakeCloud) instances(lines ...string) told {
 	return f.configured("[Global]\nauth-url = https://keystone\nregion = R1\n[Networking]\n" + strings.Join(lines, "\n"))
 }
 
-func (f *fakeCloud) configured(text string) *Instances {
+func (f *fakeCloud) configured(text string) told {
 	f.t.Helper()
 	config, _, err := cloudconf.Parse([]byte(text))
 	if err != nil {
@@ -194,7 +194,29 @@ func (f *fakeCloud) configured(text string) *Instances {
 	}
 	h := sdktest.New(f.t)
 	h.HTTP = f.serve
-	return New(api.New(h.Op(), &config.Global), config)
+	return told{New(api.New(h.Op(), &config.Global), config), h}
+}
+
+// told keeps what is answered for the host's own tests.
+type told struct {
+	*Instances
+	host *sdktest.Host
+}
+
+func (i told) Metadata(node *abi.Node) (*abi.InstanceMetadata, error) {
+	m, err := i.Instances.Metadata(node)
+	if err == nil {
+		i.host.Answered(abi.OpInstanceMetadata, &abi.InstanceMetadataResponse{Metadata: m})
+	}
+	return m, err
+}
+
+func (i told) List(token string, size int) ([]*abi.Instance, string, error) {
+	page, next, err := i.Instances.List(token, size)
+	if err == nil {
+		i.host.Answered(abi.OpListInstances, &abi.ListInstancesResponse{Instances: page, NextPageToken: next, Done: true})
+	}
+	return page, next, err
 }
 
 func uuid(n int) string { return fmt.Sprintf("5e1f0000-0000-4000-8000-%012d", n) }

@@ -11,7 +11,9 @@ import (
 )
 
 // all reads all pages.
-func all(t *testing.T, i *Instances, size int) (found []*abi.Instance, pages int) {
+func all(t *testing.T, i interface {
+	List(token string, size int) ([]*abi.Instance, string, error)
+}, size int) (found []*abi.Instance, pages int) {
 	t.Helper()
 	token := ""
 	for pages < 1000 {

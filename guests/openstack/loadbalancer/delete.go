@@ -23,10 +23,10 @@ func Get(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerReque
 	if err != nil {
 		return 0, nil, err
 	}
-	if address := found.address(); address != "" {
-		return sdk.Exists, statusOf(k.service, config, address), nil
+	if len(found.balancers) == 0 && len(found.floating) == 0 {
+		return sdk.DoesNotExist, nil, nil
 	}
-	return sdk.DoesNotExist, nil, nil
+	return sdk.Exists, statusOf(k.service, config, found.address()), nil
 }
 
 // Delete takes away what is the Service's: the floating IP that was made for
@@ -65,13 +65,14 @@ type remains struct {
 	floating []floatingIP
 }
 
-// address is where the Service is, empty when nothing is left of it.
+// address is where the Service is, empty where that is not known, as of a load
+// balancer that is being made.
 func (r *remains) address() string {
 	switch {
 	case len(r.balancers) > 0 && r.balancers[0].state.floating != nil:
 		return r.balancers[0].state.floating.Address
 	case len(r.balancers) > 0:
-		return first(r.balancers[0].lb.Address, "0.0.0.0")
+		return r.balancers[0].lb.Address
 	case len(r.floating) > 0:
 		return r.floating[0].Address
 	}

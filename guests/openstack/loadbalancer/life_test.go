@@ -73,7 +73,11 @@ func (b *bench) request() *abi.LoadBalancerRequest {
 func (b *bench) client() *api.Client { return api.New(b.host.Op(), &b.config.Global) }
 
 func (b *bench) ensureOnce() (*abi.LoadBalancerStatus, error) {
-	return loadbalancer.Ensure(b.client(), b.config, b.request())
+	status, err := loadbalancer.Ensure(b.client(), b.config, b.request())
+	if err == nil {
+		b.host.Answered(abi.OpLoadBalancerEnsure, &abi.LoadBalancerEnsureResponse{Status: status})
+	}
+	return status, err
 }
 
 // again repeats an op as the host does: until it is neither in progress nor
@@ -130,11 +134,18 @@ func (b *bench) delete() {
 
 func (b *bench) exists() bool {
 	b.t.Helper()
-	existence, _, err := loadbalancer.Get(b.client(), b.config, b.request())
+	existence, _ := b.get()
+	return existence == sdk.Exists
+}
+
+func (b *bench) get() (sdk.Existence, *abi.LoadBalancerStatus) {
+	b.t.Helper()
+	existence, status, err := loadbalancer.Get(b.client(), b.config, b.request())
 	if err != nil {
 		b.t.Fatalf("get: %v", err)
 	}
-	return existence == sdk.Exists
+	b.host.Answered(abi.OpLoadBalancerGet, &abi.LoadBalancerGetResponse{Existence: existence, Status: status})
+	return existence, status
 }
 
 // quiet fails when another ensure or update writes.

@@ -89,6 +89,9 @@ func newSpec(service *abi.Service, config *cloudconf.Config) (*spec, error) {
 	if s.monitor.enabled && s.monitor.timeout > s.monitor.delay {
 		v.warnings = append(v.warnings, fmt.Sprintf("a check of the health monitor may take %d s, and there is one every %d s: the timeout should be less than the delay", s.monitor.timeout, s.monitor.delay))
 	}
+	if hostname := v.text(annHostname, ""); hostname != "" && !isHostname(hostname) {
+		return nil, sdk.Invalidf("the annotation %s: %q is not a DNS name in lower case", annHostname, hostname)
+	}
 	s.warnings = v.warnings
 	return s, firstOf(v.err, s.check(lb))
 }

@@ -1,6 +1,8 @@
 package loadbalancer
 
 import (
+	"strings"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 )
@@ -12,16 +14,37 @@ func (w *work) status(address string) *abi.LoadBalancerStatus {
 	return statusOf(w.service, w.config, address)
 }
 
+// statusOf has no ingress without an address, as of a load balancer that is
+// made by half.
 func statusOf(service *abi.Service, config *cloudconf.Config, address string) *abi.LoadBalancerStatus {
 	v := &values{of: service.Annotations}
 	ingress := &abi.LoadBalancerIngress{Ip: address, IpMode: "VIP"}
 	proxied := proxyProtocol(v.text(annProxyProtocol, "false")) != ""
-	if hostname := v.text(annHostname, ""); hostname != "" {
+	switch hostname := v.text(annHostname, ""); {
+	case address == "":
+		return &abi.LoadBalancerStatus{}
+	case isHostname(hostname):
 		ingress = &abi.LoadBalancerIngress{Hostname: hostname}
-	} else if proxied && config.LoadBalancer.EnableIngressHostname {
+	// An IPv6 address is no part of a name; the mode says the same.
+	case proxied && config.LoadBalancer.EnableIngressHostname && !strings.Contains(address, ":"):
 		ingress = &abi.LoadBalancerIngress{Hostname: address + "." + config.LoadBalancer.IngressHostnameSuffix}
-	} else if proxied {
+	case proxied:
 		ingress.IpMode = "Proxy"
 	}
 	return &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{ingress}}
+}
+
+// isHostname reports whether a name is one that a Service may have: of DNS, in
+// lower case, and no address.
+func isHostname(name string) bool {
+	if name == "" || len(name) > 253 {
+		return false
+	}
+	label := ""
+	for label = range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return strings.Trim(label, "0123456789") != "" // the last one
 }

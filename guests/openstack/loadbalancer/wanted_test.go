@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
 const internal = "service.beta.kubernetes.io/openstack-internal-load-balancer"
@@ -168,6 +170,35 @@ func TestStatusOfProxyProtocol(t *testing.T) {
 	}
 }
 
+// TestAddressesThatAreNoPartOfAName: the mode says of an IPv6 address what the
+// name would have said.
+func TestAddressesThatAreNoPartOfAName(t *testing.T) {
+	b := newBench(t, "enable-ingress-hostname=true")
+	b.service.IpFamilies = []string{"IPv6"}
+	b.service.Annotations[ann+"proxy-protocol"] = "v2"
+	b.ensure()
+	if in := b.service.Status.Ingress[0]; !strings.HasPrefix(in.Ip, "fd00::9:") || in.Hostname != "" || in.IpMode != "Proxy" {
+		t.Errorf("the status is %v", in)
+	}
+}
+
+// TestHalfALoadBalancerExists: it has no address yet, and is deleted.
+func TestHalfALoadBalancerExists(t *testing.T) {
+	for _, hostname := range []string{"", "web.example.com", "Not_A.Name"} {
+		b := newBench(t)
+		b.ensure()
+		b.service.Annotations[ann+"hostname"] = hostname
+		b.service.Annotations[ann+"keep-floatingip"] = "true"
+		b.cloud.tables["floatingips"] = nil
+		b.cloud.tables["loadbalancers"][0].values["vip_address"] = nil
+		if existence, status := b.get(); existence != sdk.Exists || len(status.Ingress) != 0 {
+			t.Errorf("%v with the status %v", existence, status)
+		}
+		b.delete()
+		b.empty()
+	}
+}
+
 // TestRefused: what cannot be is an error that says what to change, before
 // anything is made.
 func TestRefused(t *testing.T) {
@@ -179,6 +210,9 @@ func TestRefused(t *testing.T) {
 		{"connection-limit", "-7", "connection-limit is -7", nil},
 		{"health-monitor-max-retries", "11", "1 to 10", nil},
 		{"default-tls-container-ref", "x", "Barbican", nil},
+		{"hostname", "Web.example.com", "not a DNS name", nil},
+		{"hostname", "203.0.113.7", "not a DNS name", nil},
+		{"hostname", "-a.example.com", "not a DNS name", nil},
 		{"load-balancer-id", "../x", "there is no load balancer ../x", nil},
 		{"subnet-id", strings.Repeat("x", 2000), "longer", nil},
 		{"proxy-protocol", "v1", "together", func(b *bench) { b.service.Annotations[ann+"x-forwarded-for"] = "true" }},

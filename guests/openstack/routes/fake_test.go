@@ -339,8 +339,22 @@ type manager struct {
 }
 
 // r is for one op.
-func (m *manager) r() *routes.Routes {
-	return routes.New(api.New(m.host.Op(), &m.config.Global), m.config)
+func (m *manager) r() told {
+	return told{routes.New(api.New(m.host.Op(), &m.config.Global), m.config), m.host}
+}
+
+// told keeps what is answered for the host's own tests.
+type told struct {
+	*routes.Routes
+	host *sdktest.Host
+}
+
+func (r told) List() ([]*abi.Route, error) {
+	all, err := r.Routes.List()
+	if err == nil {
+		r.host.Answered(abi.OpRouteList, &abi.RouteListResponse{Routes: all, Done: true})
+	}
+	return all, err
 }
 
 func newManager(t *testing.T, c *cloud) *manager {

@@ -37,6 +37,9 @@ func ask(t *testing.T, conf string, v *abi.Volume, status int32, body string) (m
 		return &abi.HttpResponse{Status: status, Body: []byte(body)}, nil
 	}
 	labels, err := volumes.Labels(api.New(h.Op(), &config.Global), config, v)
+	if err == nil {
+		h.Answered(abi.OpVolumeLabels, &abi.VolumeLabelsResponse{Labels: labels, Done: true})
+	}
 	for range 3 { // what it keeps must not change the answer
 		again, againErr := volumes.Labels(api.New(h.Op(), &config.Global), config, v)
 		if diff := cmp.Diff(labels, again); diff != "" || (err == nil) != (againErr == nil) {

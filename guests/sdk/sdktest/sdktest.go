@@ -94,6 +94,7 @@ func (h *Host) Call(op abi.Op, req, resp abi.Message) error {
 	}
 	code, answer := h.server.Call(h.op, op, h.encode(req))
 	if code == abi.CodeOK {
+		h.record(op, answer)
 		h.decode(answer, resp)
 		return nil
 	}

@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/module"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/provenance"
@@ -194,19 +194,17 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
 		return nil, provenanceError(err)
 	}
-	if m := declared(bundle.Module); m != nil && isSigner(m) {
-		return nil, notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
+	if err := grant.CheckProvider(bundle.Module); err != nil {
+		return nil, err
 	}
-	loader := l.loader
-	loader.Limits = pluginLimits(t.config)
-	// Invariant R1 (host/SECURITY.md): what is granted comes from the administrator's configuration
-	// alone.
-	loader.Policy = module.Policy{Capabilities: t.config.Capabilities}
+	loader := grant.Loader(l.loader, t.config)
 	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 		host, stdout, stderr := l.hosts.host(m, t.network, storeOf(t.config, m))
 		return host, b.printer(stdout), b.printer(stderr)
 	}
-	return prepare(ctx, &loader, bundle, reached)
+	// Invariant S6 (host/SECURITY.md): what a guest wrote before it crashed is scrubbed, too.
+	loader.Scrub = l.hosts.allowed.scrub
+	return prepare(ctx, loader, bundle, reached)
 }
 
 // prepare is what loaders of providers and of signers have in common.
@@ -230,25 +228,6 @@ func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
 		return p.Store
 	}
 	return m.Name
-}
-
-func pluginLimits(p *v1alpha1.Provider) plugin.Limits {
-	limits := plugin.Limits{
-		MaxInstances:        p.Limits.Instances,
-		MaxCallsPerInstance: p.Limits.CallsPerInstance,
-		MaxMemoryBytes:      uint64(p.Limits.Memory.Value()),
-		MaxTableElements:    maxTableElements,
-		OpTimeout:           p.Ops.Timeout.Duration,
-		OpTimeouts:          map[abi.Op]time.Duration{},
-		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration, or --provider-op-timeout",
-		LoadTimeout:         min(loadTimeout, p.Ops.Timeout.Duration),
-	}
-	for name, timeout := range p.Ops.Timeouts {
-		if op, ok := abi.ParseOp(name); ok { // it is: the configuration was validated
-			limits.OpTimeouts[op] = timeout.Duration
-		}
-	}
-	return limits
 }
 
 // longestOp is the time of the op that may take longest.

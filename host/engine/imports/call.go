@@ -29,6 +29,8 @@ type Call struct {
 	response []byte
 	detail   []byte
 	fuel     int64
+	// said is the end of what was written to standard output and error.
+	said []byte
 }
 
 // Outside starts a call outside of an op: only log and the clock answer.
@@ -78,7 +80,24 @@ func outOfTime(cause error) *End {
 	return &End{text: "the guest was ended: " + cause.Error(), cause: cause}
 }
 
-// Ended returns the error of an op that failed: the time that is over, or
+// Crash returns the error of a call in which the guest was ended, an
+// *engine.Crash: see Ended for why. Frames are the runtime's.
+func (c *Call) Crash(ctx context.Context, err error, frames []uint32) error {
+	return &engine.Crash{Err: Ended(ctx, err), Frames: frames[:min(len(frames), engine.MaxFrames)], Said: c.said}
+}
+
+// hear keeps the end of what a guest writes: TinyGo's panics go to standard
+// output, those of others to standard error.
+func (c *Call) hear(text []byte) {
+	const most = engine.MaxSaidBytes
+	text = text[max(0, len(text)-most):]
+	if len(c.said)+len(text) > 2*most { // so that small writes cost little
+		c.said = append(c.said[:0], c.said[len(c.said)-most:]...)
+	}
+	c.said = append(c.said, text...)
+}
+
+// Ended returns why an op failed: the time that is over, or
 // why a function ended the guest (an *End in err), or that the guest trapped,
 // with the first line of the runtime's err. The result is one line, fit for a
 // log and an Event.

@@ -21,6 +21,7 @@ func fdWrite(_ context.Context, c *Call, memory Memory, stack []uint64) (uint64,
 		return errno, nil
 	}
 	if w != nil {
+		c.hear(data)
 		if _, err := w.Write(data); err != nil {
 			return errnoIO, nil
 		}

@@ -96,11 +96,11 @@ func (i *instance) guarded(run func() (any, error)) (answer any, err error) {
 	case err == nil:
 		return answer, nil
 	case i.end != nil:
-		closeError(err)
-		return nil, imports.Ended(i.ctx, i.end)
+		defer closeError(err)
+		return nil, i.call.Crash(i.ctx, i.end, framesOf(err))
 	}
 	defer closeError(err)
-	return nil, imports.Ended(i.ctx, worded(err))
+	return nil, i.call.Crash(i.ctx, worded(err), framesOf(err))
 }
 
 // closeError frees the runtime's part of an error. Its finalizer would, some

@@ -124,7 +124,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	i.call.Outside(i.shared)
 	guest, err := m.runtime.InstantiateModule(withMemory(i.context(ctx)), m.compiled, config)
 	if err != nil {
-		return nil, fmt.Errorf("instantiating the module: %w", imports.Ended(ctx, err))
+		return nil, fmt.Errorf("instantiating the module: %w", i.call.Crash(ctx, err, framesOf(err)))
 	}
 	i.guest, i.memory = guest, guest.Memory()
 	if err := i.initialize(ctx); err != nil {
@@ -152,7 +152,7 @@ func (i *instance) initialize(ctx context.Context) error {
 	}
 	i.call.Outside(i.shared)
 	if _, err := initialize.Call(i.context(ctx)); err != nil {
-		return fmt.Errorf("%s: %w", abi.ExportInitialize, imports.Ended(ctx, err))
+		return fmt.Errorf("%s: %w", abi.ExportInitialize, i.call.Crash(ctx, err, framesOf(err)))
 	}
 	return nil
 }
@@ -169,12 +169,12 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 	i.call.Op(i.shared, request)
 	err := i.run.CallWithStack(i.context(ctx), i.stack[:])
 	result := i.call.Answer(uint32(i.stack[0]))
+	if err != nil {
+		result, err = engine.Result{}, i.call.Crash(ctx, err, framesOf(err))
+	}
 	i.call.End()
 	i.gate.Leave(err != nil)
-	if err != nil {
-		return engine.Result{}, imports.Ended(ctx, err)
-	}
-	return result, nil
+	return result, err
 }
 
 func (i *instance) MemoryBytes() uint64 {

@@ -67,6 +67,8 @@ type Module struct {
 	Data      []Data
 	// declared are the functions that instructions may refer to.
 	declared map[uint32]bool
+	// names are the sections of names; two at most are kept.
+	names [][]byte
 }
 
 // FuncType is the type of a function: one byte for each value.
@@ -181,7 +183,7 @@ const (
 const order = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0c\x0a\x0b"
 
 // Parse decodes a module and checks all of it but the instructions of its
-// functions. Custom sections are passed over.
+// functions. Custom sections are passed over; see FunctionNames for one.
 func Parse(wasm []byte) (*Module, error) {
 	if err := checkHeader(wasm); err != nil {
 		return nil, err
@@ -209,7 +211,7 @@ func (p *parser) sections(wasm []byte) error {
 		switch {
 		case r.Err != nil:
 		case id == sectionCustom:
-			content.Name()
+			p.custom(content)
 			r.Err = content.Err
 		case place <= last:
 			r.Fail("section %d is unknown, stands twice or out of order", id)
@@ -224,6 +226,14 @@ func (p *parser) sections(wasm []byte) error {
 		return err
 	}
 	return p.together()
+}
+
+// custom passes over a custom section, and keeps where the names stand.
+func (p *parser) custom(content *Reader) {
+	name := content.Name()
+	if content.Err == nil && string(name) == nameSection && len(p.module.names) < 2 {
+		p.module.names = append(p.module.names, content.Data[content.Pos:])
+	}
 }
 
 // together checks what sections say of each other.
