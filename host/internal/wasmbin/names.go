@@ -97,7 +97,7 @@ func readFunctionNames(r *Reader, functions uint32) (FunctionNames, error) {
 	var names FunctionNames
 	text, next := []byte{}, uint64(0)
 	for range r.Count("names", functions) {
-		index, name := r.U32(), r.Name()
+		index, name := r.U32(), r.text(MaxNamesBytes) // of generic functions they are long
 		switch {
 		case r.Err != nil:
 		case index >= functions:

@@ -26,7 +26,7 @@ func subsection(id byte, content string) string {
 }
 
 func TestFunctionNames(t *testing.T) {
-	long := strings.Repeat("ö", 200)
+	long := strings.Repeat("ö", 800)
 	for name, c := range map[string]struct {
 		sections []string
 		want     [2]string

@@ -134,8 +134,11 @@ func (r *Reader) Count(what string, limit uint32) uint32 {
 }
 
 // Name reads a name and returns a view of it.
-func (r *Reader) Name() []byte {
-	name := r.Bytes(r.Count("bytes in a name", maxNameBytes))
+func (r *Reader) Name() []byte { return r.text(maxNameBytes) }
+
+// text reads a name of at most so many bytes.
+func (r *Reader) text(most uint32) []byte {
+	name := r.Bytes(r.Count("bytes in a name", most))
 	if !utf8.Valid(name) {
 		r.Fail("a name is not UTF-8")
 	}
