@@ -22,7 +22,7 @@ import (
 type rollout struct {
 	cluster
 	whole    *testing.T // nodes outlive the subtest in which they join
-	workload string // as kubectl names it
+	workload string     // as kubectl names it
 	nodes    []*standin
 	log      string
 	images   int    // that were made up

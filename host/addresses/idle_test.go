@@ -23,24 +23,24 @@ func TestIdleEntriesOpenNothing(t *testing.T) {
 	services := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
 	deny := []string{"169.254.7.0/24", "corp.example.com"}
 	for entry, want := range map[string]bool{
-		"10.0.0.0/8":         true,  // private; wider than the Services' network
-		"192.168.0.0/16":     true,  // private
-		"203.0.113.0/24":     true,  // public
-		"fd00::/8":           true,  // wider than what lies in it
-		"0.0.0.0/8":          true,  // stays refused
-		"224.0.0.0/8":        true,  // stays refused
-		"169.254.7.0/25":     true,  // denied
-		"lb.example.com":     true,  // not refused
-		"lb.corp.example.com": true, // denied
-		"10.100.0.0/16":      false, // of the Services
-		"169.254.64.0/18":    false,
-		"169.254.169.254/32": false,
-		"127.0.0.0/30":       false,
-		"fe80::/64":          false,
-		"2002:c000:200::/40": false, // as a destination
-		"cluster.local":      false,
-		"web.default.svc":    false,
-		"kubernetes":         false,
+		"10.0.0.0/8":          true,  // private; wider than the Services' network
+		"192.168.0.0/16":      true,  // private
+		"203.0.113.0/24":      true,  // public
+		"fd00::/8":            true,  // wider than what lies in it
+		"0.0.0.0/8":           true,  // stays refused
+		"224.0.0.0/8":         true,  // stays refused
+		"169.254.7.0/25":      true,  // denied
+		"lb.example.com":      true,  // not refused
+		"lb.corp.example.com": true,  // denied
+		"10.100.0.0/16":       false, // of the Services
+		"169.254.64.0/18":     false,
+		"169.254.169.254/32":  false,
+		"127.0.0.0/30":        false,
+		"fe80::/64":           false,
+		"2002:c000:200::/40":  false, // as a destination
+		"cluster.local":       false,
+		"web.default.svc":     false,
+		"kubernetes":          false,
 	} {
 		with, err := New([]string{entry}, deny)
 		if err != nil {

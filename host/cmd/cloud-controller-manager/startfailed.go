@@ -43,4 +43,3 @@ func cannotStart(namespace, lease string, cause error) *corev1.Event {
 		Source: corev1.EventSource{Component: component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 }
-
