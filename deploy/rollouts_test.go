@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ import (
 // some nodes and one workload: the manager.
 type rollout struct {
 	cluster
-	workload string // as kubectl names it
+	whole    *testing.T // nodes outlive the subtest in which they join
+	workload string     // as kubectl names it
 	nodes    []*standin
 	log      string
 	images   int    // that were made up
@@ -38,7 +40,7 @@ func TestRollouts(t *testing.T) {
 	r.apply(t, ".", "daemonset/"+manager)
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
-			r.nodes = append(r.nodes, join(t, r.cluster, fmt.Sprintf("cp-%d", n)))
+			r.nodes = append(r.nodes, join(r.whole, r.cluster, fmt.Sprintf("cp-%d", n)))
 			r.settled(t, n)
 			r.rollouts(t)
 		})
@@ -60,7 +62,10 @@ func (r *rollout) rollouts(t *testing.T) {
 	all := len(r.pods(t))
 	r.set(t, "good")
 	r.settled(t, all)
-	r.kubectl(t, "-n", namespace, "rollout", "status", r.workload, "--timeout=10s")
+	r.kubectl(t, "-n", namespace, "rollout", "status", r.workload, "--timeout=1m")
+	r.kubectl(t, "-n", namespace, "rollout", "undo", r.workload)
+	r.image, r.before = r.before, r.image
+	r.settled(t, all)
 
 	r.set(t, broken)
 	r.await(t, "a broken manager", func(pods []corev1.Pod) bool { return r.count(pods, corev1.ConditionFalse) > 0 })
@@ -73,7 +78,7 @@ func (r *rollout) rollouts(t *testing.T) {
 	if len(r.nodes) < 2 {
 		return
 	}
-	lost := r.nodes[len(r.nodes)-1]
+	lost := r.occupied(t)
 	lost.down()
 	r.await(t, lost.name+" is known to be down", func(pods []corev1.Pod) bool {
 		node, err := r.admin.CoreV1().Nodes().Get(t.Context(), lost.name, metav1.GetOptions{})
@@ -83,8 +88,15 @@ func (r *rollout) rollouts(t *testing.T) {
 	r.await(t, "the nodes that are up have the change", func(pods []corev1.Pod) bool {
 		return r.count(pods, corev1.ConditionTrue) >= min(all, len(r.nodes)-1)
 	})
-	lost.up(t)
+	lost.up(r.whole)
 	r.settled(t, all)
+}
+
+// occupied is a node that has a manager.
+func (r *rollout) occupied(t *testing.T) *standin {
+	t.Helper()
+	name := r.pods(t)[0].Spec.NodeName
+	return r.nodes[slices.IndexFunc(r.nodes, func(s *standin) bool { return s.name == name })]
 }
 
 // remains checks that the old version goes on somewhere while the new one is
@@ -187,7 +199,7 @@ func startRollouts(t *testing.T) *rollout {
 			t.Fatalf("%v: run it by `make test-node`, which builds it", err)
 		}
 	}
-	r := &rollout{cluster: start(t), log: filepath.Join(t.TempDir(), "controllers.log")}
+	r := &rollout{cluster: start(t), whole: t, log: filepath.Join(t.TempDir(), "controllers.log")}
 	run(t, r.log, filepath.Join(assets, "kube-controller-manager"), []string{
 		"--kubeconfig=" + r.kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--controllers=daemonset-controller,deployment-controller,replicaset-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,garbage-collector-controller",

@@ -103,6 +103,7 @@ func (r *Reporter) look(kind string, o any) {
 	if !ok {
 		return
 	}
+	// Invariant R11 (host/SECURITY.md): what waits, what is looked at and what is told is bounded.
 	if texts := r.keys.unread(kind, meta.Annotations, meta.Labels); len(texts) > 0 && r.queue.Len() < remembered {
 		r.queue.Add(object{kind, meta.Namespace, meta.Name, meta.UID, strings.Join(texts, "; ")})
 	}

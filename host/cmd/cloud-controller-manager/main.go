@@ -84,6 +84,7 @@ func newCommand() (command *cobra.Command, end func(), err error) {
 	initCloud := func(c *ccmconfig.CompletedConfig) cloudprovider.Interface {
 		if err := m.start(ctx, c); err != nil {
 			klog.ErrorS(err, "The manager cannot start")
+			startFailed(context.WithoutCancel(ctx), c, err)
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 		return m.cloud(ctx)
