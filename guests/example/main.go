@@ -33,14 +33,15 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 	if p.url == "" {
 		p.url = "https://api.example.com/v1"
 	}
-	if !strings.HasPrefix(p.url, "https://") {
-		return sdk.Configured{}, sdk.Invalidf("line 1: %q is not the URL of an API: it must begin with https://", p.url)
+	if !strings.HasPrefix(p.url, "https://") && !strings.HasPrefix(p.url, "http://") {
+		return sdk.Configured{}, sdk.Invalidf("line 1: %q is not the URL of an API: it must begin with https:// or http://", p.url)
 	}
 	return sdk.Configured{}, nil
 }
 
 func (p *provider) Probe(op *sdk.Op) (string, error) {
-	_, err := p.get(op, "/servers?limit=1", nil)
+	var first []server
+	_, err := p.get(op, "/servers?limit=1", &first)
 	return "the API at " + p.url + " answers", err
 }
 
@@ -88,7 +89,8 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 type server struct{ Name, Type, Zone, IP, Status string }
 
 // server finds the server of a node. Only the API's own 404 means that it is
-// not there.
+// not there, and only an answer with its name is it: what stands in between may
+// answer 200 as well.
 func (p *provider) server(op *sdk.Op, node *abi.Node) (s server, found bool, err error) {
 	name := node.Name
 	if node.ProviderId != "" {
@@ -98,6 +100,9 @@ func (p *provider) server(op *sdk.Op, node *abi.Node) (s server, found bool, err
 		}
 	}
 	found, err = p.get(op, "/servers/"+name, &s)
+	if err == nil && found && s.Name != name {
+		err = sdk.Error(abi.CodeInternal, "the API's answer to GET /servers/"+name+" is not that server")
+	}
 	return s, found, err
 }
 
@@ -112,8 +117,6 @@ func (p *provider) get(op *sdk.Op, path string, into any) (found bool, err error
 		return false, sdk.Unauthenticated("the API refused the credential api-token")
 	case resp.Status != 200:
 		return false, sdk.Error(abi.CodeInternal, "the API answered GET "+path+" with "+strconv.Itoa(int(resp.Status)))
-	case into == nil:
-		return true, nil
 	}
 	if err := json.Unmarshal(resp.Body, into); err != nil {
 		return false, sdk.Error(abi.CodeInternal, "the API's answer to GET "+path+": "+err.Error())

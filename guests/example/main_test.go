@@ -30,6 +30,7 @@ func TestInstances(t *testing.T) {
 		"https://cloud.example.com/servers?limit=1": `[]`,
 		"https://cloud.example.com/servers/n1":      `{"name":"n1","type":"large","zone":"a","ip":"192.0.2.1","status":"off"}`,
 		"https://cloud.example.com/servers/broken":  `{`,
+		"https://cloud.example.com/servers/empty":   `{}`,
 	})
 	if err := h.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{}); err != nil {
 		t.Errorf("probe: %v", err)
@@ -43,6 +44,7 @@ func TestInstances(t *testing.T) {
 		"by ID":         {&abi.Node{Name: "x", ProviderId: "example://n1"}, sdk.Exists, abi.CodeOK},
 		"gone":          {&abi.Node{Name: "n2"}, sdk.DoesNotExist, abi.CodeOK},
 		"another cloud": {&abi.Node{Name: "n1", ProviderId: "aws:///n1"}, 0, abi.CodeInvalid},
+		"not a server":  {&abi.Node{Name: "empty"}, 0, abi.CodeInternal},
 		"not JSON":      {&abi.Node{Name: "broken"}, 0, abi.CodeInternal},
 	}
 	for name, test := range tests {
@@ -70,7 +72,7 @@ func TestInstances(t *testing.T) {
 func TestWrongConfiguration(t *testing.T) {
 	h := sdktest.New(t)
 	h.Serve(&provider{})
-	err := h.Call(abi.OpConfigure, &abi.ConfigureRequest{Config: []byte("http://x")}, &abi.ConfigureResponse{})
+	err := h.Call(abi.OpConfigure, &abi.ConfigureRequest{Config: []byte("ftp://x")}, &abi.ConfigureResponse{})
 	if sdk.CodeOf(err) != abi.CodeInvalid {
 		t.Errorf("%v, want invalid", err)
 	}

@@ -22,7 +22,9 @@ type clause struct {
 type check struct {
 	*kit
 	clause clause
-	note   string
+	// ended reports whether the run is: what fails then is the end's doing.
+	ended func() bool
+	note  string
 	// idle: there was nothing to try.
 	idle     bool
 	tries    int
@@ -38,11 +40,15 @@ const (
 
 // failf says that the clause does not hold, with the host calls of an op.
 func (c *check) failf(o outcome, format string, args ...any) {
+	if c.ended() {
+		return
+	}
 	c.failures++
 	if c.failures > maxFailures {
 		return
 	}
 	c.evidence = append(c.evidence, fmt.Sprintf(format, args...))
+	c.evidence = append(c.evidence, o.crash()...)
 	for i, e := range o.trace {
 		if i == maxCalls {
 			c.evidence = append(c.evidence, fmt.Sprintf("  ... %d more", len(o.trace)-i))
@@ -75,7 +81,7 @@ func (c *check) tried(n int, what string) {
 
 // Run walks the guest through all clauses. The error says that the kit itself
 // could not be set up, or that the context has ended, with a report of the
-// clauses before; what is wrong with the guest stands in the report. Objects
+// clauses before and of what the last one had found; what is wrong with the guest stands in the report. Objects
 // that a clause has made are deleted in either case.
 func Run(ctx context.Context, o Options) (Report, error) {
 	k, err := newKit(ctx, o)
@@ -89,11 +95,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		if k.Only != nil && !k.Only.MatchString(one.id) {
 			continue
 		}
-		result := k.run(ctx, one)
-		if err := ctx.Err(); err != nil { // what it found is the end's doing
+		report.Results = append(report.Results, k.run(ctx, one))
+		if err := ctx.Err(); err != nil {
 			return report, fmt.Errorf("conformance: ended in %s: %w", one.id, err)
 		}
-		report.Results = append(report.Results, result)
 	}
 	return report, nil
 }
@@ -105,7 +110,7 @@ func (k *kit) run(ctx context.Context, one clause) Result {
 	if why := k.inapplicable(one); why != "" {
 		r.Verdict, r.Note = NotApplicable, why
 	} else {
-		c := &check{kit: k, clause: one}
+		c := &check{kit: k, clause: one, ended: func() bool { return ctx.Err() != nil }}
 		k.restart(ctx)
 		one.check(ctx, c)
 		r.Verdict, r.Note = Pass, c.note
@@ -118,6 +123,9 @@ func (k *kit) run(ctx context.Context, one clause) Result {
 		if more := c.failures - maxFailures; more > 0 {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("and %d more", more))
 		}
+	}
+	if ctx.Err() != nil {
+		r.Verdict = Ended
 	}
 	r.Took, r.Note = time.Since(start), k.network.scrub(r.Note)
 	for i := range r.Evidence {

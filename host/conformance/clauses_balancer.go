@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ func balancerClauses() []clause {
 		{id: "lb-absent", text: "what was never made does not exist, and deleting it is ok and changes nothing", check: checkAbsent},
 		{id: "lb-ensure", text: "lb_ensure ends with an address; again it says the same and writes nothing; lb_get says the same", check: checkEnsure},
 		{id: "lb-nodes", text: "lb_update follows nodes that come and go, down to none; again it writes nothing", check: checkNodes},
+		{id: "lb-order", text: "lb_ensure and lb_update with the same nodes in another order write nothing", check: checkOrder},
 		{id: "lb-ports", text: "lb_ensure follows ports that are added, changed and removed, with the same address; again it writes nothing", check: checkPorts},
 		{id: "lb-delete", text: "lb_delete leaves nothing, lb_get says so, and again is ok", check: checkDelete},
 	}
@@ -197,6 +200,26 @@ func checkNodes(ctx context.Context, c *check) {
 	})
 }
 
+// checkOrder: the order of the nodes says nothing. The manager sorts them by
+// name, but what a load balancer has was written by others, too.
+func checkOrder(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
+		backwards := slices.Clone(nodes)
+		slices.Reverse(backwards)
+		orders := map[string][]*corev1.Node{"backwards": backwards, "the last first": append([]*corev1.Node{nodes[len(nodes)-1]}, nodes[:len(nodes)-1]...)}
+		for _, order := range slices.Sorted(maps.Keys(orders)) {
+			what := "Service " + s.Name + ", the nodes " + order + ": "
+			c.checkQuiet(c.updated(ctx, nil, s, orders[order]), what+"lb_update")
+			again, o := c.ensured(ctx, nil, s, orders[order])
+			c.checkQuiet(o, what+"lb_ensure")
+			if o.err == nil && text(again) != text(status) {
+				c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+			}
+			c.restart(ctx)
+		}
+	})
+}
+
 // checkChanged fails when the witness does not see a change, and returns what
 // it sees. Without one nothing can be told.
 func (c *check) checkChanged(ctx context.Context, last []string, changes bool, o outcome, what string) []string {
@@ -285,7 +308,7 @@ func ingressOf(s *abi.LoadBalancerStatus) string {
 
 func checkDelete(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, _ []*corev1.Node, _ *abi.LoadBalancerStatus, before []string) {
-		o := c.deleted(ctx, nil, s)
+		o := c.undone(ctx, nil, s)
 		if o.err != nil {
 			c.failf(o, "Service %s: %s", s.Name, o)
 			return

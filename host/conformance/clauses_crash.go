@@ -14,6 +14,7 @@ func crashClauses() []clause {
 		{id: "crash-ensure", text: "lb_ensure that is ended before or after any request, asked again, ends as undisturbed, and lb_delete leaves nothing", check: checkCrashEnsure},
 		{id: "crash-update", text: "lb_update that is ended before or after any request, asked again, ends as undisturbed", check: checkCrashUpdate},
 		{id: "crash-delete", text: "lb_delete that is ended before or after any request, asked again, leaves nothing", check: checkCrashDelete},
+		{id: "half-made", text: "what an lb_ensure that was ended at any request has left is deleted as the manager deletes: lb_get says EXISTS as long as anything is there", check: checkHalfMade},
 		{id: "recover-ensure", text: "lb_ensure that meets 503 or 409, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
 	}
 	for i := range all {
@@ -90,14 +91,38 @@ func (c *check) checkSettled(ctx context.Context, s *corev1.Service, nodes []*co
 	}
 }
 
-// gone deletes a Service, and reports whether nothing of it is left.
+// gone deletes a Service as upstream does, and reports whether nothing of it is left.
 func (c *check) gone(ctx context.Context, s *corev1.Service, before []string, after string) bool {
-	o := c.cleared(ctx, s)
+	after += ", then lb_get, and lb_delete of what exists"
+	o := c.undone(ctx, patient(), s)
 	if o.err != nil {
-		c.failf(o, "%s, then lb_delete: %s", after, o)
+		c.failf(o, "%s: %s", after, o)
 		return false
 	}
-	return c.checkWitness(ctx, before, o, after+", then lb_delete")
+	return c.checkWitness(ctx, before, o, after)
+}
+
+// checkHalfMade deletes a Service that was deleted while it was being made.
+func checkHalfMade(ctx context.Context, c *check) {
+	s, nodes := c.service(), c.backends(ctx)
+	_, before, ok := c.fresh(ctx, s, nodes)
+	if !ok {
+		return
+	}
+	defer c.remove(ctx, s)
+	if !c.gone(ctx, s, before, "undisturbed") {
+		return
+	}
+	c.disturbed(ctx, c.crashes(), func(p *plan) bool {
+		c.drive(ctx, true, func(ctx context.Context) outcome {
+			_, o := c.lbEnsure(ctx, p, s, nodes)
+			if o.crashed {
+				o.err = nil // it is not asked again
+			}
+			return o
+		})
+		return c.gone(ctx, s, before, "lb_ensure with "+p.String()+", not asked again")
+	})
 }
 
 func checkCrashUpdate(ctx context.Context, c *check) {
@@ -147,7 +172,7 @@ func checkCrashDelete(ctx context.Context, c *check) {
 		}
 		c.restart(ctx)
 		what := fmt.Sprintf("lb_delete with %s", p)
-		o := c.deleted(ctx, p, s)
+		o := c.undone(ctx, p, s)
 		if o.err != nil {
 			c.failf(o, "%s: %s", what, o)
 			return false

@@ -62,8 +62,11 @@ func TestEndedRunTidiesUp(t *testing.T) {
 		}
 	}
 	report, err := conformance.Run(ctx, o)
-	if !errors.Is(err, context.Canceled) || len(report.Results) != 2 {
-		t.Errorf("%v after %d clauses, want the two before crash-ensure", err, len(report.Results))
+	if !errors.Is(err, context.Canceled) || len(report.Results) != 3 || report.Passed() {
+		t.Errorf("%v after %d clauses, want the two before crash-ensure, and that one", err, len(report.Results))
+	}
+	if r := report.Result("crash-ensure"); r.Verdict != conformance.Ended || len(r.Evidence) > 0 {
+		t.Errorf("%s with %q, want that it was ended without having found anything", r.Verdict, r.Evidence)
 	}
 	if left := cloud.inspect(); left != "" {
 		t.Errorf("left behind: %s", left)

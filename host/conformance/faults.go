@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/grant"
 )
 
 // fault is a way in which a cloud fails. Requests that meet one are sent to a
@@ -151,7 +152,7 @@ func newFaultServer(ctx context.Context, options egress.Options, credentials []s
 	}
 	options.Backoff = quickly // its failures are not overload
 	s := &faultServer{address: listener.Addr().(*net.TCPAddr).AddrPort(), options: options, names: credentials}
-	s.server = &http.Server{ReadHeaderTimeout: loadTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.server = &http.Server{ReadHeaderTimeout: grant.LoadTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.served.Add(1)
 		s.current.Load().answer(w, r)
 	})}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -51,7 +52,10 @@ func (g *guest) balancer(c *callOf, op abi.Op, req *abi.LoadBalancerRequest) (ab
 	}
 	switch op {
 	case abi.OpLoadBalancerGet:
-		if len(found) == 0 {
+		if len(found) == 0 && g.sabotage == "what is gone is elsewhere" {
+			return nil, &abi.Error{Code: abi.CodeImplementedElsewhere, Message: "not here"}
+		}
+		if len(found) == 0 || found[0].Members == "" && g.sabotage == "half a load balancer is none" {
 			return &abi.LoadBalancerGetResponse{Existence: abi.Existence_EXISTENCE_DOES_NOT_EXIST}, nil
 		}
 		return &abi.LoadBalancerGetResponse{Existence: abi.Existence_EXISTENCE_EXISTS, Status: statusOf(found[0])}, nil
@@ -112,6 +116,9 @@ func (g *guest) members(c *callOf, req *abi.LoadBalancerRequest) (string, error)
 	names, err := c.nodes()
 	if err != nil {
 		return "", err
+	}
+	if g.sabotage != "the order of the nodes counts" {
+		slices.Sort(names)
 	}
 	members := strings.Join(names, ",")
 	if g.sabotage == "nodes are forgotten" {

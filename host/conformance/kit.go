@@ -15,8 +15,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
-	"github.com/wasm-ccm/wasm-ccm/host/module"
 	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 )
@@ -115,34 +115,33 @@ func (k *kit) restart(ctx context.Context) {
 
 // loader loads the guest on a host.
 func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
-	p := k.Provider
-	limits := plugin.Limits{
-		MaxInstances: p.Limits.Instances, MaxCallsPerInstance: p.Limits.CallsPerInstance,
-		MaxMemoryBytes: uint64(p.Limits.Memory.Value()), MaxTableElements: maxTableElements,
-		OpTimeout: p.Ops.Timeout.Duration, OpTimeouts: map[abi.Op]time.Duration{},
-		LoadTimeout: min(loadTimeout, p.Ops.Timeout.Duration), TimeoutSetting: "providers[].ops.timeout or timeouts",
-	}
-	for name, timeout := range p.Ops.Timeouts {
-		if op, ok := abi.ParseOp(name); ok {
-			limits.OpTimeouts[op] = timeout.Duration
-		}
-	}
-	return &plugin.Loader{
-		Engine: k.Engine, Compiler: k.Compiler, Limits: limits, Policy: module.Policy{Capabilities: p.Capabilities},
-		ClusterName: k.Cases.ClusterName, HostVersion: hostVersion, RequireClusterID: true, // as the manager does
+	return grant.Loader(plugin.Loader{
+		Engine: k.Engine, Compiler: k.Compiler, ClusterName: k.Cases.ClusterName, HostVersion: hostVersion,
+		RequireClusterID: true, // as the manager does
 		NewHost: func(declared *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 			if m != nil {
 				*m = *declared
 			}
-			return host, nil, nil
+			heard := k.host.current.Load()
+			return host, heard.Output("stdout"), heard.Output("stderr")
 		},
-	}
+		Scrub: func(text string) string {
+			k.ear.hear("what the guest wrote before it crashed", text)
+			return k.network.scrub(text)
+		},
+	}, &k.Provider)
 }
 
 // load brings the guest as far as its configuration.
 func (k *kit) load(ctx context.Context) error {
 	k.restart(ctx)
 	k.manifest = &manifest.Manifest{}
+	if most := k.Provider.Limits.Module.Value(); int64(len(k.Module)) > most {
+		return fmt.Errorf("the module has %d bytes, at most %d are allowed (providers[].limits.module)", len(k.Module), most)
+	}
+	if err := grant.CheckProvider(k.Module); err != nil {
+		return err
+	}
 	g, err := k.loader(k.host, k.manifest).Prepare(ctx, plugin.Bundle{Module: k.Module, Config: k.Config}, func(string) {})
 	if err != nil {
 		k.ear.hear("the error of loading", err.Error())
@@ -199,12 +198,32 @@ func (o outcome) writes() (all []exchange) {
 	return all
 }
 
-// String says what the op answered.
+// String says what the op answered; what else is known of a crash, crash says.
 func (o outcome) String() string {
 	if o.err == nil {
 		return o.op.String() + ": ok"
 	}
-	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), clip(o.err.Error(), 300))
+	text := o.err.Error()
+	var crash *plugin.Crash
+	if errors.As(o.err, &crash) {
+		text = crash.Err.Error()
+	}
+	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), clip(text, 300))
+}
+
+// crash returns what is known of a crash of the guest, in lines.
+func (o outcome) crash() (lines []string) {
+	var crash *plugin.Crash
+	if !errors.As(o.err, &crash) {
+		return nil
+	}
+	if crash.Said != "" {
+		lines = append(lines, "  it wrote: "+crash.Said)
+	}
+	for _, function := range crash.Stack {
+		lines = append(lines, "  in "+function)
+	}
+	return lines
 }
 
 // errCrashed is what is left of an op that was ended: nobody saw its answer.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,11 +52,20 @@ func (k *kit) shutdown(ctx context.Context, n *corev1.Node) (abi.PowerState, out
 	return resp.State, o
 }
 
+// errNotMine is the answer about a node that is another controller's.
+var errNotMine = errors.New("not_mine: the guest leaves the node alone")
+
 func (k *kit) metadata(ctx context.Context, p *plan, n *corev1.Node) (*abi.InstanceMetadata, outcome) {
 	resp := &abi.InstanceMetadataResponse{}
 	o := k.call(ctx, p, aboutNode(n), abi.OpInstanceMetadata, &abi.InstanceRequest{Node: convert.Node(n)}, resp)
-	if o.err == nil && resp.Metadata == nil {
-		o.err = fmt.Errorf("the answer has no metadata")
+	switch {
+	case o.err != nil:
+	case resp.NotMine && resp.Metadata != nil:
+		o.err = errors.New("the answer is not_mine, and has metadata as well")
+	case resp.NotMine:
+		o.err = errNotMine
+	case resp.Metadata == nil:
+		o.err = errors.New("the answer has no metadata")
 	}
 	return resp.Metadata, o
 }
@@ -93,7 +103,11 @@ func (k *kit) balancing(ctx context.Context, p *plan, op abi.Op, s *corev1.Servi
 	if op == abi.OpLoadBalancerEnsure || op == abi.OpLoadBalancerUpdate {
 		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
 	}
-	return k.call(ctx, p, about, op, request, resp)
+	o := k.call(ctx, p, about, op, request, resp)
+	if o.code() == abi.CodeImplementedElsewhere && (op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete) {
+		o.err = fmt.Errorf("implemented_elsewhere, which lb_ensure and lb_update alone may answer: %v", o.err) //nolint:errorlint // it is no answer any more
+	}
+	return o
 }
 
 func (k *kit) lbGet(ctx context.Context, p *plan, s *corev1.Service) (*abi.LoadBalancerGetResponse, outcome) {
@@ -148,11 +162,26 @@ func (k *kit) lbDelete(ctx context.Context, p *plan, s *corev1.Service) outcome 
 	return said(o, resp.Done)
 }
 
+// undone deletes as upstream does: it asks whether there is a load balancer, and
+// deletes what exists.
+func (k *kit) undone(ctx context.Context, p *plan, s *corev1.Service) outcome {
+	return k.drive(ctx, p != nil, func(ctx context.Context) outcome {
+		got, o := k.lbGet(ctx, p, s)
+		if o.err != nil || got.Existence == abi.Existence_EXISTENCE_DOES_NOT_EXIST {
+			return o
+		}
+		deletion := k.lbDelete(ctx, p, s)
+		deletion.trace, deletion.took = append(o.trace, deletion.trace...), o.took+deletion.took
+		return deletion
+	})
+}
+
 func (k *kit) deleted(ctx context.Context, p *plan, s *corev1.Service) outcome {
 	return k.drive(ctx, p != nil, func(ctx context.Context) outcome { return k.lbDelete(ctx, p, s) })
 }
 
-// cleared deletes whatever an earlier run may have left, with patience.
+// cleared deletes whatever an earlier run may have left, with patience, also
+// what lb_get does not know.
 func (k *kit) cleared(ctx context.Context, s *corev1.Service) outcome {
 	return k.drive(ctx, true, func(ctx context.Context) outcome { return k.lbDelete(ctx, nil, s) })
 }

@@ -47,6 +47,9 @@ type Options struct {
 	Inspect func(ctx context.Context) (string, error)
 	// IgnoreIPs treats all addresses in what Inspect says as equal.
 	IgnoreIPs bool
+	// Ignore matches what differs each time in what Inspect says, beside UUIDs,
+	// times and numbers of six digits and more; nil: nothing.
+	Ignore *regexp.Regexp
 	// Only picks the clauses whose ID it matches; nil takes all.
 	Only *regexp.Regexp
 	// Progress is told when a clause begins and, with a Note, each time that

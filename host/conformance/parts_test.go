@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +13,13 @@ import (
 )
 
 func TestNormalise(t *testing.T) {
-	text := "b 0b4c0a1e-1111-4222-8333-444455556666 10.0.0.1\n\n  a 2026-01-02T03:04:05Z fa:16:3e:00:11:22 2001:db8::1 \n"
-	want := []string{"a TIME fa:16:3e:00:11:22 2001:db8::1", "b UUID 10.0.0.1"}
-	if got := normalise(text, false); !slices.Equal(got, want) {
+	text := "lb 4711337 web-1000023 port 31080 of 65535\nb 0b4c0a1e-1111-4222-8333-444455556666 10.0.0.1\n\n  a 2026-01-02T03:04:05Z fa:16:3e:00:11:22 2001:db8::1 \n"
+	want := []string{"a TIME fa:16:3e:00:11:22 2001:db8::1", "b UUID 10.0.0.1", "lb ID web-ID port 31080 of 65535"}
+	if got := normalise(text, false, nil); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	want = []string{"a TIME MAC IP", "b UUID IP"}
-	if got := normalise(text, true); !slices.Equal(got, want) {
+	want = []string{"a TIME MAC IP", "b UUID IP", "lb ID web-ID port IGNORED"}
+	if got := normalise(text, true, regexp.MustCompile("31080 of 65535")); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -18,6 +18,9 @@ const (
 	Pass          Verdict = "PASS"
 	Fail          Verdict = "FAIL"
 	NotApplicable Verdict = "NOT APPLICABLE"
+	// Ended: the run was ended while the clause was looked at. What it had found
+	// until then is its evidence.
+	Ended Verdict = "ENDED"
 )
 
 // Result is that of one clause.
@@ -44,12 +47,12 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// Passed reports whether no clause failed, and one passed at least.
+// Passed reports whether no clause failed or was ended, and one passed at least.
 func (r Report) Passed() bool {
 	passed := 0
 	for _, one := range r.Results {
 		switch one.Verdict {
-		case Fail:
+		case Fail, Ended:
 			return false
 		case Pass:
 			passed++
@@ -80,21 +83,37 @@ func (r Report) Count(v Verdict) int {
 }
 
 // WriteText writes a line for each clause, with the evidence below those that
-// failed.
+// failed, and the summary.
 func (r Report) WriteText(w io.Writer) error {
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s %s\n", printable(r.Guest), printable(r.Version))
 	for _, one := range r.Results {
-		fmt.Fprintf(b, "%-14s  %-17s %6.1f s  %s", one.Verdict, one.ID, one.Took.Seconds(), one.Clause)
-		if one.Note != "" {
-			fmt.Fprintf(b, " (%s)", printable(one.Note))
-		}
-		b.WriteByte('\n')
-		for _, line := range one.Evidence {
-			fmt.Fprintf(b, "    %s\n", printable(line))
+		if err := one.WriteText(w); err != nil {
+			return err
 		}
 	}
-	fmt.Fprintf(b, "%d passed, %d failed, %d not applicable\n", r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
+	return r.WriteSummary(w)
+}
+
+// WriteSummary writes how many clauses have which verdict.
+func (r Report) WriteSummary(w io.Writer) error {
+	text := fmt.Sprintf("%s %s: %d passed, %d failed, %d not applicable", printable(r.Guest), printable(r.Version), r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
+	if r.Count(Ended) > 0 {
+		text += "; the run was ended early, what comes behind was not tried"
+	}
+	_, err := io.WriteString(w, text+"\n")
+	return err
+}
+
+// WriteText writes the line of one clause, with the evidence below it.
+func (r Result) WriteText(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%-14s  %-17s %6.1f s  %s", r.Verdict, r.ID, r.Took.Seconds(), r.Clause)
+	if r.Note != "" {
+		fmt.Fprintf(b, " (%s)", printable(r.Note))
+	}
+	b.WriteByte('\n')
+	for _, line := range r.Evidence {
+		fmt.Fprintf(b, "    %s\n", printable(line))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

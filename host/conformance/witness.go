@@ -16,16 +16,23 @@ import (
 // What differs from run to run though nothing is different.
 var (
 	uuids = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b`)
-	times = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?\b`)
-	macs  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
-	ipv4s = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
-	ipv6s = regexp.MustCompile(`(?i)\b[0-9a-f]{1,4}(:[0-9a-f]{0,4}){2,7}\b`)
+	// Numbers that are larger than a port: many clouds count their things.
+	numbers = regexp.MustCompile(`\b[1-9]\d{5,}\b`)
+	times   = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?\b`)
+	macs    = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
+	ipv4s   = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
+	ipv6s   = regexp.MustCompile(`(?i)\b[0-9a-f]{1,4}(:[0-9a-f]{0,4}){2,7}\b`)
 )
 
 // normalise returns the lines of a description in one order, without what
-// differs each time.
-func normalise(description string, ips bool) []string {
-	text := times.ReplaceAllString(uuids.ReplaceAllString(description, "UUID"), "TIME")
+// differs each time; ignored may be nil.
+func normalise(description string, ips bool, ignored *regexp.Regexp) []string {
+	text := description
+	if ignored != nil {
+		text = ignored.ReplaceAllString(text, "IGNORED")
+	}
+	text = times.ReplaceAllString(uuids.ReplaceAllString(text, "UUID"), "TIME")
+	text = numbers.ReplaceAllString(text, "ID")
 	if ips {
 		text = ipv4s.ReplaceAllString(ipv6s.ReplaceAllString(macs.ReplaceAllString(text, "MAC"), "IP"), "IP")
 	}
@@ -42,7 +49,7 @@ func normalise(description string, ips bool) []string {
 // witness describes what the cloud keeps, as told by who is not the guest, and
 // what the store holds.
 func (k *kit) witness(ctx context.Context) ([]string, error) {
-	lines := normalise(k.memory.describe(), false)
+	lines := normalise(k.memory.describe(), false, nil)
 	if k.Inspect == nil {
 		return lines, nil
 	}
@@ -50,7 +57,7 @@ func (k *kit) witness(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inspecting the cloud: %w", err)
 	}
-	return append(lines, normalise(said, k.IgnoreIPs)...), nil
+	return append(lines, normalise(said, k.IgnoreIPs, k.Ignore)...), nil
 }
 
 // same compares the witness with what it should say, and says how it differs.

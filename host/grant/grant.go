@@ -1,9 +1,10 @@
-// Package grant makes of what a HostConfiguration allows a provider, its grants
-// and credentials, what packages egress and credential know: for the manager,
-// and for the conformance kit, which must not allow anything else.
+// Package grant makes of what a HostConfiguration allows a provider, its grants,
+// credentials, capabilities and limits, what packages egress, credential and
+// plugin know: for the manager, and for the conformance kit, which must not
+// allow anything else.
 //
-// It imports config/v1alpha1, credential and egress of the host, and abi. It
-// starts nothing and sends nothing.
+// It imports config/v1alpha1, credential, egress, plugin, module and engine of
+// the host, and abi. It starts nothing and sends nothing.
 package grant
 
 import (

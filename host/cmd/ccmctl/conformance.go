@@ -11,14 +11,18 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
 )
 
 // conformanceFlags are those of ccmctl conformance.
@@ -30,6 +34,7 @@ type conformanceFlags struct {
 	cases                  string
 	inspect                string
 	ignoreIPs              bool
+	ignore                 string
 	only, output           string
 	quiet, verbose         bool
 	options                conformance.Options // times and bounds
@@ -69,7 +74,8 @@ func (f *conformanceFlags) add(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&f.signers, "signer-module", nil, "CREDENTIAL=FILE: the module of the signer of a credential. Repeatable.")
 	fs.StringVar(&f.cases, "cases", "", "File with what the cloud has: nodes, Services, routes, volumes.")
 	fs.StringVar(&f.inspect, "inspect", "", "Shell command that describes in lines all that the cloud keeps for the cluster. With it the kit sees what is left behind.")
-	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs and times.")
+	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs, times and numbers of six digits and more.")
+	fs.StringVar(&f.ignore, "inspect-ignore", "", "Regular expression: treat what it matches in the output of --inspect as equal, as IDs of fewer than six digits.")
 	fs.StringVar(&f.only, "only", "", "Regular expression: run the clauses whose ID it matches.")
 	fs.StringVarP(&f.output, "output", "o", "text", "text or json.")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not tell on standard error which clause runs.")
@@ -89,7 +95,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("--output %q: must be text or json", f.output)
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // once more ends without tidying up
 	cache, err := os.MkdirTemp("", "ccmctl-conformance-")
@@ -101,15 +107,15 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options.Engine = wazero.New(wazero.Options{CacheDir: cache})
-	if !f.quiet {
-		options.Progress = f.progress(cmd.ErrOrStderr())
+	if options.Engine, options.Compiler, err = newEngine(cache); err != nil {
+		return err
 	}
+	options.Progress = f.progress(cmd)
 	report, err := conformance.Run(ctx, options)
 	if err != nil && len(report.Results) == 0 {
 		return err
 	}
-	write := report.WriteText
+	write := report.WriteSummary // the clauses stand there already
 	if f.output == "json" {
 		write = report.WriteJSON
 	}
@@ -122,17 +128,49 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-func (f *conformanceFlags) progress(w io.Writer) func(conformance.Result) {
+// silence is how long a clause says nothing of what it is doing, at most.
+const silence = 10 * time.Second
+
+// progress writes each clause when it ends, so that nothing is lost when the
+// run is ended, and tells on standard error what is going on.
+func (f *conformanceFlags) progress(cmd *cobra.Command) func(conformance.Result) {
+	out, w, said := cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now()
+	if f.quiet {
+		w = io.Discard
+	}
 	return func(r conformance.Result) {
 		switch {
 		case r.Verdict != "":
 			fmt.Fprintf(w, "%-18s %s, %.1f s\n", r.ID, r.Verdict, r.Took.Seconds())
+			if f.output == "text" {
+				_ = r.WriteText(out) // the summary fails as well then
+			}
 		case r.Note == "":
 			fmt.Fprintf(w, "%-18s ...\n", r.ID)
-		case f.verbose:
+		case f.verbose || time.Since(said) >= silence:
 			fmt.Fprintf(w, "%-18s   %s\n", r.ID, r.Note)
+		default:
+			return
 		}
+		said = time.Now()
 	}
+}
+
+// compileCommand is the hidden argument with which ccmctl starts itself to
+// compile a module, with the limits that the manager has for it.
+const compileCommand = "compile-module"
+
+// newEngine returns the engine and the compiler of the manager.
+func newEngine(cache string) (engine.Engine, plugin.Compiler, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("the binary of ccmctl, which compiles modules apart: %w", err)
+	}
+	e := wazero.New(wazero.Options{CacheDir: cache})
+	compiler, err := compile.NewParent(compile.Options{
+		Command: []string{binary, compileCommand}, Engine: e.Name(), CacheDir: cache, Limits: compile.DefaultLimits(),
+	})
+	return e, compiler, err
 }
 
 // read reads all files.
@@ -162,6 +200,11 @@ func (f *conformanceFlags) read() (o conformance.Options, err error) {
 	if f.only != "" {
 		if o.Only, err = regexp.Compile(f.only); err != nil {
 			return o, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if f.ignore != "" {
+		if o.Ignore, err = regexp.Compile(f.ignore); err != nil {
+			return o, fmt.Errorf("--inspect-ignore: %w", err)
 		}
 	}
 	if f.inspect != "" {

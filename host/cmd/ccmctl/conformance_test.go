@@ -1,14 +1,26 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
+
+// TestMain makes the test binary the child that compiles, as ccmctl is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == compileCommand {
+		os.Exit(compileChild())
+	}
+	os.Exit(m.Run())
+}
 
 const casesFile = "../../../testdata/conformance/static.yaml"
 
@@ -22,7 +34,7 @@ func conformanceOf(b bench, more ...string) []string {
 func TestConformance(t *testing.T) {
 	b := newBench(t)
 	out := mustCcmctl(t, conformanceOf(b, "--only", "^(load|lb-.*|crash-.*)$")...)
-	for _, want := range []string{"static 0.1.0\n", "PASS            lb-ensure", "PASS            crash-ensure", "0 failed"} {
+	for _, want := range []string{"static 0.1.0: ", "PASS            lb-ensure", "PASS            crash-ensure", "0 failed"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
@@ -45,6 +57,84 @@ func TestConformanceInspects(t *testing.T) {
 	}
 	out, err = ccmctl(conformanceOf(b, "--only", "^lb-delete$", "--inspect", "echo cannot >&2; exit 3")...)
 	if err == nil || !strings.Contains(out, "exit status 3: cannot") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestConformanceCountsNoIDs: numbers that a cloud gives to its things are
+// others each time; what is left behind is found all the same.
+func TestConformanceCountsNoIDs(t *testing.T) {
+	b := newBench(t)
+	inspect := `echo x >> "` + b.path("seen") + `"; echo "network $((1000000 + $(wc -l < "` + b.path("seen") + `")))"; echo "id=$(wc -l < "` + b.path("seen") + `")"`
+	mustCcmctl(t, conformanceOf(b, "--only", "^lb-delete$", "--inspect", inspect, "--inspect-ignore", `id=\d+`, "--settle", "20ms")...)
+	wantFailure(t, "--inspect-ignore", conformanceOf(b, "--inspect", "true", "--inspect-ignore", "(")...)
+}
+
+// TestConformanceThatIsEnded tells what it has found until then.
+func TestConformanceThatIsEnded(t *testing.T) {
+	b := newBench(t)
+	var out bytes.Buffer
+	cmd := newCommand()
+	cmd.SetArgs(conformanceOf(b, "--only", "^(load|probe|lb-nodes|crash-ensure|secrets)$"))
+	cmd.SetOut(&out)
+	cmd.SetErr(until("crash-ensure", func() {
+		if !strings.Contains(out.String(), "PASS            probe") {
+			t.Errorf("what has passed is not told while the rest runs:\n%s", out.String())
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}))
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "ended in crash-ensure") {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"PASS            load", "PASS            lb-nodes", "ENDED           crash-ensure", "3 passed, 0 failed, 0 not applicable; the run was ended early"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
+// until calls a function the first time that a text is written.
+func until(text string, call func()) io.Writer {
+	var once sync.Once
+	return writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte(text)) {
+			once.Do(call)
+		}
+		return len(p), nil
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestConformanceHasTheManagersLimits: a module, or what compiles it, that is
+// too large for the manager is too large here.
+func TestConformanceHasTheManagersLimits(t *testing.T) {
+	b := newBench(t)
+	config := b.write(t, "config.yaml", []byte(`
+apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: HostConfiguration
+providers: [{name: a, source: {directory: /a}, limits: {module: 100Ki}}]
+`))
+	out, err := ccmctl(conformanceOf(b, "--config", config, "--only", "^load$")...)
+	if err == nil || !strings.Contains(out, "at most 102400 are allowed (providers[].limits.module)") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	build := os.Getenv("CCM_BUILD")
+	if build == "" {
+		build = "../../../build"
+	}
+	signer, err := os.ReadFile(filepath.Join(build, "signer-keystone.wasm"))
+	if err != nil {
+		t.Fatalf("%v; run make guests-test", err)
+	}
+	b.write(t, "module.wasm", signer)
+	out, err = ccmctl(conformanceOf(b, "--only", "^load$")...)
+	if err == nil || !strings.Contains(out, "it is a signer, which belongs to a credential") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

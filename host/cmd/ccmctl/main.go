@@ -4,21 +4,37 @@
 // against (ccmctl conformance).
 //
 // It may import host/provenance, host/source, host/conformance with
-// host/config/v1alpha1 and host/engine/wazero, and abi.
+// host/config/v1alpha1, host/compile, host/plugin and host/engine/wazero, and
+// abi.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/wasm-ccm/wasm-ccm/host/compile"
+	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == compileCommand {
+		os.Exit(compileChild())
+	}
 	if err := newCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", oneLine(err))
 		os.Exit(1)
 	}
+}
+
+// compileChild is what the conformance kit's compiler starts.
+func compileChild() int {
+	return compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(_, cacheDir string) (engine.Engine, error) {
+		return wazero.New(wazero.Options{CacheDir: cacheDir}), nil
+	})
 }
 
 func newCommand() *cobra.Command {

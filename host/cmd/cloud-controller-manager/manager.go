@@ -38,11 +38,6 @@ import (
 const (
 	// component is the name in Events and in the User-Agent.
 	component = "wasm-cloud-controller-manager"
-	// loadTimeout bounds each of describe, configure and probe.
-	loadTimeout = 30 * time.Second
-	// maxTableElements bounds the tables of a guest: stock Go needs one
-	// element for each function.
-	maxTableElements = 1 << 20
 )
 
 // manager holds what lives as long as the process.

@@ -138,7 +138,7 @@ func secretNames(p *v1alpha1.Provider) (names []types.NamespacedName) {
 // ready waits until the signers serve, so that a switch to this network takes
 // nothing away that works now.
 func (n *network) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, grant.LoadTimeout)
 	defer cancel()
 	for _, s := range n.signers {
 		if err := s.slot.WaitServing(ctx); err != nil {
