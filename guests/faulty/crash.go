@@ -48,6 +48,6 @@ func (p *pool) depth(uid string, n uint32) uint32 {
 	for i := range room {
 		room[i] = n * uint32(i+len(uid))
 	}
-	below := p.depth(uid, n+room[n*7%64])
+	below := p.depth(uid, n+room[n*7%64]) //nolint:staticcheck // it is the mistake
 	return room[below%64] + below
 }

@@ -24,7 +24,7 @@ func runScripts(t *testing.T, pattern string) {
 	build := buildDir(t)
 	for _, name := range []string{
 		"cloud-controller-manager", "cloud-controller-manager-wasmtime",
-		"static.wasm", "static-next.wasm", "faulty.wasm", "signer-keystone.wasm", "signer-cloudstack.wasm",
+		"static.wasm", "static-next.wasm", "faulty.wasm", "faulty-debug.wasm", "signer-keystone.wasm", "signer-cloudstack.wasm",
 	} {
 		if _, err := os.Stat(filepath.Join(build, name)); err != nil {
 			t.Fatalf("%v: run make build build-wasmtime guests guests-test (guests-slow for CCM_SLOW=1)", err)

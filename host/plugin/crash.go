@@ -60,7 +60,10 @@ func (c crashes) explain(err error) error {
 	if !errors.As(err, &crash) {
 		return err
 	}
-	return &Crash{Err: err, Said: c.words(crash.Said), Stack: c.stack(crash.Frames)}
+	told := &Crash{Err: err, Said: c.words(crash.Said), Stack: c.stack(crash.Frames)}
+	// Errors are kept, in results and tallies; what is not scrubbed is not.
+	crash.Said, crash.Frames = nil, nil
+	return told
 }
 
 // words are what a guest wrote, for people.
@@ -71,7 +74,7 @@ func (c crashes) words(said []byte) string {
 	if c.scrub == nil || len(said) == 0 {
 		return ""
 	}
-	return printable(lastWords(c.scrub(string(said))), maxSaidBytes)
+	return strings.Clone(printable(lastWords(c.scrub(string(said))), maxSaidBytes))
 }
 
 // lastWords returns a panic from its first line on, or else the last lines

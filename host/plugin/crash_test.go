@@ -45,6 +45,10 @@ func TestWhatIsToldOfACrash(t *testing.T) {
 			if !errors.Is(err, trap) {
 				t.Error("it is not the trap any more")
 			}
+			var raw *engine.Crash
+			if !errors.As(err, &raw) || raw.Said != nil {
+				t.Errorf("what was not scrubbed is still in the error: %q", raw.Said)
+			}
 		})
 	}
 	if err := (crashes{}).explain(trap); err != trap { //nolint:errorlint // the same

@@ -25,8 +25,9 @@ func statusOf(service *abi.Service, config *cloudconf.Config, address string) *a
 		return &abi.LoadBalancerStatus{}
 	case isHostname(hostname):
 		ingress = &abi.LoadBalancerIngress{Hostname: hostname}
-	// An IPv6 address is no part of a name; the mode says the same.
-	case proxied && config.LoadBalancer.EnableIngressHostname && !strings.Contains(address, ":"):
+	// What is no name, as one of an IPv6 address, or with a suffix that is none,
+	// is refused by the host; the mode says the same.
+	case proxied && config.LoadBalancer.EnableIngressHostname && isHostname(address+"."+config.LoadBalancer.IngressHostnameSuffix):
 		ingress = &abi.LoadBalancerIngress{Hostname: address + "." + config.LoadBalancer.IngressHostnameSuffix}
 	case proxied:
 		ingress.IpMode = "Proxy"

@@ -173,12 +173,14 @@ func TestStatusOfProxyProtocol(t *testing.T) {
 // TestAddressesThatAreNoPartOfAName: the mode says of an IPv6 address what the
 // name would have said.
 func TestAddressesThatAreNoPartOfAName(t *testing.T) {
-	b := newBench(t, "enable-ingress-hostname=true")
-	b.service.IpFamilies = []string{"IPv6"}
-	b.service.Annotations[ann+"proxy-protocol"] = "v2"
-	b.ensure()
-	if in := b.service.Status.Ingress[0]; !strings.HasPrefix(in.Ip, "fd00::9:") || in.Hostname != "" || in.IpMode != "Proxy" {
-		t.Errorf("the status is %v", in)
+	for suffix, family := range map[string]string{"nip.io": "IPv6", "Not_A.Name": "IPv4"} {
+		b := newBench(t, "enable-ingress-hostname=true", "ingress-hostname-suffix="+suffix)
+		b.service.IpFamilies = []string{family}
+		b.service.Annotations[ann+"proxy-protocol"] = "v2"
+		b.ensure()
+		if in := b.service.Status.Ingress[0]; in.Ip == "" || in.Hostname != "" || in.IpMode != "Proxy" {
+			t.Errorf("%s: the status is %v", family, in)
+		}
 	}
 }
 
