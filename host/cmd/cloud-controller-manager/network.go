@@ -52,13 +52,15 @@ type networks struct {
 	scrubber *credential.Scrubber
 	signers  *signerLoader
 	logger   klog.Logger
-	built    atomic.Int64
+	// life is that of what they run, which a reload does not end.
+	life  context.Context
+	built atomic.Int64
 }
 
 // build makes the network of a provider and starts what watches its Secrets
 // and signers; close ends that.
-func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
+	ctx, cancel := context.WithCancel(n.life)
 	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
 	net.retain()
 	if err := n.fill(ctx, net, p); err != nil {

@@ -98,7 +98,7 @@ func (m *managed) next(ctx context.Context, p, before *v1alpha1.Provider) (terms
 
 // terms makes those of a configuration, when its signers serve.
 func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
-	network, err := m.networks.build(klog.NewContext(ctx, m.logger), p)
+	network, err := m.networks.build(p)
 	if err != nil {
 		return terms{}, err
 	}
