@@ -55,6 +55,9 @@ type networks struct {
 	// life is that of what they run, which a reload does not end.
 	life  context.Context
 	built atomic.Int64
+	// traffic outlives networks, so that a reload or a changed Secret begins
+	// no rate, breaker or budget anew; nil before the first one.
+	traffic *egress.Traffic
 }
 
 // build makes the network of a provider and starts what watches its Secrets
@@ -93,10 +96,13 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		return err
 	}
 	options := grant.Options(p.Requests)
-	options.Credentials, options.Observer = net.credentials, n.observer
+	options.Credentials, options.Observer, options.Traffic = net.credentials, n.observer, n.traffic
 	net.client, err = egress.New(grants, options)
 	if err != nil {
 		return fmt.Errorf("grants: %w", err)
+	}
+	if n.traffic == nil { // of the first network, before there are goroutines
+		n.traffic = net.client.Traffic()
 	}
 	go watched.Run(ctx)
 	for _, s := range net.signers {

@@ -117,6 +117,7 @@ func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error
 // add with a new generation.
 func (m *managed) change(t terms) {
 	m.rates.Set(rateLimits(t.config.Limits))
+	t.network.client.Enforce()
 	m.allowed.current.Store(t.network)
 	m.steering.set(t.addresses)
 	m.listing.Reset() // it has what was accepted before
