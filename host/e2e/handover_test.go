@@ -15,6 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
@@ -175,6 +176,79 @@ func TestRollingRestart(t *testing.T) {
 		leader = standby
 	}
 	r.noWarnings(ctx, t)
+}
+
+// TestEndsAtAnyPoint ends managers by SIGTERM at points in time that nobody has
+// chosen: while they start, take the lease, begin to lead, and as a standby. None
+// leaves a lease behind that the next one has to wait for, and none suspects
+// what it ran.
+func TestEndsAtAnyPoint(t *testing.T) {
+	r := newRig(t, "ends")
+	ctx := t.Context()
+	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))
+	flags := []string{
+		r.hostConfiguration(t, oneProvider),
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=200ms",
+	}
+	for n, after := range []time.Duration{20, 100, 200, 300, 400, 500, 700, 1000, 1500} {
+		m := r.startManager(t, fmt.Sprintf("e%d", n), flags...)
+		time.Sleep(after * time.Millisecond)
+		ends(t, m)
+		if holder := r.holderOrNone(ctx, t); holder != "" {
+			t.Fatalf("after %d ms %s has the lease, and is gone:\n%s", after, holder, m.tail(4<<10))
+		}
+	}
+	leader := r.startManager(t, "leader", flags...)
+	r.until(ctx, t, leader, "it leads", func() (bool, string) { return r.holderOrNone(ctx, t) != "", "" })
+	r.awaitServing(ctx, t, leader, r.wasm(t, "faulty.wasm"))
+	standby := r.startManager(t, "standby", flags...)
+	r.until(ctx, t, standby, "it is ready", standby.readyz)
+	holder := r.holderOrNone(ctx, t)
+	ends(t, standby)
+	if now := r.holderOrNone(ctx, t); now != holder {
+		t.Errorf("a standby that ends changes the holder %s to %q", holder, now)
+	}
+	for range 2 { // the second one ends it at once
+		_ = leader.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	<-leader.done
+	for _, m := range []string{"once", "again"} {
+		// Who was ended by two signals may have kept its lease.
+		if err := r.client.CoordinationV1().Leases(r.namespace).Delete(ctx, "cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		next := r.startManager(t, m, flags...)
+		r.awaitServing(ctx, t, next, r.wasm(t, "faulty.wasm"))
+		r.until(ctx, t, next, "it leads", func() (bool, string) { return r.holderOrNone(ctx, t) != "", "" })
+		if text := readFile(next.logPath); strings.Contains(text, "ModuleSuspected") {
+			t.Errorf("it suspects what the one before ran:\n%s", next.tail(4<<10))
+		}
+		ends(t, next)
+	}
+}
+
+// ends has a manager end by SIGTERM.
+func ends(t *testing.T, m *manager) {
+	t.Helper()
+	_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	select {
+	case <-m.done:
+	case <-time.After(reportPatience):
+		t.Fatalf("%s does not end:\n%s", m.name, m.tail(8<<10))
+	}
+}
+
+// holderOrNone is who holds the Lease, "" for nobody.
+func (r *rig) holderOrNone(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	lease, err := r.client.CoordinationV1().Leases(r.namespace).Get(ctx, "cloud-controller-manager", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *lease.Spec.HolderIdentity
 }
 
 // leases hands over each change of the leader's Lease.
