@@ -196,6 +196,9 @@ func (l *life) command(kind string) string {
 // change starts a standby, or has it take over from a leader that is killed or
 // ends as it should.
 func (l *life) change(name string) string {
+	if l.standby == nil && l.random.IntN(2) == 0 {
+		return l.restart(name)
+	}
 	if l.standby == nil {
 		l.standby = l.start(name)
 		return "a standby"
@@ -216,6 +219,25 @@ func (l *life) change(name string) string {
 	l.leader, l.standby = l.standby, nil
 	l.leader.Lead()
 	return what
+}
+
+// restart ends the only process, and begins another one, which has to begin with
+// what was kept, if it can be read.
+func (l *life) restart(name string) string {
+	l.leader.journal.dead.Store(l.random.IntN(2) == 0)
+	l.leader.stop()
+	record, healthy := l.journal.read(), l.journal.healthy()
+	offered, failing := l.offered, l.failing
+	l.failing = errors.New("not read yet")
+	l.leader = l.start(name)
+	if serving := l.leader.State().Serving; healthy && record.Good != nil && serving.Bundle != record.Good.Revision {
+		l.t.Fatalf("it begins with %q, not with %q:\n%s", serving, record.Good.Revision, strings.Join(l.trace, "\n"))
+	}
+	l.leader.Lead()
+	synctest.Wait()
+	l.offered, l.failing = offered, failing
+	l.offer()
+	return "kill" // what it was told and has not written is lost
 }
 
 // never says what is wrong, or "".
