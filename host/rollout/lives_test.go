@@ -82,6 +82,8 @@ type liver struct {
 	slot    *plugin.Slot
 	journal *handle
 	last    atomic.Pointer[rollout.Report]
+	state   atomic.Pointer[rollout.State]
+	loaded  atomic.Pointer[[]rollout.Revision]
 	cancel  context.CancelFunc
 	ended   chan error
 }
@@ -328,6 +330,9 @@ func (l *life) start(name string) *liver {
 		}),
 	})
 	p.WithoutCollection()
+	p.state.Store(&rollout.State{})
+	p.loaded.Store(&[]rollout.Revision{})
+	p.Look(func(s rollout.State, loaded []rollout.Revision) { p.state.Store(&s); p.loaded.Store(&loaded) })
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	go func() { p.ended <- p.Run(ctx) }()
@@ -336,6 +341,12 @@ func (l *life) start(name string) *liver {
 	synctest.Wait()
 	return p
 }
+
+// State is where it stood when it was at rest.
+func (p *liver) State() rollout.State { return *p.state.Load() }
+
+// Loaded is what was loaded then.
+func (p *liver) Loaded() []rollout.Revision { return *p.loaded.Load() }
 
 func (p *liver) stop() {
 	p.cancel()

@@ -104,6 +104,8 @@ type Rollout struct {
 	watching sync.WaitGroup
 	// collectGarbage is runtime.GC, except in tests that do it thousands of times.
 	collectGarbage func()
+	// looked, which only tests set, is called before Run waits.
+	looked func()
 }
 
 type offer struct {
@@ -173,6 +175,9 @@ func (r *Rollout) Run(ctx context.Context) error {
 	writer.Go(func() { r.journal.run(writing) })
 	r.restore(ctx)
 	for ctx.Err() == nil {
+		if r.looked != nil {
+			r.looked()
+		}
 		action, ok := r.next(ctx)
 		for ok && action != Nothing {
 			action = r.do(ctx, action)
