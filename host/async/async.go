@@ -227,22 +227,9 @@ var errShutdown = errors.New("the manager is shutting down")
 // Shutdown ends every op and refuses new ones. It returns when the last op has
 // ended, or with the context's error.
 func (i *Invoker) Shutdown(ctx context.Context) error {
-	i.mu.Lock()
-	i.ended = true
-	running := make([]*task, 0, len(i.tasks))
-	for t := range i.tasks {
-		running = append(running, t)
-	}
-	i.mu.Unlock()
+	running := i.refuse()
 	i.end(errShutdown)
-	for _, t := range running {
-		select {
-		case <-t.finished:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the end of %s: %w", t.about(), ctx.Err())
-		}
-	}
-	return nil
+	return wait(ctx, running)
 }
 
 // Healthy returns an error when an op goes on long after its time: then what

@@ -58,7 +58,9 @@ func TestAnOwnerWithManyModulesHoldsNobody(t *testing.T) {
 		}
 		c.run(t.Context(), "one", time.Second)
 		c.run(t.Context(), "other", time.Second)
-		<-last
+		if err := <-last; err != nil {
+			t.Error(err)
+		}
 		if want := []string{"many", "one", "other", "many", "many", "many"}; !slices.Equal(c.ran, want) {
 			t.Errorf("%v, want %v", c.ran, want)
 		}
@@ -73,7 +75,9 @@ func TestASlowModuleHoldsNobodyForLong(t *testing.T) {
 		slow := c.run(t.Context(), "slow", 55*time.Second)
 		time.Sleep(time.Second)
 		begun := time.Now()
-		<-c.run(t.Context(), "quick", time.Second)
+		if err := <-c.run(t.Context(), "quick", time.Second); err != nil {
+			t.Error(err)
+		}
 		if took := time.Since(begun); took > firstSlice+time.Second {
 			t.Errorf("another owner waits for %v", took)
 		}
@@ -81,7 +85,9 @@ func TestASlowModuleHoldsNobodyForLong(t *testing.T) {
 		var others sync.WaitGroup
 		others.Go(func() {
 			for !stop.Load() {
-				<-c.run(context.Background(), "quick", time.Second)
+				if err := <-c.run(context.Background(), "quick", time.Second); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 		begun = time.Now()

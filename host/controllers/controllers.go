@@ -65,11 +65,7 @@ type Provider struct {
 // every provider until its context is done. providers is called when a loop is
 // started, that is after leader election, and not before.
 func ConstructorsFor(providers func() []Provider) map[string]app.ControllerInitFuncConstructor {
-	all := map[string]app.ControllerInitFuncConstructor{}
-	for _, l := range loops() {
-		all[l.name] = l.constructor(providers)
-	}
-	return all
+	return NewStopper().ConstructorsFor(providers)
 }
 
 // loop is one kind of control loop; each provider gets one of its own.

@@ -25,7 +25,7 @@ const (
 )
 
 // constructor makes the InitFunc that starts one supervisor per provider.
-func (l loop) constructor(providers func() []Provider) app.ControllerInitFuncConstructor {
+func (l loop) constructor(providers func() []Provider, stopper *Stopper) app.ControllerInitFuncConstructor {
 	return app.ControllerInitFuncConstructor{
 		InitContext: app.ControllerInitContext{ClientName: l.clientName},
 		Constructor: func(_ app.ControllerInitContext, completed *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
@@ -33,7 +33,7 @@ func (l loop) constructor(providers func() []Provider) app.ControllerInitFuncCon
 				all := supervised{name: l.name, supervisors: l.supervisors(providers(), completed, manager)}
 				// Invariant P2 (host/SECURITY.md): each provider has loops of its own.
 				for _, s := range all.supervisors {
-					go s.run(ctx)
+					stopper.begin(ctx, s.run)
 				}
 				return all, true, nil
 			}

@@ -99,7 +99,7 @@ func (w *world) constructors(providers func() []Provider) map[string]app.Control
 	for _, l := range loops() {
 		if l.name == names.ServiceLBController {
 			l.nodes = func(Provider) func(*corev1.Node) bool { return func(*corev1.Node) bool { return false } }
-			all[l.name] = l.constructor(providers)
+			all[l.name] = l.constructor(providers, NewStopper())
 		}
 	}
 	return all

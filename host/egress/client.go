@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
@@ -21,10 +19,7 @@ type Client struct {
 	grants  []granted
 	options Options
 	vetter  *vetter
-	limiter *rate.Limiter
-	slots   chan struct{}
-	hosts   *hosts
-	budget  *budget
+	traffic *Traffic
 	// connect is dial; tests that need no network replace it.
 	connect func(ctx context.Context, network, address string, allowed []netip.Prefix) (net.Conn, error)
 }
@@ -44,13 +39,9 @@ func New(grants []Grant, options Options) (*Client, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{
-		options: options,
-		vetter:  newVetter(),
-		limiter: rate.NewLimiter(rate.Limit(options.RequestsPerSecond), options.Burst),
-		slots:   make(chan struct{}, options.MaxConcurrent),
-		hosts:   newHosts(options),
-		budget:  &budget{share: options.RetryShare, least: options.MinRetries, start: time.Now()},
+	c := &Client{options: options, vetter: newVetter(), traffic: options.Traffic}
+	if c.traffic == nil {
+		c.traffic = newTraffic(options)
 	}
 	c.connect = c.dial
 	transports := map[identity]*http.Transport{}
@@ -144,12 +135,12 @@ func (c *Client) refuse(e *abi.Error) *abi.Error {
 // Above it the answer says nothing else.
 func (c *Client) unsent(e *abi.Error) *abi.Error {
 	// Invariant S5 (host/SECURITY.md): what is refused takes from the same rate as what is sent.
-	if c.limiter.Allow() {
+	if c.traffic.limiter.Allow() {
 		return e
 	}
-	wait := time.Duration(float64(time.Second) / c.options.RequestsPerSecond)
+	wait := time.Duration(float64(time.Second) / c.traffic.perSecond())
 	return &abi.Error{Code: abi.CodeThrottled, RetryAfter: roundUp(wait),
-		Message: fmt.Sprintf("more than %v requests per second; those that are refused count, too", c.options.RequestsPerSecond)}
+		Message: fmt.Sprintf("more than %v requests per second; those that are refused count, too", c.traffic.perSecond())}
 }
 
 // timeout is that of one request; 0 asks for the longest.
@@ -171,27 +162,28 @@ func (c *Client) enter(ctx context.Context, call *call) (func(), *abi.Error) {
 			return nil, outOfTime(call)
 		}
 	}
-	turn := c.limiter.Reserve()
+	turn := c.traffic.limiter.Reserve()
 	if wait := turn.Delay(); wait > 0 && !fits(ctx, wait) {
 		turn.Cancel()
-		return nil, c.throttled(call, "rate", wait, fmt.Sprintf("more than %v requests per second", c.options.RequestsPerSecond))
+		return nil, c.throttled(call, "rate", wait, fmt.Sprintf("more than %v requests per second", c.traffic.perSecond()))
 	} else if err := sleep(ctx, wait); err != nil {
 		turn.Cancel()
 		return nil, outOfTime(call)
 	}
 	// The host's first: those who wait for a slow host keep nobody else off.
-	for i, slots := range []chan struct{}{call.host.slots, c.slots} {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			if i > 0 {
-				<-call.host.slots
-			}
-			c.options.Observer.Throttled(call.grant.label, "concurrency")
-			return nil, outOfTime(call)
-		}
+	if call.host.slots.take(ctx) != nil {
+		return nil, c.crowded(call)
 	}
-	return func() { <-c.slots; <-call.host.slots }, nil
+	if c.traffic.slots.take(ctx) != nil {
+		call.host.slots.leave()
+		return nil, c.crowded(call)
+	}
+	return func() { c.traffic.slots.leave(); call.host.slots.leave() }, nil
+}
+
+func (c *Client) crowded(call *call) *abi.Error {
+	c.options.Observer.Throttled(call.grant.label, "concurrency")
+	return outOfTime(call)
 }
 
 func (c *Client) throttled(call *call, reason string, wait time.Duration, why string) *abi.Error {

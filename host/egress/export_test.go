@@ -15,4 +15,4 @@ func ConnectBy(c *Client, connect func(ctx context.Context, address string) (net
 }
 
 // Hosts is the number of hosts that c keeps in mind.
-func Hosts(c *Client) int { return len(c.hosts.byName) }
+func Hosts(c *Client) int { return len(c.traffic.hosts.byName) }

@@ -47,6 +47,9 @@ type Grant struct {
 	RootCAs *x509.CertPool
 	// ClientCertificate shows the server who asks; nil: it is not told.
 	ClientCertificate *ClientCertificate
+	// Trust names RootCAs and ClientCertificate: where it is the same, so are
+	// they. What fails with others says nothing of a host with these.
+	Trust string
 	// Credentials are the names of those that may be added to the requests.
 	Credentials []string
 }

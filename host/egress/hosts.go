@@ -22,10 +22,10 @@ type hosts struct {
 	byName  map[string]*host
 }
 
-// host is one host and port.
+// host is one host and port, as one trusts it.
 type host struct {
 	label   string
-	slots   chan struct{}
+	slots   *slots
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	// users and used are guarded by hosts.mu.
 	users int
@@ -43,20 +43,31 @@ func newHosts(options Options) *hosts {
 
 // acquire returns the host of a target; release gives it back. It returns nil
 // when too many hosts are in use.
-func (h *hosts) acquire(t target, label string) *host {
+func (h *hosts) acquire(t target, g granted) *host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	name := hostPort(t.host, t.port)
+	name := hostPort(t.host, t.port) + " " + g.Trust
 	found := h.byName[name]
 	if found == nil {
 		if len(h.byName) >= maxHosts && !h.evict() {
 			return nil
 		}
-		found = newHost(h.options, label)
+		found = newHost(h.options, g.label)
 		h.byName[name] = found
 	}
 	found.users++
 	return found
+}
+
+// set has other options hold, for the hosts that are known as far as requests
+// under way go.
+func (h *hosts) set(o Options) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.options = o
+	for _, x := range h.byName {
+		x.slots.set(o.MaxPerHost)
+	}
 }
 
 func (h *hosts) release(x *host) {
@@ -86,7 +97,7 @@ func (h *hosts) evict() bool {
 }
 
 func newHost(options Options, label string) *host {
-	x := &host{label: label, slots: make(chan struct{}, options.MaxPerHost)}
+	x := &host{label: label, slots: &slots{limit: options.MaxPerHost}}
 	row := uint32(options.BreakerFailures)
 	x.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  1,

@@ -66,6 +66,11 @@ type Options struct {
 	// then one request tries. Default 15 s.
 	BreakerOpen time.Duration
 
+	// Traffic is that of the clients before this one, which it goes on with;
+	// nil: there were none. Then the options' rate and concurrency hold when
+	// Enforce is called, and not before.
+	Traffic *Traffic
+
 	// RootCAs verify servers; nil takes the system's.
 	RootCAs *x509.CertPool
 	// Resolver resolves hosts; nil takes the system's.

@@ -60,12 +60,12 @@ func idempotent(method string) bool {
 
 // sendCall sends one request, again where that may help, to one place.
 func (c *Client) sendCall(ctx context.Context, call *call, bytesLeft *atomic.Int64) (*answer, *abi.Error) {
-	call.host = c.hosts.acquire(call.target, call.grant.label)
+	call.host = c.traffic.hosts.acquire(call.target, call.grant)
 	if call.host == nil {
 		return nil, c.throttled(call, "concurrency", time.Second, "too many hosts at the same time")
 	}
-	defer c.hosts.release(call.host)
-	c.budget.request()
+	defer c.traffic.hosts.release(call.host)
+	c.traffic.budget.request()
 	renewed := false
 	for retries := 0; ; {
 		out := c.attempt(ctx, call, bytesLeft)
@@ -102,7 +102,7 @@ func (c *Client) again(ctx context.Context, call *call, out outcome, retries int
 		return false, out.err
 	}
 	// Invariant E8 (host/SECURITY.md): retries are a share of the requests, over all of them.
-	if !c.budget.allow() {
+	if !c.traffic.budget.allow() {
 		c.options.Observer.Throttled(call.grant.label, "retry_budget")
 		return false, out.err
 	}

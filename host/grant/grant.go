@@ -9,6 +9,7 @@ package grant
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -52,7 +53,7 @@ func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant
 		}
 		out := egress.Grant{
 			Scheme: g.Scheme, Host: g.Host, Port: g.Port, PathPrefix: g.PathPrefix, Methods: g.Methods,
-			CIDRs: cidrs, RootCAs: roots, Credentials: g.Credentials,
+			CIDRs: cidrs, RootCAs: roots, Trust: trust(g), Credentials: g.Credentials,
 		}
 		if ref := g.ClientCertificate; ref != nil {
 			if certificates[*ref] == nil {
@@ -63,6 +64,19 @@ func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant
 		all = append(all, out)
 	}
 	return all, nil
+}
+
+// trust names what connections are made with, by content: it is the same after
+// a reload.
+func trust(g v1alpha1.Grant) string {
+	name := ""
+	if g.CABundle != "" {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(g.CABundle)))
+	}
+	if c := g.ClientCertificate; c != nil {
+		name += " " + c.Namespace + "/" + c.Name
+	}
+	return name
 }
 
 func prefixes(cidrs []string) (all []netip.Prefix, err error) {

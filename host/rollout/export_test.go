@@ -1,6 +1,11 @@
 package rollout
 
-import "github.com/wasm-ccm/wasm-ccm/host/plugin"
+import (
+	"maps"
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+)
 
 // Exceeded is Budget.exceeded for tests.
 func Exceeded(b Budget, now, before plugin.Tally) bool { return b.exceeded(now, before) }
@@ -8,19 +13,14 @@ func Exceeded(b Budget, now, before plugin.Tally) bool { return b.exceeded(now, 
 // WithoutCollection leaves the garbage collections out, for tests with many.
 func (r *Rollout) WithoutCollection() { r.collectGarbage = func() {} }
 
-// State is where the rollout stands. It must be at rest.
-func (r *Rollout) State() State {
-	s := r.state
-	s.Refused = append([]Refusal(nil), s.Refused...)
-	return s
-}
-
-// Loaded are the revisions that are loaded. The rollout must be at rest.
-func (r *Rollout) Loaded() (all []Revision) {
-	for revision := range r.loads {
-		all = append(all, revision)
+// Look has look called with where the rollout stands, and what is loaded, each
+// time that it has done something. It is set before Run.
+func (r *Rollout) Look(look func(State, []Revision)) {
+	r.looked = func() {
+		s := r.state
+		s.Refused = slices.Clone(s.Refused)
+		look(s, slices.Collect(maps.Keys(r.loads)))
 	}
-	return all
 }
 
 // Refusal is State.refusal for tests.

@@ -3,7 +3,6 @@ package rollout
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -114,18 +113,15 @@ const (
 	flushDelay   = time.Second
 )
 
-// flush writes what run has not written, when the manager ends.
-func (j *journalist) flush(ctx context.Context) error {
+// flush writes what run has not written, when the manager ends. What it cannot
+// write the Reporter was told.
+func (j *journalist) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	for {
-		err := j.write(ctx)
-		if err == nil {
-			return nil
-		}
+	for j.write(ctx) != nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("a restart will not find what was decided last: %w", err)
+			return
 		case <-time.After(flushDelay):
 		}
 	}

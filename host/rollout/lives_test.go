@@ -82,6 +82,8 @@ type liver struct {
 	slot    *plugin.Slot
 	journal *handle
 	last    atomic.Pointer[rollout.Report]
+	state   atomic.Pointer[rollout.State]
+	loaded  atomic.Pointer[[]rollout.Revision]
 	cancel  context.CancelFunc
 	ended   chan error
 }
@@ -196,6 +198,9 @@ func (l *life) command(kind string) string {
 // change starts a standby, or has it take over from a leader that is killed or
 // ends as it should.
 func (l *life) change(name string) string {
+	if l.standby == nil && l.random.IntN(2) == 0 {
+		return l.restart(name)
+	}
 	if l.standby == nil {
 		l.standby = l.start(name)
 		return "a standby"
@@ -216,6 +221,25 @@ func (l *life) change(name string) string {
 	l.leader, l.standby = l.standby, nil
 	l.leader.Lead()
 	return what
+}
+
+// restart ends the only process, and begins another one, which has to begin with
+// what was kept, if it can be read.
+func (l *life) restart(name string) string {
+	l.leader.journal.dead.Store(l.random.IntN(2) == 0)
+	l.leader.stop()
+	record, healthy := l.journal.read(), l.journal.healthy()
+	offered, failing := l.offered, l.failing
+	l.failing = errors.New("not read yet")
+	l.leader = l.start(name)
+	if serving := l.leader.State().Serving; healthy && record.Good != nil && serving.Bundle != record.Good.Revision {
+		l.t.Fatalf("it begins with %q, not with %q:\n%s", serving, record.Good.Revision, strings.Join(l.trace, "\n"))
+	}
+	l.leader.Lead()
+	synctest.Wait()
+	l.offered, l.failing = offered, failing
+	l.offer()
+	return "kill" // what it was told and has not written is lost
 }
 
 // never says what is wrong, or "".
@@ -306,6 +330,9 @@ func (l *life) start(name string) *liver {
 		}),
 	})
 	p.WithoutCollection()
+	p.state.Store(&rollout.State{})
+	p.loaded.Store(&[]rollout.Revision{})
+	p.Look(func(s rollout.State, loaded []rollout.Revision) { p.state.Store(&s); p.loaded.Store(&loaded) })
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	go func() { p.ended <- p.Run(ctx) }()
@@ -314,6 +341,12 @@ func (l *life) start(name string) *liver {
 	synctest.Wait()
 	return p
 }
+
+// State is where it stood when it was at rest.
+func (p *liver) State() rollout.State { return *p.state.Load() }
+
+// Loaded is what was loaded then.
+func (p *liver) Loaded() []rollout.Revision { return *p.loaded.Load() }
 
 func (p *liver) stop() {
 	p.cancel()

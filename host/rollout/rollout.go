@@ -104,6 +104,8 @@ type Rollout struct {
 	watching sync.WaitGroup
 	// collectGarbage is runtime.GC, except in tests that do it thousands of times.
 	collectGarbage func()
+	// looked, which only tests set, is called before Run waits.
+	looked func()
 }
 
 type offer struct {
@@ -171,26 +173,30 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run works until the context ends. Then it gives up what is on its way, waits
-// for the ops of what serves, closes the slot and writes to the journal what is
-// not written yet. The error says what of it goes on all the same.
+// Run works until the context ends. Then it gives up what is on its way, writes
+// to the journal what is not written yet, waits for the ops of what serves, and
+// closes the slot. The error says what of it goes on all the same.
 func (r *Rollout) Run(ctx context.Context) error {
+	life := context.WithoutCancel(ctx)
 	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
-	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	writing, stop := context.WithCancel(life)
 	var writer sync.WaitGroup
 	writer.Go(func() { r.journal.run(writing) })
 	r.restore(ctx)
 	for ctx.Err() == nil {
+		if r.looked != nil {
+			r.looked()
+		}
 		action, ok := r.next(ctx)
 		for ok && action != Nothing {
 			action = r.do(ctx, action)
 		}
 	}
-	err := r.end(context.WithoutCancel(ctx))
+	r.worker.end()
 	stop()
 	writer.Wait()
-	return errors.Join(err, r.journal.flush(context.WithoutCancel(ctx)))
+	r.journal.flush(life)
+	return r.end(life)
 }
 
 // next waits for something to happen and asks the state what to do about it.
@@ -308,7 +314,6 @@ const endTimeout = time.Minute
 func (r *Rollout) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	r.worker.end()
 	r.state.Candidate, r.state.Good, r.state.Previous = Revision{}, Revision{}, Revision{}
 	r.collect(ctx, Revision{})
 	r.options.Slot.Close(ctx)

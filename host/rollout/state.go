@@ -324,6 +324,7 @@ func (s *State) Promote() (Action, error) {
 		return Nothing, errStandby
 	case !s.Offered.none() && s.Offered == s.Suspect:
 		s.Suspect, s.Pardoned = Revision{}, true // from here on it is as any offer
+		s.pardon(s.Offered)                      // another leader may have refused it, too
 		return s.load(), nil
 	case s.Phase == Rejected:
 		return Nothing, fmt.Errorf("what the source holds is rejected (%s) and cannot be promoted: mend it", s.Reason)

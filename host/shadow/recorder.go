@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"sync"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
 // Options bound a Recorder. What is not above zero takes its default.
@@ -49,9 +52,21 @@ type Recorder struct {
 	total      share
 }
 
+// sampleKey is a question: the op and a digest of the request.
 type sampleKey struct {
 	op      abi.Op
-	request string
+	request [sha256.Size]byte
+}
+
+// keyOfRequest is the same for equal requests. Their bytes need not be: labels
+// and annotations are encoded in no order, and in JSON in one.
+func keyOfRequest(op abi.Op, request []byte) sampleKey {
+	if m := newRequest(op); m != nil && wire.Unmarshal(request, m) == nil {
+		if text, err := json.Marshal(m); err == nil {
+			request = text
+		}
+	}
+	return sampleKey{op, sha256.Sum256(request)}
 }
 
 // share is what the samples of one op, or all, take.
@@ -114,11 +129,10 @@ func (r *Recorder) keep(generation uint64, s *Sample) {
 	if generation != r.generation {
 		return
 	}
-	key := sampleKey{s.op, s.request}
-	if older, ok := r.index[key]; ok {
+	if older, ok := r.index[s.key]; ok {
 		r.remove(older)
 	}
-	r.index[key] = r.samples.PushFront(s)
+	r.index[s.key] = r.samples.PushFront(s)
 	r.count(s, 1)
 	for r.total.samples > r.options.MaxSamples {
 		r.remove(r.oldest(func(s share) int { return s.samples }))
@@ -146,7 +160,7 @@ func (r *Recorder) oldest(size func(share) int) *list.Element {
 
 func (r *Recorder) remove(e *list.Element) {
 	s := r.samples.Remove(e).(*Sample)
-	delete(r.index, sampleKey{s.op, s.request})
+	delete(r.index, s.key)
 	r.count(s, -1)
 }
 
@@ -216,7 +230,7 @@ func (r *recording) end(code abi.Code, response []byte, err error) {
 		return
 	}
 	r.recorder.keep(r.generation, &Sample{
-		op: r.op, request: string(r.request), code: o.code, response: string(o.response),
+		op: r.op, key: keyOfRequest(r.op, r.request), request: string(r.request), code: o.code, response: string(o.response),
 		calls: calls, bytes: r.recorder.options.MaxSampleBytes - left,
 	})
 }

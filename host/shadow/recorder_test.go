@@ -210,3 +210,31 @@ func BenchmarkRecord(b *testing.B) {
 		})
 	})
 }
+
+// A Node or Service as kubeadm or a chart makes it has several labels, which
+// are encoded in another order each time: it is one question all the same.
+func TestOneSampleForEachQuestion(t *testing.T) {
+	labels := map[string]string{}
+	for i := range 8 {
+		labels[fmt.Sprint("app.kubernetes.io/label-", i)] = fmt.Sprint(i)
+	}
+	r := NewRecorder(Options{})
+	ask := func(op abi.Op, m abi.Message) {
+		request := make([]byte, m.SizeVT())
+		if _, err := m.MarshalToSizedBufferVT(request); err != nil {
+			t.Fatal(err)
+		}
+		_, end := r.Begin(t.Context(), op, request)
+		end(abi.CodeOK, []byte{}, nil)
+	}
+	for range 100 {
+		for _, name := range []string{"node-12", "node-21"} {
+			ask(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: name, Labels: labels, Annotations: labels}})
+			ask(abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: name, Labels: labels}})
+		}
+		ask(abi.OpLoadBalancerGet, &abi.LoadBalancerRequest{Service: &abi.Service{Name: "web", Labels: labels, Annotations: labels}})
+	}
+	if n := len(r.Samples()); n != 5 {
+		t.Errorf("%d samples of 5 questions", n)
+	}
+}

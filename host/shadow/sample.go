@@ -17,6 +17,7 @@ const (
 // and is safe for concurrent use. It may hold secrets: it is for Replay only.
 type Sample struct {
 	op       abi.Op
+	key      sampleKey
 	request  string
 	code     abi.Code
 	response string

@@ -27,7 +27,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/config"
-	"github.com/wasm-ccm/wasm-ccm/host/controllers"
 )
 
 // providerFlag is the default of --cloud-provider, which upstream requires.
@@ -38,15 +37,15 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == compileCommand {
 		os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newCompiler))
 	}
-	command, end, err := newCommand()
+	command, m, err := newCommand()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-	exit := exitAfter(end, leaveTimeout, os.Exit)
-	klog.OsExit = exit
+	end := context.Background()
+	klog.OsExit = exitAfter(func() { m.end(end) }, leaveTimeout, os.Exit)
 	code := cli.Run(command)
-	exit(code)
+	exitAfter(func() { m.shutDown(end) }, shutdownTimeout, os.Exit)(code)
 }
 
 // exitAfter is how upstream ends the process when it has lost its lease or
@@ -67,8 +66,8 @@ func exitAfter(end func(), limit time.Duration, exit func(code int)) func(code i
 	}
 }
 
-// newCommand returns the command, and what is to be done when it has ended.
-func newCommand() (command *cobra.Command, end func(), err error) {
+// newCommand returns the command, and the manager that it runs.
+func newCommand() (*cobra.Command, *manager, error) {
 	upstream, err := options.NewCloudControllerManagerOptions()
 	if err != nil {
 		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)
@@ -90,12 +89,12 @@ func newCommand() (command *cobra.Command, end func(), err error) {
 		return m.cloud(ctx)
 	}
 	aliases := names.CCMControllerAliases()
-	command = app.NewCloudControllerManagerCommand(upstream, initCloud,
-		controllers.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
+	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
+		m.loopStopper.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error {
 		verflag.PrintAndExitIfRequested() // before what is missing is asked for
 		return ours.Validate()
 	}
 	command.SilenceUsage = true
-	return command, func() { m.end(context.WithoutCancel(ctx)) }, nil
+	return command, m, nil
 }

@@ -45,6 +45,12 @@ const (
 type manager struct {
 	options *config.Options
 	metrics *metrics.Metrics
+	// loopStopper ends the control loops; life is the context of what outlives
+	// them, and ends with die.
+	loopStopper *controllers.Stopper
+	life        context.Context
+	die         context.CancelFunc
+	leadership  leadership
 
 	// These are made by start, after the flags are parsed.
 	providers []*managed
@@ -54,15 +60,19 @@ type manager struct {
 	removed   *removed
 	trials    *trials
 	pulse     *pulse
+	leases    *leases
 }
 
 // newManager makes what is there before the flags are parsed.
 func newManager(options *config.Options) *manager {
-	return &manager{options: options, metrics: metrics.New()}
+	m := &manager{options: options, metrics: metrics.New(), loopStopper: controllers.NewStopper()}
+	m.life, m.die = context.WithCancel(context.Background())
+	return m
 }
 
 // start begins to watch the sources and to serve probes. It runs before leader
-// election, so that a standby manager has its providers ready.
+// election, so that a standby manager has its providers ready. With the context
+// nothing new begins any more; what is under way then ends in shutDown.
 func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error {
 	m.metrics.Register(legacyregistry.MustRegister)
 	host, err := m.options.HostConfiguration()
@@ -71,6 +81,9 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	}
 	if m.router, err = routing.New(rules(host)); err != nil {
 		return fmt.Errorf("providers[].routing: %w", err)
+	}
+	if m.leases, err = newLeases(c.Kubeconfig); err != nil {
+		return err
 	}
 	common, err := m.newShared(ctx, c, host)
 	if err != nil {
@@ -86,7 +99,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		if len(host.Providers) > 1 {
 			logger = logger.WithValues("configured", p.Name)
 		}
-		one, err := common.newManaged(klog.NewContext(ctx, logger), logger, p)
+		one, err := common.newManaged(klog.NewContext(m.life, logger), logger, p)
 		if err != nil {
 			return err
 		}
@@ -103,7 +116,7 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		}
 	}
 	for _, one := range m.providers {
-		one.run(ctx)
+		one.run(ctx, m.life)
 	}
 	if file := m.options.ConfigFile; file != "" {
 		go (&reloader{manager: m, current: host}).run(klog.NewContext(ctx, klog.Background().WithName("config")), file)
@@ -165,6 +178,7 @@ func (m *manager) loops() (all []controllers.Provider) {
 
 // lead begins what only the leader does.
 func (m *manager) lead(ctx context.Context) {
+	m.leadership.begin()
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
@@ -216,7 +230,7 @@ func (m *manager) cloud(ctx context.Context) cloudprovider.Interface {
 
 // newShared makes what the providers have in common.
 func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
-	own, err := newKube(ctx, c)
+	own, err := newKube(m.life, c, &m.leadership)
 	if err != nil {
 		return nil, err
 	}
@@ -234,8 +248,8 @@ func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, h
 		return nil, err
 	}
 	return &shared{
-		serviceCIDRs:   services,
-		storeNamespace: m.options.StoreNamespace, configured: providerNames(host), completed: c, kube: own, metrics: m.metrics,
+		serviceCIDRs: services, leadership: &m.leadership, configured: providerNames(host),
+		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
 		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
 	}, nil
 }
@@ -273,7 +287,7 @@ const (
 // newRecorder has a broadcaster of its own: upstream's starts only after the
 // first offer may already have been rejected. Its client has a rate of its
 // own, too: Events must not hold up stores and Secrets.
-func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig) (record.EventRecorder, error) {
+func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig, l *leadership) (record.EventRecorder, error) {
 	client, err := newClient(c)
 	if err != nil {
 		return nil, err
@@ -281,14 +295,14 @@ func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig) (record.Even
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx),
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), nil
+	return leadersEvents{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), l}, nil
 }
 
-func (s *shared) newNetworks(m *managed) *networks {
+func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 	scrubber := credential.NewScrubber(clock.RealClock{})
 	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	return &networks{
-		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"),
+		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"), life: life,
 		signers: &signerLoader{
 			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler.For(m.name), version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},

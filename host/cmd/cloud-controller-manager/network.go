@@ -52,13 +52,18 @@ type networks struct {
 	scrubber *credential.Scrubber
 	signers  *signerLoader
 	logger   klog.Logger
-	built    atomic.Int64
+	// life is that of what they run, which a reload does not end.
+	life  context.Context
+	built atomic.Int64
+	// traffic outlives networks, so that a reload or a changed Secret begins
+	// no rate, breaker or budget anew; nil before the first one.
+	traffic *egress.Traffic
 }
 
 // build makes the network of a provider and starts what watches its Secrets
 // and signers; close ends that.
-func (n *networks) build(ctx context.Context, p *v1alpha1.Provider) (*network, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
+	ctx, cancel := context.WithCancel(n.life)
 	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
 	net.retain()
 	if err := n.fill(ctx, net, p); err != nil {
@@ -91,10 +96,13 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		return err
 	}
 	options := grant.Options(p.Requests)
-	options.Credentials, options.Observer = net.credentials, n.observer
+	options.Credentials, options.Observer, options.Traffic = net.credentials, n.observer, n.traffic
 	net.client, err = egress.New(grants, options)
 	if err != nil {
 		return fmt.Errorf("grants: %w", err)
+	}
+	if n.traffic == nil { // of the first network, before there are goroutines
+		n.traffic = net.client.Traffic()
 	}
 	go watched.Run(ctx)
 	for _, s := range net.signers {

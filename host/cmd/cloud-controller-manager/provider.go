@@ -60,6 +60,9 @@ type managed struct {
 	// changing is held while the terms are changed; renewed says that they were.
 	changing sync.Mutex
 	renewed  chan struct{}
+	// closed is closed when the rollout has ended; failure is then what goes on all the same.
+	closed  chan struct{}
+	failure error
 }
 
 // shared is what the providers of a manager have in common.
@@ -74,6 +77,7 @@ type shared struct {
 	brake        v1alpha1.DeletionBrake
 	serviceCIDRs *serviceCIDRs
 	trials       *trials
+	leadership   *leadership
 	kube
 }
 
@@ -85,12 +89,12 @@ type kube struct {
 	events record.EventRecorder
 }
 
-func newKube(ctx context.Context, c *ccmconfig.CompletedConfig) (kube, error) {
+func newKube(ctx context.Context, c *ccmconfig.CompletedConfig, l *leadership) (kube, error) {
 	client, err := newClient(c)
 	if err != nil {
 		return kube{}, err
 	}
-	events, err := newRecorder(ctx, c)
+	events, err := newRecorder(ctx, c, l)
 	return kube{client, events}, err
 }
 
@@ -98,19 +102,20 @@ func newKube(ctx context.Context, c *ccmconfig.CompletedConfig) (kube, error) {
 // the Secrets and signers of its network.
 func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
 	var err error
-	if s.kube, err = newKube(ctx, s.completed); err != nil { // s is a copy
+	if s.kube, err = newKube(ctx, s.completed, s.leadership); err != nil { // s is a copy
 		return nil, err
 	}
 	m := &managed{
 		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), changes: newChanges(), events: s.events, recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
-		allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
+		renewed: make(chan struct{}, 1), closed: make(chan struct{}), changes: newChanges(), events: s.events,
+		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
+		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
 	m.book = s.trials.book(klog.NewContext(ctx, logger), p.Name, m.status)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
-	m.networks = s.newNetworks(m)
-	network, err := m.networks.build(ctx, p)
+	m.networks = s.newNetworks(ctx, m)
+	network, err := m.networks.build(p)
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +172,15 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 	})
 }
 
-// run begins to watch the source and to roll out what it offers.
-func (m *managed) run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, m.logger)
-	go m.book.run(ctx)
-	go m.rollout.Run(ctx)
+// run begins to watch the source and to roll out what it offers. With ctx
+// nothing new is taken up any more; with life the rollout ends.
+func (m *managed) run(ctx, life context.Context) {
+	ctx, life = klog.NewContext(ctx, m.logger), klog.NewContext(life, m.logger)
+	go m.book.run(life)
+	go func() {
+		defer close(m.closed)
+		m.failure = m.rollout.Run(life)
+	}()
 	go m.changes.follow(ctx, m.slot.Changed)
 	go m.source.Run(ctx, m.rollout.Offer)
 	go m.followSecrets(ctx)

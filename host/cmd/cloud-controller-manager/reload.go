@@ -110,7 +110,7 @@ func (m *managed) next(ctx context.Context, p, before *v1alpha1.Provider) (terms
 
 // terms makes those of a configuration, when its signers serve.
 func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
-	network, err := m.networks.build(klog.NewContext(ctx, m.logger), p)
+	network, err := m.networks.build(p)
 	if err != nil {
 		return terms{}, err
 	}
@@ -129,6 +129,7 @@ func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error
 // add with a new generation.
 func (m *managed) change(t terms) {
 	m.rates.Set(rateLimits(t.config.Limits))
+	t.network.client.Enforce()
 	m.allowed.current.Store(t.network)
 	m.steering.set(t.addresses)
 	m.reporter.idle(m.steering.idle())

@@ -60,8 +60,9 @@ func (s *signer) start(ctx context.Context) {
 	s.roll.Lead()
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("signer", s.name))
 	go func() {
-		s.roll.Run(ctx)
-		s.slot.Close(context.WithoutCancel(ctx))
+		if err := s.roll.Run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "A signer has not ended")
+		}
 	}()
 	go s.source.Run(ctx, s.roll.Offer)
 }

@@ -142,10 +142,13 @@ func (b *book) change(ctx context.Context, change func(*trial.Book) error) error
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if b.closed {
-		return errors.New("the manager ends")
+		return errEnds
 	}
 	return b.write(ctx, blamed, change)
 }
+
+// errEnds is of a book that was closed.
+var errEnds = errors.New("the manager ends")
 
 // write is called with changing held.
 func (b *book) write(ctx context.Context, blamed []trial.Mark, change func(*trial.Book) error) error {
@@ -221,7 +224,7 @@ func (b *book) note(change func(*trial.Book), then func()) {
 	b.signal()
 }
 
-// run writes notes until the context ends.
+// run writes notes until the context ends, or the book is closed.
 func (b *book) run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -235,7 +238,10 @@ func (b *book) run(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, beginTimeout)
 		err := b.change(bounded, func(*trial.Book) error { return nil })
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, errEnds):
+			return
+		case err != nil && ctx.Err() == nil:
 			b.logger.Error(err, "What has become of a trial is not written yet", "retryAfter", noteRetry)
 			again = b.clock.After(noteRetry)
 		}
@@ -310,6 +316,8 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 		return nil, r.suspected(suspect)
 	case errors.As(err, &busy):
 		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, busy)
+	case errors.Is(err, errEnds): // the next leader tries it
+		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, err)
 	case err != nil:
 		// It may be written all the same, when only the answer is late. Such a
 		// mark would have others wait for it, and be blamed after the restart.

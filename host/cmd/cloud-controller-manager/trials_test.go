@@ -107,7 +107,10 @@ func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	if err := first.leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_ = refusedAs[*plugin.LoadError](t, first.books[0], "new", rollout.Offered) // which would leave a mark
+	_, err := runs{book: first.books[0]}.Begin(t.Context(), offered("new"), rollout.Offered) // which would leave a mark
+	if !errors.Is(err, rollout.ErrTriedElsewhere) {
+		t.Errorf("a manager that ends begins something: %v", err)
+	}
 	second := newProcess(t, client, "host:1", "main", "other")
 	begin(t, second.books[0], "new", rollout.Offered)
 	begin(t, second.books[1], "new", rollout.Offered)
