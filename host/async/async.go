@@ -138,6 +138,7 @@ type Invoker struct {
 	tasks   map[*task]struct{}
 	usual   map[abi.Op]*durations
 	results results
+	resets  int
 	swept   time.Time
 	// listed is when the last list of routes that succeeded began.
 	listed time.Time
@@ -206,15 +207,19 @@ func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi
 	}
 }
 
-// Reset forgets which objects failed or were slow: a new generation is not
-// answerable for the one before. How long ops take is remembered: that is the
-// cloud's. Ops go on, results stay.
+// Reset forgets which objects failed or were slow, and what was answered: a new
+// generation is not answerable for the one before. How long ops take is
+// remembered: that is the cloud's. Ops go on, and the results of changes stay.
 func (i *Invoker) Reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.resets++
 	for key, o := range i.objects {
-		for _, s := range o.ops {
+		for op, s := range o.ops {
 			s.record = record{}
+			if s.result != nil && !writes(op) {
+				i.drop(s, op, droppedSuperseded)
+			}
 		}
 		i.tidy(key, o)
 	}

@@ -56,12 +56,24 @@ func (i *Invoker) patience(op abi.Op) time.Duration {
 		return min(firstPatience, i.options.Foreground)
 	}
 	patience := min(max(patienceFactor*usual.median(), minPatience), i.options.Foreground)
-	if groupOf(op) == groupRoutes {
+	switch {
+	case groupOf(op) == groupRoutes:
 		// So one that hangs costs the others twice their time, and all of a slow
 		// cloud are made in one round.
-		patience = max(patience, 2*usual.median())
+		return max(patience, 2*usual.median())
+	case i.takesLong(op):
+		return min(minPatience, i.options.Foreground)
 	}
 	return patience
+}
+
+// takesLong reports whether an op is one that is not waited for, as it mostly
+// takes longer than callers wait, and needs room in the background: upstream
+// asks one Node after the other whether it exists, and would come back to the
+// first after its answer has expired.
+func (i *Invoker) takesLong(op abi.Op) bool {
+	usual, ok := i.usual[op]
+	return ok && (op == abi.OpInstanceExists || op == abi.OpInstanceShutdown) && usual.median() > i.options.Foreground
 }
 
 func (i *Invoker) learn(op abi.Op, took time.Duration) {

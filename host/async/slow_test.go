@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -159,6 +160,51 @@ func TestASlowOpIsNotEndedForLackOfRoom(t *testing.T) {
 		}
 		if began.Load() != 16 || ended.Load() != 16 {
 			t.Errorf("%d ops began, %d came to their end", began.Load(), ended.Load())
+		}
+	})
+}
+
+// Upstream asks one Node after the other, and begins anew at the end: an answer
+// is collected before it expires, however many Nodes there are.
+func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
+	next, _ := taking(always(3 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
+		answered, order := map[int]bool{}, rand.New(rand.NewPCG(1, 2))
+		for range 60 { // five minutes
+			for _, n := range order.Perm(200) { // a lister has none
+				name := fmt.Sprint("node-", n)
+				req := &abi.InstanceRequest{Node: &abi.Node{Name: name}}
+				if i.Invoke(about(name), abi.OpInstanceExists, req, &abi.InstanceExistsResponse{}) == nil {
+					answered[n] = true
+				}
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if len(answered) < 120 || o.dropped["expired"] > 0 {
+			t.Errorf("%d of 200 Nodes were answered in five minutes, dropped: %v", len(answered), o.dropped)
+		}
+	})
+}
+
+// What one generation answered is not what the next one is asked.
+func TestAnswersOfTheGenerationBeforeAreDropped(t *testing.T) {
+	next, calls := taking(always(5 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		retry(t, invoke(i, abi.OpLoadBalancerGet, "web"))
+		retry(t, invoke(i, abi.OpLoadBalancerDelete, "changed"))
+		time.Sleep(6 * time.Second)
+		retry(t, invoke(i, abi.OpLoadBalancerGet, "late"))
+		i.Reset()
+		time.Sleep(6 * time.Second)
+		before := calls.Load()
+		for _, service := range []string{"web", "late"} {
+			retry(t, invoke(i, abi.OpLoadBalancerGet, service))
+		}
+		if n := calls.Load() - before; n != 2 {
+			t.Errorf("the new generation was asked %d times, want 2", n)
+		}
+		if err := invoke(i, abi.OpLoadBalancerDelete, "changed"); err != nil || calls.Load() != before+2 {
+			t.Errorf("the end of a change: %v", err)
 		}
 	})
 }

@@ -17,8 +17,9 @@ type task struct {
 	*call
 	started time.Time
 	cancel  context.CancelCauseFunc
-	// before is what was known of the op and its object.
+	// before is what was known of the op and its object, after so many resets.
 	before record
+	resets int
 
 	// settled is closed when nobody needs to wait any more: the op has
 	// finished, or its caller has left it. finished is closed when it has
@@ -50,14 +51,14 @@ func (t *task) ended() *reply {
 func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
 	s := o.state(c.op)
 	t := &task{
-		call: c, started: time.Now(), before: s.record,
+		call: c, started: time.Now(), before: s.record, resets: i.resets,
 		settled: make(chan struct{}), finished: make(chan struct{}),
 	}
 	c.permit = false // it is the task's now
 	i.supersede(o, c.op)
 	o.running = t
 	i.tasks[t] = struct{}{}
-	if t.before.slow { // its place in the background was made sure of
+	if t.before.slow || i.takesLong(t.op) { // its place in the background was made sure of
 		i.toBackground(t)
 	}
 	// What the context carries goes along, its end does not.
@@ -192,7 +193,7 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 			i.listed = t.started
 		}
 		i.judge(t, o.state(t.op), r.err, took)
-		if t.detached {
+		if t.detached && (writes(t.op) || t.resets == i.resets) {
 			i.keep(t, o)
 		}
 	}

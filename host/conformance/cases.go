@@ -134,9 +134,17 @@ func (c Cases) withDefaults() Cases {
 	return c
 }
 
-// fillService does what an API server does.
+// fillService does what an API server does, and a chart where the Service has
+// neither labels nor annotations: in clusters most have several of both.
 func fillService(s *corev1.Service, cluster string, number int32) {
 	setDefault(&s.Namespace, "conformance")
+	if s.Labels == nil && s.Annotations == nil {
+		s.Labels = map[string]string{
+			"app.kubernetes.io/name": s.Name, "app.kubernetes.io/instance": s.Name, "app.kubernetes.io/version": "1.14.1",
+			"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": s.Name + "-4.14.1",
+		}
+		s.Annotations = map[string]string{"meta.helm.sh/release-name": s.Name, "meta.helm.sh/release-namespace": s.Namespace}
+	}
 	setDefault(&s.UID, uidOf(cluster+"/"+s.Namespace+"/"+s.Name))
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	setDefault(&s.Spec.ClusterIP, fmt.Sprintf("10.96.213.%d", 10+number))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
@@ -108,5 +109,18 @@ func TestPositions(t *testing.T) {
 		if got != c.want || c.plan.fired != (c.want != "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Objects of the kit are not simpler than those of clusters.
+func TestTheServicesAreAsChartsMakeThem(t *testing.T) {
+	c := Cases{}.withDefaults()
+	if s := c.Services[0]; len(s.Labels) < 5 || len(s.Annotations) < 2 {
+		t.Errorf("labels %v, annotations %v", s.Labels, s.Annotations)
+	}
+	var own corev1.Service
+	own.Name, own.Labels = "web", map[string]string{"a": "b"}
+	if s := (Cases{Services: []corev1.Service{own}}).withDefaults().Services[0]; len(s.Labels) != 1 || s.Annotations != nil {
+		t.Errorf("labels %v, annotations %v of a case that has its own", s.Labels, s.Annotations)
 	}
 }

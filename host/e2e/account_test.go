@@ -190,7 +190,7 @@ func (a *account) wrong(services []corev1.Service) (lines string) {
 	left := maps.Clone(a.objects)
 	for i := range services {
 		s := &services[i]
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || s.DeletionTimestamp != nil {
 			continue
 		}
 		path, want := "lb/"+string(s.UID), "service "+s.Namespace+"/"+s.Name+"\n"

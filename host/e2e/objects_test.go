@@ -8,6 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/testdata/objects"
 )
@@ -30,7 +32,9 @@ func (h *harness) objects(ts *testscript.TestScript, neg bool, args []string) {
 			if h.cloud != nil {
 				h.cloud.account("a").addServer(n.Name)
 			}
-			_, err := h.client.CoreV1().Nodes().Create(context.Background(), objects.NewNode(n), metav1.CreateOptions{})
+			node := objects.NewNode(n)
+			delete(node.Annotations, cloudproviderapi.AnnotationAlphaProvidedIPAddr) // the servers have other addresses
+			_, err := h.client.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{})
 			ts.Check(err)
 		}
 	default:
@@ -55,11 +59,17 @@ func (f failing) Fatal(args ...any) { f.ts.Fatalf("%s", fmt.Sprint(args...)) }
 func (h *harness) warnings(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 0, "warnings")
 	out := ts.Stdout() // also empties it
+	nodes, err := h.client.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+	ts.Check(err)
+	uids := map[types.UID]bool{} // those of other scripts had the same names
+	for i := range nodes.Items {
+		uids[nodes.Items[i].UID] = true
+	}
 	for _, namespace := range []string{h.namespace, metav1.NamespaceDefault} {
 		events, err := h.client.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
 		ts.Check(err)
 		for _, e := range events.Items {
-			if e.Type == corev1.EventTypeWarning {
+			if e.Type == corev1.EventTypeWarning && (namespace == h.namespace || uids[e.InvolvedObject.UID]) {
 				fmt.Fprintf(out, "%d %s %s %s: %s\n", max(e.Count, 1), e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
 			}
 		}
