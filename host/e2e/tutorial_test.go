@@ -99,11 +99,12 @@ func runTutorial(t *testing.T, dir string, commands []string, environment map[st
 		}
 	}
 	script += waitForNode
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	// The Makefile has flags of its own for who has none.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
 	for name, value := range environment {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
