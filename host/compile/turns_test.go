@@ -108,8 +108,9 @@ func TestASlowModuleAloneIsNotDisturbed(t *testing.T) {
 		var c children
 		begun := time.Now()
 		slow, second := c.run(t.Context(), "slow", 55*time.Second), c.run(t.Context(), "slow", time.Second)
-		<-slow
-		<-second
+		if err := errors.Join(<-slow, <-second); err != nil {
+			t.Error(err)
+		}
 		if took := time.Since(begun); took != 56*time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -129,7 +130,9 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 			t.Error(err)
 		}
 		end()
-		<-first
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 		if err := <-third; err != nil {
 			t.Error(err)
 		}

@@ -227,6 +227,35 @@ func TestEndsAtAnyPoint(t *testing.T) {
 	}
 }
 
+// podGrace is what a pod is given by default.
+const podGrace = 30 * time.Second
+
+// TestAnOpThatHangsKeepsTheLease ends the leader while its cloud does not answer
+// a write: nobody else may write until that is surely over.
+func TestAnOpThatHangsKeepsTheLease(t *testing.T) {
+	r := newRig(t, "hangs")
+	ctx := t.Context()
+	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))
+	m := r.startManager(t, "m", r.hostConfiguration(t, oneProvider), "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s")
+	r.awaitServing(ctx, t, m, r.wasm(t, "faulty.wasm"))
+	r.until(ctx, t, m, "it leads", func() (bool, string) { return r.holderOrNone(ctx, t) != "", "" })
+	account := r.cloud.account("a")
+	account.hang()
+	defer account.resume()
+	r.service(ctx, t, r.namespace, "web", nil)
+	r.until(ctx, t, m, "the cloud is asked", func() (bool, string) { return account.waiting.Load() > 0, "" })
+	begun := time.Now()
+	ends(t, m)
+	took := time.Since(begun).Round(time.Millisecond)
+	t.Logf("it ends %v after SIGTERM (to reach: %v)", took, podGrace)
+	if took > podGrace {
+		t.Errorf("it ends after %v: the kubelet would have killed it", took)
+	}
+	if r.holderOrNone(ctx, t) == "" || !strings.Contains(readFile(m.logPath), "The lease is not given back") {
+		t.Errorf("the lease is given back although a write was under way:\n%s", m.tail(4<<10))
+	}
+}
+
 // ends has a manager end by SIGTERM.
 func ends(t *testing.T, m *manager) {
 	t.Helper()

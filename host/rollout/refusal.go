@@ -65,7 +65,12 @@ func (s *State) blame(instead Revision) Scope {
 const maxRefused = 32
 
 func (s *State) refuse(r Refusal) {
-	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.Scope == r.Scope && x.covers(r.Revision) })
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool {
+		// What is held is compared anew on each terms. With a Secret that is
+		// rotated every hour it would crowd out what went back.
+		held := x.Phase == Held && r.Phase == Held && x.Revision.Bundle == r.Revision.Bundle
+		return x.Scope == r.Scope && (held || x.covers(r.Revision))
+	})
 	s.Refused = append(s.Refused, r)
 	if over := len(s.Refused) - maxRefused; over > 0 {
 		s.Refused = slices.Delete(s.Refused, 0, over)

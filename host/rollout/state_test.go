@@ -138,6 +138,24 @@ func TestWhatWasRefusedStaysRefused(t *testing.T) {
 	}
 }
 
+// A Secret that is rotated every hour, while something is held for its
+// differences, does not crowd out what went back.
+func TestWhatIsHeldCrowdsNothingOut(t *testing.T) {
+	s := leading("a")
+	s.to("b", Observe, all)
+	s.OverBudget("traps", all)
+	for n := range 2 * maxRefused {
+		revision := id("c")
+		revision.Terms = fmt.Sprint(n)
+		want(t, s.Offer(revision), Load)
+		want(t, s.Loaded(all), Probe)
+		want(t, s.ProbeDone("", all), Shadow)
+		want(t, s.ShadowDone("zone", all), Nothing)
+	}
+	want(t, s.Offer(id("b")), Drop)
+	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
+}
+
 func TestPromote(t *testing.T) {
 	promoted := func(t *testing.T, s *State, action Action) {
 		t.Helper()
