@@ -56,13 +56,20 @@ func (a *admission) capacity() int { return max(a.instances(), 1) }
 
 // roomBehind reports whether one more op may go to the background.
 func (a *admission) roomBehind() bool {
-	limit := a.maxBackground
-	if limit <= 0 {
-		limit = max(a.capacity()/2, 1)
-	}
 	// Invariant O6 (host/SECURITY.md): the background never has more than its share of the
 	// instances.
-	return a.background < limit
+	return a.background < a.limit()
+}
+
+// roomToSpare reports whether an op that is asked for again and again may go
+// there: it leaves half of the room to others.
+func (a *admission) roomToSpare() bool { return a.background < max(a.limit()/2, 1) }
+
+func (a *admission) limit() int {
+	if a.maxBackground > 0 {
+		return a.maxBackground
+	}
+	return max(a.capacity()/2, 1)
 }
 
 // hopeless reports that the background holds every instance.

@@ -178,9 +178,13 @@ func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
 					answered[n] = true
 				}
 			}
+			// Meanwhile there is room for a Service.
+			if err := invoke(i, abi.OpLoadBalancerUpdate, "web"); err != nil && !strings.Contains(err.Error(), "has been in progress") {
+				t.Errorf("beside the Nodes: %v", err)
+			}
 			time.Sleep(5 * time.Second)
 		}
-		if len(answered) < 120 || o.dropped["expired"] > 0 {
+		if len(answered) < 80 || o.dropped["expired"] > 0 {
 			t.Errorf("%d of 200 Nodes were answered in five minutes, dropped: %v", len(answered), o.dropped)
 		}
 	})
