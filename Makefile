@@ -187,6 +187,8 @@ bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLAN
 	$(call say,every hostile module beside a provider that is called every 10 ms)
 	$(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHostileModules$$' ./host/hostile
 	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/hostile
+	$(call say,people and liars who delete machines: the deletion brake)
+	BRAKE_REPORT=1 $(GO) test -v -count=1 -timeout 90m -run '^(TestScenarios|TestHistories)$$' ./host/brake
 	$(call say,one Service that hangs beside a hundred)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/e2e
 	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover)

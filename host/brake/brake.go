@@ -1,15 +1,15 @@
 // Package brake stands between what a provider says and the controller that
-// deletes Nodes on it. "The instance does not exist" passes only when a second
-// question, put to a fresh instance of the provider, is answered the same, and
-// only for a small share of the cluster in a period. Everything else becomes an
-// error, on which nothing is deleted.
+// deletes Nodes on it. "The instance does not exist" passes only when the
+// provider keeps saying so while the Node's kubelet is silent, when a fresh
+// instance of the provider says the same and knows another Node that is there,
+// and as fast as a bucket of permits refills. A Node that does not pass is
+// answered as one that exists, so nothing is done to it.
 //
 // It imports Kubernetes' packages and nothing of this project.
 package brake
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,7 +20,8 @@ import (
 )
 
 // LiftedUntilAnnotation is where an administrator lifts the brake: its value is
-// the time, in RFC 3339, until which every confirmed answer passes.
+// the time, in RFC 3339, until which every Node passes whose absence is
+// confirmed and whose kubelet is silent.
 const LiftedUntilAnnotation = "wasm-ccm.dev/deletion-brake-lifted-until"
 
 // Instances is what the brake guards.
@@ -30,31 +31,28 @@ type Instances interface {
 	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
-// Observer hears what the brake does. Its methods must be safe for concurrent
-// use and must not block or call the brake.
-type Observer interface {
-	// Refused is told of a confirmed answer that did not pass, although the
-	// brake is past its settling time.
-	Refused(node *corev1.Node, status Status)
-	// Contradicted is told of a node that is there when asked a second time.
-	Contradicted(node *corev1.Node)
-	// Engaged is told when the brake begins and ceases to refuse.
-	Engaged(status Status)
+// Ledger keeps the text of one small record (below 1 KiB) where a restart and
+// another leader find it.
+type Ledger interface {
+	// Change reads the text, "" when there is none, and writes what change
+	// makes of it if that is another one, and if nobody else has written
+	// meanwhile; else change is called again. The error of change is returned
+	// as it is. Without an error the text is durable.
+	Change(ctx context.Context, change func(text string) (string, error)) error
 }
 
 // Options of a Brake.
 type Options struct {
-	// Percent of the cluster (0 to 100) and Nodes: as many may be deleted
-	// within Period, whichever is more. Zero of both lets nothing pass.
-	Percent, Nodes int
-	Period         time.Duration
-	// Settle is how long the brake only listens after the first answer, so that
-	// a manager that has just started knows of all missing nodes before it lets
-	// the first one go. It knows nothing of the period before.
-	Settle time.Duration
-	// Cluster lists the nodes of the cluster. An empty one, also one that has
-	// not synced, counts as no nodes.
+	Limits
+	// Cluster lists the provider's Nodes. An empty one, also one that has not
+	// synced, counts as no nodes.
 	Cluster func() corelisters.NodeLister
+	// Heartbeats returns when each kubelet renewed its Lease last, by the name
+	// of the Node, as the kubelet's clock has it. It is called once a second at
+	// most. nil: only the Ready condition tells that a kubelet is alive.
+	Heartbeats func(ctx context.Context) (map[string]time.Time, error)
+	// Ledger may be nil: then a restart begins with a full bucket.
+	Ledger Ledger
 	// Lifted returns until when an administrator has lifted the brake; the zero
 	// time when not. It is called once in ten seconds at most. May be nil.
 	Lifted func(ctx context.Context) (time.Time, error)
@@ -63,36 +61,32 @@ type Options struct {
 	Clock    clock.PassiveClock
 }
 
-// DefaultOptions are 10 % or 3 nodes in 10 minutes, after 30 seconds; the rest
-// is empty.
+// DefaultOptions are 10 % or 3 nodes in 30 minutes, each after 40 seconds; the
+// rest is empty.
 func DefaultOptions() Options {
-	return Options{Percent: 10, Nodes: 3, Period: 10 * time.Minute, Settle: 30 * time.Second, Clock: clock.RealClock{}}
-}
-
-// Status is what the brake knows.
-type Status struct {
-	// Engaged means that the brake refuses.
-	Engaged bool
-	// Gone counts the nodes that are gone: those that were let go within the
-	// period, and those that are held back.
-	Gone int
-	// Allowed is how many may be gone, of Size nodes in the cluster.
-	Allowed, Size int
+	return Options{
+		Limits: Limits{Percent: 10, Nodes: 3, Period: 30 * time.Minute, Settle: 40 * time.Second},
+		Clock:  clock.RealClock{},
+	}
 }
 
 // Brake is cloudprovider.InstancesV2. It is safe for concurrent use.
 type Brake struct {
 	Instances
 	options Options
+	beats   heartbeats
+	lift    lift
 
 	mu      sync.Mutex
-	first   time.Time // of the answers
-	gone    ledger
+	gone    candidates
+	book    book
+	juries  map[string]*jury
 	engaged bool
-	lifted  time.Time
-	liftErr error // of the last time that Lifted was asked
-	// liftedAt is when Lifted was asked last.
-	liftedAt time.Time
+	// refused is when a Node was held for want of a permit last, looked when
+	// the candidates were gone through.
+	refused, looked time.Time
+	census          census // when the cluster was looked at
+	failing         map[string]bool
 }
 
 // New returns a brake before the instances. It starts nothing.
@@ -100,148 +94,152 @@ func New(instances Instances, options Options) *Brake {
 	if options.Observer == nil {
 		options.Observer = nobody{}
 	}
-	return &Brake{Instances: instances, options: options, gone: newLedger()}
+	if options.Ledger == nil {
+		options.Ledger = nowhere{}
+	}
+	return &Brake{
+		Instances: instances, options: options, gone: candidates{}, juries: map[string]*jury{}, failing: map[string]bool{},
+		beats: heartbeats{read: options.Heartbeats}, lift: lift{read: options.Lifted},
+	}
 }
 
-type nobody struct{}
-
-func (nobody) Refused(*corev1.Node, Status) {}
-func (nobody) Contradicted(*corev1.Node)    {}
-func (nobody) Engaged(Status)               {}
-
-// InstanceExists returns false without an error only when the provider said
-// twice in so many words that the instance does not exist, and the share of
-// the cluster that is gone allows it.
+// InstanceExists returns false only for a Node that may go. One that the
+// provider says is gone and that stays is answered as one that exists: an error
+// would be a line in upstream's log every five seconds.
 func (b *Brake) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	exists, err := b.Instances.InstanceExists(ctx, node)
-	if err != nil {
-		return false, err
-	}
-	if exists {
-		b.there(node)
+	b.look()
+	if b.resting(node) {
 		return true, nil
 	}
+	exists, err := b.Instances.InstanceExists(ctx, node)
+	switch {
+	case err != nil:
+		return false, err
+	case exists:
+		b.forget(node)
+		return true, nil
+	}
+	hold := b.mayGo(ctx, node)
+	if hold == nil {
+		return false, nil
+	}
+	b.tell(node, hold)
+	return true, nil
+}
+
+// InstanceShutdown says of a Node that is held that it is not shut down:
+// upstream asks next about each Node that exists, and the provider knows none.
+func (b *Brake) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	b.mu.Lock()
+	_, held := b.gone[keyOf(node)]
+	b.mu.Unlock()
+	if held {
+		return false, nil
+	}
+	return b.Instances.InstanceShutdown(ctx, node)
+}
+
+// InstanceMetadata is asked about each Node every few minutes, also when all
+// are Ready: the brake takes the occasion to see that it is over.
+func (b *Brake) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	b.look()
+	return b.Instances.InstanceMetadata(ctx, node)
+}
+
+// mayGo decides on a Node that the provider says is gone: nil lets it go.
+func (b *Brake) mayGo(ctx context.Context, node *corev1.Node) *Hold {
+	if !member(keyOf(node), b.options.Cluster()) { // a lister that has not synced knows no share, too
+		return holdf(ReasonNotInCluster, "this manager does not know it (yet) as a Node of the cluster")
+	}
+	own, err := ownTerms(node, b.limits().Settle)
+	c := b.said(node, own)
+	switch {
+	case err != nil:
+		return holdf(ReasonBadAnnotation, "%v", err)
+	case own.never:
+		return holdf(ReasonNever, "its annotation %s says %s", NodeDeletionAnnotation, Never)
+	}
+	// Invariant N4 (host/SECURITY.md): none of these steps is left out for a Node that nobody has
+	// marked for deletion.
+	steps := []func(context.Context, *corev1.Node, *candidate) *Hold{
+		b.waited, b.quorum, b.turn, b.silent, b.witnessed, b.confirmed, b.grant,
+	}
+	if own.unbraked || marked(node) || b.granted(c) || b.lifted(ctx) {
+		steps = []func(context.Context, *corev1.Node, *candidate) *Hold{b.waited, b.silent, b.confirmed}
+	}
+	for _, step := range steps {
+		if hold := step(ctx, node, c); hold != nil {
+			return hold
+		}
+	}
+	b.options.Observer.LetGo(node)
+	return nil
+}
+
+// confirmed asks a fresh instance.
+func (b *Brake) confirmed(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
 	// Invariant N2 (host/SECURITY.md): a second instance has to say so, too, in so many words.
-	if exists, err = b.InstanceExistsFresh(ctx, node); err != nil {
-		return false, fmt.Errorf("node %s is missing, which could not be confirmed by a second question: %w", node.Name, err)
-	}
-	if exists {
-		b.there(node)
-		b.options.Observer.Contradicted(node)
-		return false, fmt.Errorf("node %s is missing, but a second question says that it is there; nothing is done", node.Name)
-	}
-	return false, b.missing(node, b.liftedUntil(ctx))
-}
-
-// Status returns what the brake knows now.
-func (b *Brake) Status() Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.status(b.options.Clock.Now())
-}
-
-// there notes that a node exists.
-func (b *Brake) there(node *corev1.Node) {
-	b.mu.Lock()
-	now := b.options.Clock.Now()
-	b.begin(now)
-	b.gone.remove(keyOf(node))
-	var status Status
-	changed := false
-	if b.engaged {
-		status, changed = b.release(now)
-	}
-	b.mu.Unlock()
-	if changed {
-		b.options.Observer.Engaged(status)
-	}
-}
-
-// missing decides on a node whose absence is confirmed: nil lets it go.
-func (b *Brake) missing(node *corev1.Node, lifted time.Time) error {
-	b.mu.Lock()
-	now, key := b.options.Clock.Now(), keyOf(node)
-	b.begin(now)
-	if !member(key, b.options.Cluster()) { // a lister that has not synced knows no share, too
-		b.mu.Unlock()
-		return fmt.Errorf("node %s is missing, and this manager does not know it (yet) as a node of the cluster", node.Name)
-	}
-	b.gone.hold(key)
-	status, changed := b.release(now)
-	settled := now.Sub(b.first) >= b.options.Settle
-	// Invariant N3 (host/SECURITY.md): no Node is let go that is one too many, those held back
-	// included.
-	pass := now.Before(lifted) || settled && status.Gone <= status.Allowed
-	switch {
-	case pass:
-		b.gone.letGo(key, now)
-	case settled && !b.engaged:
-		b.engaged, changed = true, true
-	}
-	status.Engaged = b.engaged
-	settle, period, liftErr := b.options.Settle, b.options.Period, b.liftErr
-	b.mu.Unlock()
-	if changed {
-		b.options.Observer.Engaged(status)
-	}
-	switch {
-	case pass:
-		return nil
-	case !settled:
-		return fmt.Errorf("node %s is missing; the manager has just started and lets nothing be deleted for %v", node.Name, settle)
-	}
-	b.options.Observer.Refused(node, status)
-	err := refusal(node, status, period)
-	if liftErr != nil {
-		return fmt.Errorf("%w. Whether it is lifted could not be read: %w", err, liftErr)
-	}
-	return err
-}
-
-func refusal(node *corev1.Node, s Status, period time.Duration) error {
-	return fmt.Errorf("deletion brake: the provider says that node %s and others do not exist, %d of %d; at most %d may go in %v. "+
-		"If they are really gone, set the annotation %s on the namespace of --provider-store-namespace to a time in the near future (RFC 3339); otherwise mend the provider or its credentials",
-		node.Name, s.Gone, s.Size, s.Allowed, period, LiftedUntilAnnotation)
-}
-
-func (b *Brake) begin(now time.Time) {
-	if b.first.IsZero() {
-		b.first = now
-	}
-}
-
-// release disengages the brake when the share has fallen.
-func (b *Brake) release(now time.Time) (s Status, changed bool) {
-	s = b.status(now)
-	if b.engaged && s.Gone <= s.Allowed {
-		b.engaged, changed = false, true
-		s.Engaged = false
-	}
-	return s, changed
-}
-
-const liftedPeriod = 10 * time.Second
-
-// liftedUntil asks whether the brake is lifted, now and then. An error is no
-// permission; it goes into the text of the refusal.
-func (b *Brake) liftedUntil(ctx context.Context) time.Time {
-	if b.options.Lifted == nil {
-		return time.Time{}
-	}
-	b.mu.Lock()
-	now := b.options.Clock.Now()
-	if !b.liftedAt.IsZero() && now.Sub(b.liftedAt) < liftedPeriod {
-		defer b.mu.Unlock()
-		return b.lifted
-	}
-	b.liftedAt = now
-	b.mu.Unlock()
-	until, err := b.options.Lifted(ctx) // may take its time: no lock is held
+	exists, err := b.InstanceExistsFresh(ctx, node)
 	if err != nil {
-		until = time.Time{}
+		return soonf(ReasonUnconfirmed, "a second question, asked of a fresh instance of the provider, has no answer: %v", err)
 	}
+	if !exists {
+		return nil
+	}
+	b.again(c)
+	b.contradict(ctx, node, ByInstance)
+	return holdf(ReasonUnconfirmed, "a fresh instance of the provider says that it is there")
+}
+
+// askPeriod is how often the provider is asked about a Node that only waits:
+// upstream would ask every five seconds, for hours, the cloud's API.
+const askPeriod = 30 * time.Second
+
+// resting reports whether a Node that is held need not be asked about yet.
+func (b *Brake) resting(node *corev1.Node) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lifted, b.liftErr = until, err
-	return until
+	c, ok := b.gone[keyOf(node)]
+	return ok && b.now().Before(c.next)
 }
+
+// rests notes when a Node is asked about again.
+func (c *candidate) rests(h *Hold, now time.Time) {
+	c.next = now.Add(askPeriod)
+	if over := c.since.Add(c.grace); over.After(now) && over.Before(c.next) {
+		c.next = over
+	}
+	if h.soon {
+		c.next = now
+	}
+}
+
+// tell says why a Node stays, once for each reason.
+func (b *Brake) tell(node *corev1.Node, h *Hold) {
+	b.mu.Lock()
+	c, ok := b.gone[keyOf(node)]
+	if ok {
+		c.rests(h, b.now())
+	}
+	told := !ok || h.Reason == ReasonGrace || c.told[h.Reason]
+	if !told {
+		c.told[h.Reason] = true
+	}
+	b.mu.Unlock()
+	if !told {
+		b.options.Observer.Held(node, *h)
+	}
+}
+
+// failed tells of what begins to fail, and of what ceases to.
+func (b *Brake) failed(what string, err error) {
+	b.mu.Lock()
+	changed := b.failing[what] != (err != nil)
+	b.failing[what] = err != nil
+	b.mu.Unlock()
+	if changed {
+		b.options.Observer.Failed(what, err)
+	}
+}
+
+func (b *Brake) now() time.Time { return b.options.Clock.Now() }

@@ -1,7 +1,6 @@
-package brake
+package brake_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,312 +10,271 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
-	cloudprovider "k8s.io/cloud-provider"
-	testclock "k8s.io/utils/clock/testing"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/brake"
 )
 
-type fakeInstances struct {
-	cloudprovider.InstancesV2
-	exists, fresh func(node string) (bool, error)
-}
-
-func (f *fakeInstances) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
-	return f.exists(node.Name)
-}
-func (f *fakeInstances) InstanceExistsFresh(_ context.Context, node *corev1.Node) (bool, error) {
-	return f.fresh(node.Name)
-}
-
-func always(exists bool, err error) func(string) (bool, error) {
-	return func(string) (bool, error) { return exists, err }
-}
-
-type observed struct {
-	refused, contradicted int
-	switched              []bool
-}
-
-func (o *observed) Refused(*corev1.Node, Status) { o.refused++ }
-func (o *observed) Contradicted(*corev1.Node)    { o.contradicted++ }
-func (o *observed) Engaged(s Status)             { o.switched = append(o.switched, s.Engaged) }
-
-// cluster is a brake before a cluster whose nodes are asked about as the
-// lifecycle controller does, and deleted when it would.
-type cluster struct {
-	*Brake
-	*observed
-	t         *testing.T
-	instances *fakeInstances
-	clock     *testclock.FakeClock
-	nodes     cache.Indexer
-	deleted   int
-	lastErr   error
-}
-
-func newCluster(t *testing.T, size int, change func(*Options)) *cluster {
-	t.Helper()
-	c := &cluster{
-		t: t, observed: &observed{}, clock: testclock.NewFakeClock(time.Now()),
-		instances: &fakeInstances{exists: always(false, nil), fresh: always(false, nil)},
-		nodes:     cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+func TestANodeGoesWithinAMinute(t *testing.T) {
+	c := newCluster(t, 5, 1)
+	c.rounds(35 * time.Second)
+	c.wantDeleted(0)
+	c.rounds(10 * time.Second)
+	c.wantDeleted(1)
+	if len(c.told) != 0 {
+		t.Errorf("told %q of an ordinary deletion", c.told)
 	}
-	for n := range size {
-		c.put(n, corev1.ConditionUnknown)
-	}
-	options := DefaultOptions()
-	options.Settle = 0
-	options.Clock, options.Observer = c.clock, c.observed
-	options.Cluster = func() corelisters.NodeLister { return corelisters.NewNodeLister(c.nodes) }
-	if change != nil {
-		change(&options)
-	}
-	c.Brake = New(c.instances, options)
-	return c
-}
-
-func (c *cluster) put(n int, ready corev1.ConditionStatus) {
-	c.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%03d", n), UID: types.UID(fmt.Sprint("uid-", n))}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-	if err := c.nodes.Update(node); err != nil {
-		c.t.Fatal(err)
+	if c.ledger.writes != 1 {
+		t.Errorf("%d writes", c.ledger.writes)
 	}
 }
 
-// round asks about every node that is not Ready once.
-func (c *cluster) round() {
-	c.t.Helper()
-	for _, key := range slices.Sorted(slices.Values(c.nodes.ListKeys())) {
-		item, _, _ := c.nodes.GetByKey(key)
-		node := item.(*corev1.Node)
-		if node.Status.Conditions[0].Status == corev1.ConditionTrue {
-			continue
-		}
-		exists, err := c.InstanceExists(c.t.Context(), node)
-		if err != nil {
-			c.lastErr = err
-		}
-		if exists || err != nil {
-			continue
-		}
-		if err := c.nodes.Delete(node); err != nil {
-			c.t.Fatal(err)
-		}
-		c.deleted++
+func TestTheBucketRefillsAndTheLongestMissingGoFirst(t *testing.T) {
+	c := newCluster(t, 100, 50)
+	for n := range 50 { // n049 is missing for the longest time, of equals n000 comes first
+		c.change(n, n+1, func(node *corev1.Node) {
+			node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(c.clock.Now().Add(-time.Duration(n/10) * time.Minute))
+		})
+	}
+	c.rounds(time.Minute)
+	slices.Sort(c.deleted)
+	if want := "[n040 n041 n042 n043 n044 n045 n046 n047 n048 n049]"; fmt.Sprint(c.deleted) != want {
+		t.Errorf("deleted %v, want %s", c.deleted, want)
+	}
+	if s := c.Status(); !s.Engaged || s.Gone != 40 || s.Size != 90 || s.Permits >= 1 || s.Burst != 9 {
+		t.Errorf("status %+v", s)
+	}
+	c.rounds(30 * time.Minute)
+	c.wantDeleted(18)
+	if c.deleted[10] != "n030" || c.deleted[11] != "n031" {
+		t.Errorf("deleted %v", c.deleted)
+	}
+	c.rounds(5 * time.Hour)
+	c.wantDeleted(50)
+	if _, err := c.InstanceMetadata(t.Context(), c.node("n099")); err != nil {
+		t.Fatal(err)
+	}
+	if c.count("engaged true") != 1 || c.count("engaged false") != 1 || c.count("NoPermit") != 40 || len(c.told) != 42 {
+		t.Errorf("told %d lines: %q", len(c.told), c.told)
+	}
+	if c.ledger.writes != 50 {
+		t.Errorf("%d writes for 50 deletions", c.ledger.writes)
 	}
 }
 
-// rounds lets the time pass with a round every five seconds, or every minute
-// when it is long.
-func (c *cluster) rounds(d time.Duration) {
-	step := 5 * time.Second
-	if d >= time.Hour {
-		step = time.Minute
-	}
-	for range int(d / step) {
-		c.round()
-		c.clock.Step(step)
-	}
-}
-
-func TestWhatPasses(t *testing.T) {
-	broken := errors.New("trap")
-	for name, test := range map[string]struct {
-		first, second func(string) (bool, error)
-		exists, fails bool
+func TestShares(t *testing.T) {
+	for _, test := range []struct {
+		size, gone, percent, nodes int
+		once, hour                 int
 	}{
-		"there":                {always(true, nil), always(false, nil), true, false},
-		"no answer":            {always(false, broken), always(false, nil), false, true},
-		"gone, twice":          {always(false, nil), always(false, nil), false, false},
-		"gone, then there":     {always(false, nil), always(true, nil), false, true},
-		"gone, then no answer": {always(false, nil), always(false, broken), false, true},
+		{3, 2, 10, 3, 1, 2}, {5, 4, 10, 3, 1, 4}, {10, 9, 10, 3, 3, 8}, {30, 20, 10, 3, 3, 8},
+		{100, 50, 10, 3, 10, 25}, {100, 50, 10, 20, 20, 50}, {100, 99, 100, 3, 99, 99}, {100, 9, 1, 1, 1, 2},
+	} {
+		c := newCluster(t, test.size, test.gone, func(o *brake.Options) { o.Percent, o.Nodes = test.percent, test.nodes })
+		c.rounds(time.Minute)
+		once := len(c.deleted)
+		c.rounds(time.Hour)
+		if once != test.once || len(c.deleted) != test.hour {
+			t.Errorf("%+v: %d at once, %d in an hour", test, once, len(c.deleted))
+		}
+	}
+}
+
+func TestTheSecondQuestionSavesAll(t *testing.T) {
+	c := newCluster(t, 200, 50)
+	c.instances.fresh = func(string) (bool, error) { return true, nil }
+	c.rounds(2 * time.Hour)
+	c.wantDeleted(0)
+	if n := c.count("contradicted by instance"); n == 0 || n > 4 {
+		t.Errorf("contradicted %d times", n)
+	}
+	c.instances.fresh = func(string) (bool, error) { return false, errors.New("trap") }
+	c.rounds(time.Hour)
+	c.wantDeleted(0)
+}
+
+func TestAKubeletThatLivesKeepsItsNode(t *testing.T) {
+	c := newCluster(t, 100, 1)
+	c.instances.fresh = func(node string) (bool, error) { return node > "n010", nil }
+	c.change(0, 1, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+	for range 720 { // an hour
+		c.beats["n000"] = c.clock.Now().Add(time.Hour).Truncate(10 * time.Second) // its clock is wrong
+		c.round()
+		c.clock.Step(5 * time.Second)
+	}
+	c.wantDeleted(0)
+	want := []string{"n000 KubeletAlive", "n000 contradicted by kubelet", "n000 NoPermit"}
+	for _, line := range want {
+		if c.count(line) != 1 {
+			t.Errorf("told %q, want %q once", c.told, line)
+		}
+	}
+	c.rounds(time.Hour) // it is dead
+	c.wantDeleted(1)
+}
+
+// A Node may wait for a permit for hours, and its kubelet come back meanwhile.
+func TestAKubeletThatComesBackWhileItsNodeWaits(t *testing.T) {
+	c := newCluster(t, 100, 50)
+	c.rounds(time.Hour)
+	before := len(c.deleted)
+	for range 30 * 60 / 5 {
+		for _, name := range names("n", 0, 50) {
+			c.beats[name] = c.clock.Now().Truncate(10 * time.Second)
+		}
+		c.round()
+		c.clock.Step(5 * time.Second)
+	}
+	c.wantDeleted(before)
+}
+
+func TestAProviderWithoutProviderIDs(t *testing.T) {
+	c := newCluster(t, 5, 1)
+	c.change(0, 5, func(n *corev1.Node) { n.Spec.ProviderID = "" })
+	c.rounds(20 * time.Minute)
+	c.wantDeleted(1)
+}
+
+func TestAShutdownThatTakesTwoMinutesIsNoLie(t *testing.T) {
+	c := newCluster(t, 5, 1)
+	for range 24 {
+		c.beats["n000"] = c.clock.Now().Truncate(10 * time.Second)
+		c.round()
+		c.clock.Step(5 * time.Second)
+	}
+	c.wantDeleted(0)
+	c.rounds(time.Minute + 30*time.Second)
+	c.wantDeleted(1)
+	if c.count("contradicted by kubelet") != 0 {
+		t.Errorf("told %q", c.told)
+	}
+}
+
+// A kubelet registers once: a Node that is deleted before its machine is in the
+// inventory never comes back.
+func TestANodeThatTheProviderHasNeverKnown(t *testing.T) {
+	fresh := func(n *corev1.Node) {
+		n.Spec.ProviderID = ""
+		n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	t.Run("its kubelet lives", func(t *testing.T) {
+		c := newCluster(t, 5, 1)
+		c.change(0, 1, fresh)
+		for range 2 * 3600 / 5 {
+			c.beats["n000"] = c.clock.Now().Truncate(10 * time.Second)
+			c.round()
+			c.clock.Step(5 * time.Second)
+		}
+		c.wantDeleted(0)
+		if fmt.Sprint(c.told) != "[n000 NotYetKnown]" || !strings.Contains(c.message, "inventory") {
+			t.Errorf("told %q, %q", c.told, c.message)
+		}
+	})
+	t.Run("it is silent", func(t *testing.T) {
+		c := newCluster(t, 5, 1)
+		c.change(0, 1, fresh)
+		c.rounds(14 * time.Minute)
+		c.wantDeleted(0)
+		c.rounds(2 * time.Minute)
+		c.wantDeleted(1)
+	})
+}
+
+func TestNodesThatSomebodyElseDeletesDoNotCount(t *testing.T) {
+	for name, test := range map[string]struct {
+		mark func(*corev1.Node)
+		want int
+	}{
+		"cluster autoscaler": {taint("ToBeDeletedByClusterAutoscaler"), 99},
+		"candidate of it":    {taint("DeletionCandidateOfClusterAutoscaler"), 10},
+		"Karpenter":          {taint("karpenter.sh/disrupted"), 99},
+		"Cluster API": {func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			taint("node.cluster.x-k8s.io/outdated-revision")(n)
+		}, 99},
+		"of an old revision":  {taint("node.cluster.x-k8s.io/outdated-revision"), 10},
+		"drained":             {func(n *corev1.Node) { n.Spec.Unschedulable = true }, 10},
+		"being deleted":       {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, 99},
+		"opted out":           {annotation(brake.NodeDeletionAnnotation, brake.Unbraked), 99},
+		"kept":                {annotation(brake.NodeDeletionAnnotation, brake.Never), 0},
+		"misspelt":            {annotation(brake.NodeDeletionAnnotation, "never"), 0},
+		"a grace period":      {annotation(brake.GracePeriodAnnotation, "50s"), 10},
+		"a long grace period": {annotation(brake.GracePeriodAnnotation, "2m"), 0},
+		"a short one":         {annotation(brake.GracePeriodAnnotation, "1s"), 10},
+		"no grace period":     {annotation(brake.GracePeriodAnnotation, "soon"), 0},
+		"too long a one":      {annotation(brake.GracePeriodAnnotation, "25h"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, 1, nil)
-			c.instances.exists, c.instances.fresh = test.first, test.second
-			node := c.nodes.List()[0].(*corev1.Node)
-			exists, err := c.InstanceExists(t.Context(), node)
-			if exists != test.exists || (err != nil) != test.fails {
-				t.Errorf("%v, %v", exists, err)
+			c := newCluster(t, 100, 99)
+			c.change(0, 99, test.mark)
+			c.rounds(time.Minute)
+			c.wantDeleted(test.want)
+			if test.want == 99 && c.ledger.writes != 0 {
+				t.Errorf("%d permits were taken", c.ledger.writes)
 			}
 		})
 	}
 }
 
-func TestTheWholeClusterGone(t *testing.T) {
-	c := newCluster(t, 200, nil)
+func taint(key string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+func annotation(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
+}
+
+func TestTheLastNodesStay(t *testing.T) {
+	c := newCluster(t, 3, 3)
 	c.rounds(6 * time.Hour)
-	if c.deleted != 20 {
-		t.Errorf("%d nodes were deleted in six hours, want 20", c.deleted)
+	c.wantDeleted(0)
+	if c.count("NoWitness") != 3 {
+		t.Errorf("told %q", c.told)
 	}
-	if len(c.switched) != 1 || !c.switched[0] {
-		t.Errorf("engaged %v", c.switched)
-	}
-	if s := c.Status(); !s.Engaged || s.Gone != 180 || s.Allowed != 18 || s.Size != 180 {
-		t.Errorf("status %+v", s)
-	}
-	for _, part := range []string{"deletion brake", "180 of 180", "at most 18", LiftedUntilAnnotation} {
-		if !strings.Contains(c.lastErr.Error(), part) {
-			t.Errorf("%q is not in %q", part, c.lastErr)
-		}
-	}
-}
-
-func TestASettlingManagerLetsNobodyGo(t *testing.T) {
-	c := newCluster(t, 200, func(o *Options) { o.Settle = 30 * time.Second })
-	c.round()
-	if c.deleted != 0 || c.refused != 0 || !strings.Contains(c.lastErr.Error(), "just started") {
-		t.Errorf("%d deleted, %d refused, %v", c.deleted, c.refused, c.lastErr)
-	}
+	node := c.node("n002") // one is back
+	node.Status.Conditions[0].Status = corev1.ConditionTrue
+	c.put(node)
+	exists := func(node string) (bool, error) { return node == "n002", nil }
+	c.instances.exists, c.instances.fresh = exists, exists
 	c.rounds(time.Hour)
-	if c.deleted != 0 || c.refused == 0 {
-		t.Errorf("%d deleted, %d refused: all were known before the first could go", c.deleted, c.refused)
-	}
-	few := newCluster(t, 200, func(o *Options) { o.Settle = 30 * time.Second })
-	few.instances.exists = func(node string) (bool, error) { return node > "n004", nil }
-	few.rounds(time.Minute)
-	if few.deleted != 5 {
-		t.Errorf("%d of 5 missing nodes were deleted", few.deleted)
-	}
+	c.wantDeleted(2)
 }
 
-func TestTheSecondQuestionSavesAll(t *testing.T) {
-	c := newCluster(t, 200, nil)
-	c.instances.fresh = always(true, nil)
+func TestAProviderThatKnowsNoNode(t *testing.T) {
+	c := newCluster(t, 200, 20)
+	nothing := func(string) (bool, error) { return false, nil }
+	c.instances.exists, c.instances.fresh = nothing, nothing
+	c.rounds(2 * time.Hour)
+	c.wantDeleted(0)
+	if n := c.count("contradicted by witness"); n == 0 || n > 4 {
+		t.Errorf("contradicted %d times: %q", n, c.told)
+	}
+	exists := func(node string) (bool, error) { return node >= "n020", nil }
+	c.instances.exists, c.instances.fresh = exists, exists // the right project
+	c.rounds(2 * time.Hour)
+	c.wantDeleted(20)
+}
+
+// The Nodes of a zone that is missing in a list are vouched for by Nodes of the
+// same zone.
+func TestAZoneThatIsMissing(t *testing.T) {
+	c := newCluster(t, 100, 3)
+	c.change(0, 50, func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "a"} })
+	c.change(50, 100, func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "b"} })
+	without := func(node string) (bool, error) { return node >= "n050", nil }
+	c.instances.exists, c.instances.fresh = without, without
 	c.rounds(time.Hour)
-	if c.deleted != 0 || c.contradicted == 0 || c.Status().Gone != 0 {
-		t.Errorf("%d deleted, %d contradicted, status %+v", c.deleted, c.contradicted, c.Status())
-	}
+	c.wantDeleted(0)
 }
 
-func TestShares(t *testing.T) {
-	for _, test := range []struct{ size, percent, nodes, want int }{
-		{1, 10, 3, 1}, {3, 10, 3, 3}, {10, 10, 3, 3}, {29, 10, 3, 3}, {40, 10, 3, 4}, {49, 10, 3, 4},
-		{100, 0, 3, 3}, {100, 50, 0, 50}, {100, 100, 0, 100}, {100, 0, 0, 0},
-	} {
-		c := newCluster(t, test.size, func(o *Options) { o.Percent, o.Nodes = test.percent, test.nodes })
-		c.rounds(time.Minute)
-		if c.deleted != test.want {
-			t.Errorf("%d of %d deleted with %d %% or %d, want %d", c.deleted, test.size, test.percent, test.nodes, test.want)
-		}
-	}
-}
-
-func TestTheShareFalls(t *testing.T) {
-	t.Run("nodes are back in the cloud", func(t *testing.T) {
-		c := newCluster(t, 200, nil)
-		c.rounds(time.Minute)
-		c.instances.exists = always(true, nil)
-		c.rounds(time.Minute)
-		checkReleased(t, c, 20)
-	})
-	t.Run("nodes are Ready again", func(t *testing.T) {
-		c := newCluster(t, 200, nil)
-		c.rounds(time.Minute)
-		for n := 20; n < 200; n++ {
-			c.put(n, corev1.ConditionTrue)
-		}
-		c.clock.Step(11 * time.Minute)
-		c.put(199, corev1.ConditionUnknown) // one is really gone
-		c.round()
-		checkReleased(t, c, 21)
-	})
-	t.Run("an administrator deletes them", func(t *testing.T) {
-		c := newCluster(t, 200, nil)
-		c.rounds(time.Minute)
-		for _, item := range c.nodes.List()[1:] {
-			if err := c.nodes.Delete(item); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.clock.Step(11 * time.Minute)
-		c.round()
-		checkReleased(t, c, 21)
-	})
-	t.Run("the period passes", func(t *testing.T) {
-		c := newCluster(t, 200, nil)
-		c.instances.exists = func(node string) (bool, error) { return node >= "n025", nil }
-		c.rounds(9 * time.Minute)
-		if c.deleted != 20 {
-			t.Errorf("%d deleted within the period", c.deleted)
-		}
-		c.rounds(2 * time.Minute)
-		checkReleased(t, c, 25)
-	})
-}
-
-func checkReleased(t *testing.T, c *cluster, deleted int) {
-	t.Helper()
-	if c.deleted != deleted {
-		t.Errorf("%d deleted, want %d", c.deleted, deleted)
-	}
-	if len(c.switched) != 2 || !c.switched[0] || c.switched[1] || c.Status().Engaged {
-		t.Errorf("engaged %v", c.switched)
-	}
-}
-
-func TestAnAdministratorLiftsIt(t *testing.T) {
-	asked := 0
-	var until time.Time
-	var fails error
-	c := newCluster(t, 200, func(o *Options) {
-		o.Lifted = func(context.Context) (time.Time, error) { asked++; return until, fails }
-	})
-	c.rounds(time.Minute)
-	if c.deleted != 20 || asked > 7 {
-		t.Errorf("%d deleted, asked %d times in a minute", c.deleted, asked)
-	}
-	until, fails = c.clock.Now().Add(time.Hour), errors.New("forbidden")
-	c.rounds(time.Minute)
-	if c.deleted != 20 {
-		t.Error("an error lifted it")
-	}
-	if !strings.HasSuffix(c.lastErr.Error(), "could not be read: forbidden") {
-		t.Errorf("the error is not in %q", c.lastErr)
-	}
-	fails, until = nil, c.clock.Now().Add(-time.Second)
-	c.rounds(time.Minute)
-	if c.deleted != 20 {
-		t.Error("a time in the past lifted it")
-	}
-	until = c.clock.Now().Add(time.Hour)
-	c.rounds(time.Minute)
-	if c.deleted != 200 {
-		t.Errorf("%d deleted after it was lifted", c.deleted)
-	}
-}
-
-func TestNodesThatTheManagerDoesNotKnow(t *testing.T) {
-	c := newCluster(t, 10, nil)
-	stranger := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n001", UID: "another"}}
-	if exists, err := c.InstanceExists(t.Context(), stranger); exists || err == nil {
-		t.Errorf("a later Node of the name: %v, %v", exists, err)
-	}
-	empty := newCluster(t, 0, nil) // the lister has not synced
-	for n := range 10 {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", n)}}
-		if exists, err := empty.InstanceExists(t.Context(), node); exists || err == nil {
-			t.Errorf("not synced: %v, %v", exists, err)
-		}
-	}
-}
-
-func TestADeletionThatFailsStillCounts(t *testing.T) {
-	c := newCluster(t, 40, nil)
-	passed := map[string]bool{}
-	for range 200 { // over half an hour; nothing is ever deleted
-		for _, item := range c.nodes.List() {
-			node := item.(*corev1.Node)
-			if _, err := c.InstanceExists(t.Context(), node); err == nil {
-				passed[node.Name] = true
-			}
-		}
-		c.clock.Step(10 * time.Second)
-	}
-	if len(passed) != 4 {
-		t.Errorf("%d nodes were let go, want 4", len(passed))
-	}
+func TestTheControlPlane(t *testing.T) {
+	c := newCluster(t, 10, 2)
+	c.change(0, 3, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
+	c.rounds(12 * time.Hour) // two of three are gone
+	c.wantDeleted(0)
+	c.change(3, 4, func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
+	c.rounds(time.Hour) // one has been replaced
+	c.wantDeleted(2)
 }

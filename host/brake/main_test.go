@@ -13,6 +13,7 @@ func TestMain(m *testing.M) {
 	klog.InitFlags(nil)
 	flag.Parse()
 	klog.LogToStderr(false)
+	_ = flag.Set("stderrthreshold", "FATAL") // it is one of klog's
 	klog.SetOutput(nothing{})
 	// They keep the time of the last error in a global, and sleep for what is
 	// decades in a bubble whose clock begins in 2000.

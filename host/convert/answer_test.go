@@ -90,6 +90,8 @@ func TestInstanceMetadata(t *testing.T) {
 		"zone no label value":   {in: &abi.InstanceMetadata{Zone: "a b"}, wantErr: `zone "a b" cannot be a label`},
 		"label key":             {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"a/b/c": ""}}, wantErr: `additional_labels: label key "a/b/c"`},
 		"label of ours":         {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"wasm-ccm.dev/provider": "other"}}, wantErr: "are the manager's"},
+		"control plane":         {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}, wantErr: "the administrator's to say"},
+		"old control plane":     {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"node-role.kubernetes.io/master": ""}}, wantErr: "the administrator's to say"},
 		"label value":           {in: &abi.InstanceMetadata{AdditionalLabels: map[string]string{"a": "?"}}, wantErr: `label a "?" cannot be`},
 		"too many labels":       {in: &abi.InstanceMetadata{AdditionalLabels: tooMany}, wantErr: "129 labels"},
 	}

@@ -67,6 +67,11 @@ func checkLabels(labels map[string]string) error {
 		if domain, _, _ := strings.Cut(key, "/"); domain == ownDomain || strings.HasSuffix(domain, "."+ownDomain) {
 			return fmt.Errorf("label key %s: the labels of %s are the manager's and the administrator's", quote(key), ownDomain)
 		}
+		// Invariant N4 (host/SECURITY.md): no provider says which Nodes are of the control plane, of
+		// which half must be Ready before one of them is deleted.
+		if key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master" {
+			return fmt.Errorf("label key %s: which Nodes are of the control plane is the administrator's to say", quote(key))
+		}
 		if err := checkLabelValue("label "+key, value); err != nil {
 			return err
 		}

@@ -13,17 +13,23 @@ import (
 // fleet makes many Nodes at once, which are not ready, so that the lifecycle
 // controller asks about them, and counts them:
 //
-//	fleet create COUNT
-//	fleet atleast COUNT   checks that as many are there now
-//	fleet gone            waits until none is
+//	fleet create COUNT READY   of which so many are ready
+//	fleet atleast COUNT        checks that as many are there now
+//	fleet left COUNT           waits until so many are
 func (h *harness) fleet(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 1, "fleet create|atleast COUNT | fleet gone")
+	usage(ts, !neg && len(args) >= 2, "fleet create COUNT READY | fleet atleast|left COUNT")
 	switch {
-	case args[0] == "create" && len(args) == 2:
+	case args[0] == "create" && len(args) == 3:
 		count, err := strconv.Atoi(args[1])
 		ts.Check(err)
+		ready, err := strconv.Atoi(args[2])
+		ts.Check(err)
 		for i := range count {
-			h.createFleetNode(ts, fmt.Sprintf("fleet-%03d", i))
+			status := corev1.ConditionUnknown
+			if i < ready {
+				status = corev1.ConditionTrue
+			}
+			h.createFleetNode(ts, fmt.Sprintf("fleet-%03d", i), status)
 		}
 	case args[0] == "atleast" && len(args) == 2:
 		want, err := strconv.Atoi(args[1])
@@ -31,24 +37,26 @@ func (h *harness) fleet(ts *testscript.TestScript, neg bool, args []string) {
 		if got := h.countNodes(ts); got < want {
 			ts.Fatalf("%d Nodes are left, want %d at least", got, want)
 		}
-	case args[0] == "gone":
-		await(ts, patience, "no Node is left", func() (bool, string) {
+	case args[0] == "left" && len(args) == 2:
+		want, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		await(ts, patience, args[1]+" Nodes are left", func() (bool, string) {
 			n := h.countNodes(ts)
-			return n == 0, fmt.Sprintf("%d Nodes", n)
+			return n == want, fmt.Sprintf("%d Nodes", n)
 		})
 	default:
 		ts.Fatalf("fleet %s: unknown", args[0])
 	}
 }
 
-func (h *harness) createFleetNode(ts *testscript.TestScript, name string) {
+func (h *harness) createFleetNode(ts *testscript.TestScript, name string, ready corev1.ConditionStatus) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Spec:       corev1.NodeSpec{ProviderID: "faulty://" + name},
 	}
 	node, err := h.client.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{})
 	ts.Check(err)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "Script", Message: "set by the script"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Script", Message: "set by the script"}}
 	_, err = h.client.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{})
 	ts.Check(err)
 }

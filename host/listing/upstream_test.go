@@ -262,11 +262,11 @@ func TestUpstreamsControllers(t *testing.T) {
 
 		c.remove("n007")
 		c.notReady("n007")
-		time.Sleep(40 * time.Second) // the brake settles first
+		time.Sleep(time.Minute) // the brake waits first
 		if all := c.nodes(); len(all) != 200 || all["n007"].Name != "" {
 			t.Errorf("%d Nodes are left", len(all))
 		}
-		if gone, fresh := c.ops["instance_exists"], c.ops["fresh instance_exists"]; gone == 0 || fresh != gone || len(c.ops) != 2 {
+		if gone, fresh := c.ops["instance_exists"], c.ops["fresh instance_exists"]; gone == 0 || fresh != 2 || gone > 4 || len(c.ops) != 2 { // one of them about a Node that is there
 			t.Errorf("one node gone: ops %v", c.ops)
 		}
 	})

@@ -58,36 +58,3 @@ func (b *Background) Busy(op abi.Op) { b.vecs.busy.WithLabelValues(b.provider, o
 func (b *Background) BackedOff(op abi.Op) {
 	b.vecs.backoffs.WithLabelValues(b.provider, op.String()).Inc()
 }
-
-type brakeVecs struct {
-	engaged *metrics.GaugeVec
-	refused *metrics.CounterVec
-	doubted *metrics.CounterVec
-}
-
-func newBrakeVecs() *brakeVecs {
-	return &brakeVecs{
-		engaged: gaugeVec("deletion_brake_engaged", "1 while the provider says of too many Nodes that their instances do not exist, so that none of them is deleted.", "provider"),
-		refused: counterVec("deletion_brake_refused_total", "Answers \"does not exist\" that the deletion brake made an error of.", "provider"),
-		doubted: counterVec("node_gone_contradicted_total", "Answers \"does not exist\" that a fresh instance of the provider did not confirm.", "provider"),
-	}
-}
-
-func (v *brakeVecs) all() []metrics.Registerable {
-	return []metrics.Registerable{v.engaged, v.refused, v.doubted}
-}
-
-// Brake are the metrics of the deletion brake.
-type Brake struct {
-	vecs     *brakeVecs
-	provider string
-}
-
-// Engaged records whether the brake is on.
-func (b *Brake) Engaged(on bool) { b.vecs.engaged.WithLabelValues(b.provider).Set(boolean(on)) }
-
-// Refused records an answer that was made an error of.
-func (b *Brake) Refused() { b.vecs.refused.WithLabelValues(b.provider).Inc() }
-
-// Contradicted records an answer that the second question did not confirm.
-func (b *Brake) Contradicted() { b.vecs.doubted.WithLabelValues(b.provider).Inc() }

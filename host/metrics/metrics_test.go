@@ -160,7 +160,7 @@ func TestEverySeriesNamesItsProvider(t *testing.T) {
 			t.Errorf("%s has %d series, of providers %v", family.GetName(), len(family.GetMetric()), providers)
 		}
 	}
-	if want := 26; seen != want {
+	if want := 30; seen != want {
 		t.Errorf("%d families were touched, want %d", seen, want)
 	}
 }
@@ -186,8 +186,11 @@ func touch(t *testing.T, p *metrics.Provider) {
 	p.Background().Busy(abi.OpLoadBalancerGet)
 	p.Background().BackedOff(abi.OpLoadBalancerGet)
 	p.Brake().Engaged(true)
-	p.Brake().Refused()
-	p.Brake().Contradicted()
+	p.Brake().Seen(1, 2.5)
+	p.Brake().Failing("record", true)
+	p.Brake().Held("NoPermit")
+	p.Brake().LetGo()
+	p.Brake().Contradicted("witness")
 	e := p.Egress()
 	e.Requested("h", "GET", "2xx", time.Second)
 	e.InFlight("h", 1)

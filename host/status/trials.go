@@ -11,12 +11,20 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// keyTrials is that of the text of ChangeTrials. Unlike status and record it is
-// written by every manager, whether it leads or not.
+// Keys of texts that are changed by reading and writing. Those of the trials
+// are, unlike status and record, written by every manager, whether it leads or
+// not.
 const (
 	keyTrials     = "trials"
 	managerTrials = "wasm-ccm-trials"
+	keyBrake      = "deletionBrake"
+	managerBrake  = "wasm-ccm-deletion-brake"
 )
+
+// ChangeBrake is ChangeTrials for the record of the deletion brake.
+func (o *Object) ChangeBrake(ctx context.Context, change func(text string) (string, error)) error {
+	return o.change(ctx, keyBrake, managerBrake, change)
+}
 
 // ChangeTrials reads the text of the trials, "" when there is none, and writes
 // what change makes of it, if nobody else has written meanwhile; else it is
@@ -24,6 +32,10 @@ const (
 // with it is written all the same. When ChangeTrials returns without another
 // error, the text is durable.
 func (o *Object) ChangeTrials(ctx context.Context, change func(text string) (string, error)) error {
+	return o.change(ctx, keyTrials, managerTrials, change)
+}
+
+func (o *Object) change(ctx context.Context, key, manager string, change func(text string) (string, error)) error {
 	// Two managers, and the status, write the same object: patience is cheap,
 	// a module that is not loaded is not.
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts + 2, Cap: time.Second}
@@ -35,13 +47,13 @@ func (o *Object) ChangeTrials(ctx context.Context, change func(text string) (str
 		}
 		before := ""
 		if cm != nil {
-			before = cm.Data[keyTrials]
+			before = cm.Data[key]
 		}
 		var after string
 		if after, refusal = change(before); after == before {
 			return nil
 		}
-		return o.writeTrials(ctx, cm, after)
+		return o.writeText(ctx, cm, key, manager, after)
 	})
 	if err != nil {
 		return err
@@ -49,11 +61,11 @@ func (o *Object) ChangeTrials(ctx context.Context, change func(text string) (str
 	return refusal
 }
 
-// writeTrials writes over what was read; cm is nil when there was nothing.
-func (o *Object) writeTrials(ctx context.Context, cm *corev1.ConfigMap, text string) error {
-	config := o.config().WithData(map[string]string{keyTrials: text})
+// writeText writes over what was read; cm is nil when there was nothing.
+func (o *Object) writeText(ctx context.Context, cm *corev1.ConfigMap, key, manager, text string) error {
+	config := o.config().WithData(map[string]string{key: text})
 	if cm != nil {
-		return o.apply(ctx, config.WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion), managerTrials)
+		return o.apply(ctx, config.WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion), manager)
 	}
 	// An apply would not notice that somebody else has made it meanwhile.
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -62,7 +74,7 @@ func (o *Object) writeTrials(ctx context.Context, cm *corev1.ConfigMap, text str
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.Name(), Labels: config.Labels, Annotations: config.Annotations},
 		Data:       config.Data,
 	}
-	_, err := o.configMaps.Create(ctx, made, metav1.CreateOptions{FieldManager: managerTrials})
+	_, err := o.configMaps.Create(ctx, made, metav1.CreateOptions{FieldManager: manager})
 	if apierrors.IsAlreadyExists(err) {
 		return apierrors.NewConflict(corev1.Resource("configmaps"), o.Name(), err)
 	}

@@ -33,6 +33,7 @@ func testTrials(t *testing.T, config *rest.Config, provider string) {
 			}
 		})
 	}
+	must(t, leader.ChangeBrake(t.Context(), func(text string) (string, error) { return text + "x", nil }))
 	b := bundle("1", []byte("m"))
 	must(t, leader.Keep(t.Context(), b, record(b, 1)))
 	wg.Wait()
@@ -44,6 +45,12 @@ func testTrials(t *testing.T, config *rest.Config, provider string) {
 	if r, kept := mustLoad(t, config, provider); kept == nil || r.Generation != 1 {
 		t.Errorf("record %+v", r)
 	}
+	must(t, leader.ChangeBrake(t.Context(), func(text string) (string, error) {
+		if text != "x" {
+			t.Errorf("the record of the deletion brake is %q", text)
+		}
+		return text, nil
+	}))
 	refusal := errors.New("no")
 	err = leader.ChangeTrials(t.Context(), func(string) (string, error) { return "refused", refusal })
 	if text, _ := leader.Trials(t.Context()); !errors.Is(err, refusal) || text != "refused" {

@@ -23,12 +23,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/listing"
 	"github.com/wasm-ccm/wasm-ccm/host/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/provider"
+	"github.com/wasm-ccm/wasm-ccm/host/status"
 )
 
 // Reasons of the Events of the deletion brake.
 const (
 	eventBrakeEngaged  = "DeletionBrakeEngaged"
 	eventBrakeReleased = "DeletionBrakeReleased"
+	eventBrakeFailing  = "DeletionBrakeFailing"
 	eventDeletionHeld  = "DeletionHeld"
 )
 
@@ -47,11 +49,13 @@ func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.Ins
 	if own := s.router.OwnedNodes(m.name); own != nil {
 		nodes = ownNodes{nodes, own}
 	}
-	namespace, limits := s.storeNamespace, brakeLimits(s.brake)
+	namespace, client := s.storeNamespace, s.client
 	options := brake.Options{
-		Percent: limits.Percent, Nodes: limits.Nodes, Period: limits.Period, Settle: limits.Settle,
-		Cluster: func() corelisters.NodeLister { return nodes },
-		Lifted:  func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, s.client, namespace) },
+		Limits:     brakeLimits(s.brake),
+		Cluster:    func() corelisters.NodeLister { return nodes },
+		Heartbeats: func(ctx context.Context) (map[string]time.Time, error) { return heartbeats(ctx, client) },
+		Ledger:     brakeRecord{m.status},
+		Lifted:     func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
 		Observer: &brakeObserver{
 			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: s.events,
 			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
@@ -62,6 +66,37 @@ func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.Ins
 		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}, Addresses: m.steering.policy})
 		m.brake = brake.New(m.listing, options)
 		return m.brake
+	}
+}
+
+// brakeRecord is kept beside the provider's status.
+type brakeRecord struct{ object *status.Object }
+
+// Change is brake.Ledger's.
+func (r brakeRecord) Change(ctx context.Context, change func(string) (string, error)) error {
+	return r.object.ChangeBrake(ctx, change)
+}
+
+// leasesPage is how many Leases are read at a time.
+const leasesPage = 500
+
+// heartbeats reads when the kubelets renewed their Leases.
+func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
+	all := map[string]time.Time{}
+	options := metav1.ListOptions{Limit: leasesPage}
+	for {
+		page, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list the Leases of namespace %s (wasm-ccm:manager of deploy/rbac allows it): %w", corev1.NamespaceNodeLease, err)
+		}
+		for i := range page.Items {
+			if renewed := page.Items[i].Spec.RenewTime; renewed != nil {
+				all[page.Items[i].Name] = renewed.Time
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return all, nil
+		}
 	}
 }
 
@@ -115,38 +150,59 @@ type brakeObserver struct {
 	metrics   *metrics.Brake
 	events    record.EventRecorder
 	namespace string
-	// held bounds the Events on Nodes: the whole cluster may be held, and is
-	// asked about every few seconds.
+	// held bounds the Events on Nodes: the whole cluster may be held.
 	held *rate.Limiter
 }
 
-func (o *brakeObserver) Refused(node *corev1.Node, status brake.Status) {
-	o.metrics.Refused()
-	if !o.held.Allow() {
-		return // the Event on the namespace says how many there are
+func (o *brakeObserver) Held(node *corev1.Node, hold brake.Hold) {
+	o.metrics.Held(string(hold.Reason))
+	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
+	o.logger.Info("A Node stays although the provider says that its machine does not exist", "node", node.Name, "reason", hold.Reason, "why", hold.Message)
+	if o.held.Allow() { // the Event on the namespace says how many there are
+		o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, cut(message))
 	}
-	o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, cut(fmt.Sprintf(
-		"the provider says that the instance does not exist, as it says of %d of %d Nodes; at most %d may go at once, so the Node stays", status.Gone, status.Size, status.Allowed)))
 }
 
-func (o *brakeObserver) Contradicted(node *corev1.Node) {
-	o.metrics.Contradicted()
-	o.logger.Info("The provider said that an instance does not exist, and the contrary when asked again; the Node stays", "node", node.Name)
+func (o *brakeObserver) LetGo(*corev1.Node) { o.metrics.LetGo() }
+
+func (o *brakeObserver) Contradicted(node *corev1.Node, by string) {
+	o.metrics.Contradicted(by)
+	o.logger.Info("The provider said that a machine does not exist, and it does; for a while no Node is deleted that nobody has marked for deletion", "node", node.Name, "by", by)
 }
 
-func (o *brakeObserver) Engaged(status brake.Status) {
-	o.metrics.Engaged(status.Engaged)
-	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: o.namespace}
-	if !status.Engaged {
-		o.logger.Info("The deletion brake is released", "gone", status.Gone, "nodes", status.Size, "allowed", status.Allowed)
-		o.events.Event(reference, corev1.EventTypeNormal, eventBrakeReleased, "Nodes whose instances do not exist are deleted again")
+func (o *brakeObserver) Engaged(s brake.Status) {
+	o.metrics.Engaged(s.Engaged)
+	values := []any{"gone", s.Gone, "nodes", s.Size, "permits", s.Permits}
+	if !s.Engaged {
+		o.logger.Info("The deletion brake is released", values...)
+		o.events.Event(o.about(), corev1.EventTypeNormal, eventBrakeReleased, "No Node waits any more to be deleted")
 		return
 	}
-	message := fmt.Sprintf("the provider %s says of %d of %d Nodes that their instances do not exist, at most %d may go at once: "+
-		"no Node is deleted any more. If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
-		o.provider, status.Gone, status.Size, status.Allowed, o.namespace, brake.LiftedUntilAnnotation)
-	o.logger.Error(nil, "The deletion brake is engaged", "gone", status.Gone, "nodes", status.Size, "allowed", status.Allowed, "message", message)
-	o.events.Event(reference, corev1.EventTypeWarning, eventBrakeEngaged, cut(message))
+	pace := fmt.Sprintf("%.0f may go at once and %.0f in %v", s.Burst, s.Refill, s.Period)
+	if s.Permits < 1 && !s.Distrusted.IsZero() {
+		pace += fmt.Sprintf(", and none before %s, as it was contradicted", s.Distrusted.UTC().Format(time.RFC3339))
+	}
+	message := fmt.Sprintf("the provider %s says of %d of %d Nodes that their machines do not exist; %s. "+
+		"If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
+		o.provider, s.Gone, s.Size, pace, o.namespace, brake.LiftedUntilAnnotation)
+	o.logger.Error(nil, "The deletion brake is engaged", append(values, "message", message)...)
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeEngaged, cut(message))
+}
+
+func (o *brakeObserver) Failed(what string, err error) {
+	o.metrics.Failing(what, err != nil)
+	if err == nil {
+		o.logger.Info("The deletion brake has what it needs again", "what", what)
+		return
+	}
+	o.logger.Error(err, "The deletion brake lacks something of the API server; without it fewer Nodes are deleted, or none", "what", what)
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, cut(fmt.Sprintf("the deletion brake of provider %s lacks the %s: %v", o.provider, what, err)))
+}
+
+func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits) }
+
+func (o *brakeObserver) about() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: o.namespace}
 }
 
 func nodeReference(node *corev1.Node) *corev1.ObjectReference {

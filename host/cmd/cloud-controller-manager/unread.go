@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/annotations"
+	"github.com/wasm-ccm/wasm-ccm/host/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/routing"
 )
 
@@ -22,6 +23,8 @@ func keys() *annotations.Keys {
 		annotations.Key{Kind: "Service", Name: routing.ServiceAnnotation},
 		annotations.Key{Kind: "Service", Label: true, Name: routing.ServiceOwnerLabel},
 		annotations.Key{Kind: "Node", Label: true, Name: routing.NodeLabel},
+		annotations.Key{Kind: "Node", Name: brake.NodeDeletionAnnotation},
+		annotations.Key{Kind: "Node", Name: brake.GracePeriodAnnotation},
 		annotations.Key{Kind: "Service", Name: "static." + domain + "/addresses"},
 		annotations.Key{Kind: "Service", Name: "static." + domain + "/pool"},
 	)

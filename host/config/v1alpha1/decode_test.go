@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 	if r.ShadowSamples != 64 || r.ObservePeriod.Duration != 2*time.Minute || *r.ErrorBudget.Failures != 3 || *r.ErrorBudget.Percent != 5 {
 		t.Errorf("rollout: %+v, failures %d, percent %d", r, *r.ErrorBudget.Failures, *r.ErrorBudget.Percent)
 	}
-	if b := c.DeletionBrake; b.Percent != 10 || b.Nodes != 3 || b.Period.Duration != 10*time.Minute {
+	if b := c.DeletionBrake; b.Percent != 10 || b.Nodes != 3 || b.Period.Duration != 30*time.Minute || b.Settle.Duration != 40*time.Second {
 		t.Errorf("brake %v", b)
 	}
 }

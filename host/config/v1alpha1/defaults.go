@@ -17,8 +17,8 @@ func SetDefaults(c *HostConfiguration) {
 	brake := &c.DeletionBrake
 	set(&brake.Percent, 10)
 	set(&brake.Nodes, 3)
-	set(&brake.Period.Duration, 10*time.Minute)
-	set(&brake.Settle.Duration, 30*time.Second)
+	set(&brake.Period.Duration, 30*time.Minute)
+	set(&brake.Settle.Duration, 40*time.Second)
 }
 
 func setProviderDefaults(p *Provider) {

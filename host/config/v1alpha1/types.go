@@ -244,11 +244,12 @@ type Limits struct {
 // to exist.
 type DeletionBrake struct {
 	// Percent of the Nodes, or Nodes, whichever is more, may go in one Period.
-	// Defaults 10, 3 and 10m.
+	// Percent of them, or Nodes but at most a third of the cluster, may go at
+	// once. Defaults 10, 3 and 30m.
 	Percent int             `json:"percent,omitempty"`
 	Nodes   int             `json:"nodes,omitempty"`
 	Period  metav1.Duration `json:"period,omitempty"`
-	// Settle is how long after its start the manager only listens, so that it
-	// knows of all missing Nodes before the first one goes. Default 30s.
+	// Settle is how long the provider must keep saying that a machine does not
+	// exist, and the kubelet be silent, before the Node may go. Default 40s.
 	Settle metav1.Duration `json:"settle,omitempty"`
 }

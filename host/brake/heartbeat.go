@@ -1,0 +1,126 @@
+package brake
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// heartbeats are the renewals of all Leases, as they were read last.
+type heartbeats struct {
+	read func(context.Context) (map[string]time.Time, error)
+
+	mu     sync.Mutex
+	values map[string]time.Time
+	at     time.Time // before they were read
+	tried  time.Time
+	err    error
+}
+
+const (
+	// heartbeatsAge is how old a renewal may be that later ones are compared with.
+	heartbeatsAge = 10 * time.Second
+	// heartbeatsPause is the time between two readings.
+	heartbeatsPause = time.Second
+	// requestTimeout bounds one request to the API server.
+	requestTimeout = 10 * time.Second
+)
+
+// errTooSoon is of a reading that must wait.
+var errTooSoon = errors.New("the Leases were read a moment ago")
+
+// of returns the last renewal for a Node, zero when there is none, as it was
+// not before a time.
+func (h *heartbeats) of(ctx context.Context, node string, notBefore, now time.Time) (time.Time, error) {
+	if h.read == nil {
+		return time.Time{}, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock() // also while they are read: who comes next wants the same
+	if h.err == nil && !h.at.IsZero() && !h.at.Before(notBefore) {
+		return h.values[node], nil
+	}
+	if !h.tried.IsZero() && now.Sub(h.tried).Abs() < heartbeatsPause {
+		if h.err != nil {
+			return time.Time{}, h.err
+		}
+		return time.Time{}, errTooSoon
+	}
+	h.tried = now
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	values, err := h.read(ctx)
+	if h.err = err; err != nil {
+		return time.Time{}, err
+	}
+	h.values, h.at = values, now
+	return values[node], nil
+}
+
+// heartbeat is when the kubelet said last how its Node is, zero when it never
+// did. What others write into the condition leaves it as it is.
+func heartbeat(node *corev1.Node) time.Time {
+	if c := readyCondition(node); c != nil {
+		return c.LastHeartbeatTime.Time
+	}
+	return time.Time{}
+}
+
+// base notes the renewal that later ones are compared with.
+func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
+	now := b.now()
+	beat, hold := b.lease(ctx, c, now.Add(-heartbeatsAge))
+	if hold != nil {
+		return hold
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.renewed, c.since, c.based = beat, now, true
+	return nil
+}
+
+// silent holds a Node whose kubelet has given a sign of life since the grace
+// period began. Clocks are not compared, only what one clock says twice.
+func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
+	b.mu.Lock()
+	notBefore := c.since.Add(c.grace)
+	b.mu.Unlock()
+	if recent := b.now().Add(-heartbeatsAge); recent.After(notBefore) {
+		notBefore = recent // it may have waited for hours since
+	}
+	beat, hold := b.lease(ctx, c, notBefore)
+	if hold != nil {
+		return hold
+	}
+	b.mu.Lock()
+	// Invariant N6 (host/SECURITY.md): a kubelet that lives keeps its Node.
+	lives := !beat.IsZero() && !beat.Equal(c.renewed)
+	if lives {
+		c.renewed = beat
+		c.lives(b.now())
+	}
+	b.mu.Unlock()
+	if !lives {
+		return nil
+	}
+	if hold := b.waited(ctx, node, c); hold != nil {
+		return hold
+	}
+	return inGrace()
+}
+
+// lease returns the renewal of a Node's Lease as it was not before a time.
+func (b *Brake) lease(ctx context.Context, c *candidate, notBefore time.Time) (time.Time, *Hold) {
+	beat, err := b.beats.of(ctx, c.key.name, notBefore, b.now())
+	if errors.Is(err, errTooSoon) {
+		return beat, soonf(ReasonGrace, "%v", err)
+	}
+	b.failed(FailedHeartbeats, err)
+	if err != nil {
+		return beat, holdf(ReasonNoHeartbeats, "whether its kubelet is alive cannot be read: %v", err)
+	}
+	return beat, nil
+}
