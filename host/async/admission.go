@@ -42,7 +42,9 @@ type admission struct {
 	total   int
 	// background counts the permits of ops that no caller waits for.
 	background int
-	queue      []*waiter
+	// nodes are those of them that are about Nodes.
+	nodes int
+	queue []*waiter
 }
 
 // waiter is a place in the queue.
@@ -54,16 +56,25 @@ type waiter struct {
 
 func (a *admission) capacity() int { return max(a.instances(), 1) }
 
-// roomBehind reports whether one more op may go to the background.
-func (a *admission) roomBehind() bool {
+// roomBehind reports whether one more op may go to the background. Questions
+// about Nodes leave half of the room to others: they come back every few
+// seconds, and a Service would find none.
+func (a *admission) roomBehind(g group) bool {
+	if g == groupInstances && a.nodes >= max(a.limit()/2, 1) {
+		return false
+	}
 	// Invariant O6 (host/SECURITY.md): the background never has more than its share of the
 	// instances.
 	return a.background < a.limit()
 }
 
-// roomToSpare reports whether an op that is asked for again and again may go
-// there: it leaves half of the room to others.
-func (a *admission) roomToSpare() bool { return a.background < max(a.limit()/2, 1) }
+// moved counts an op that goes to the background, or ends there.
+func (a *admission) moved(g group, n int) {
+	a.background += n
+	if g == groupInstances {
+		a.nodes += n
+	}
+}
 
 func (a *admission) limit() int {
 	if a.maxBackground > 0 {
