@@ -88,7 +88,7 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 	b.mu.Lock()
 	notBefore := c.since.Add(c.grace)
 	b.mu.Unlock()
-	if recent := b.now().Add(-heartbeatsAge); recent.After(notBefore) {
+	if recent := b.now().Add(-heartbeatsPause); recent.After(notBefore) {
 		notBefore = recent // it may have waited for hours since
 	}
 	beat, hold := b.lease(ctx, c, notBefore)

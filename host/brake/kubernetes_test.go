@@ -70,9 +70,16 @@ func (n nodesAPI) Delete(_ context.Context, name string, _ metav1.DeleteOptions)
 	}
 	m := w.machines[name]
 	d := deletion{node: item.(*corev1.Node), after: time.Since(w.start), exists: m.exists, beat: m.renewal()}
+	if time.Since(m.back) <= time.Second { // while it was decided
+		d.beat = m.before
+	}
 	for _, other := range w.nodes.List() {
 		other := other.(*corev1.Node)
-		is := other.Status.Conditions[3].Status == corev1.ConditionTrue
+		c := other.Status.Conditions[3]
+		is := c.Status == corev1.ConditionTrue || time.Since(c.LastTransitionTime.Time) <= time.Second // while it was decided
+		if other.Name == name {
+			is = false
+		}
 		if is {
 			d.ready++
 		}

@@ -50,7 +50,9 @@ type machine struct {
 	exists bool
 	listed bool      // the cloud's inventory knows it
 	silent time.Time // since when the kubelet is; zero: it is alive
-	broken bool      // the kubelet lives and says that the Node is not ready
+	// back is when the kubelet came back last, before its last renewal then.
+	back, before time.Time
+	broken       bool // the kubelet lives and says that the Node is not ready
 }
 
 // deletion is one that the controller made.
@@ -204,6 +206,7 @@ func (w *world) revive(names ...string) {
 		m := w.machines[name]
 		back := m.exists && !m.silent.IsZero()
 		if back {
+			m.back, m.before = time.Now(), m.renewal()
 			m.silent = time.Time{}
 		}
 		w.mu.Unlock()
