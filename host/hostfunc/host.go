@@ -207,8 +207,8 @@ func encode(m abi.Message) ([]byte, error) {
 	if size > abi.MaxHostResultBytes {
 		return nil, tooLarge("the result has %d bytes, the limit is %d: ask for less at once", size, abi.MaxHostResultBytes)
 	}
-	data := make([]byte, size)
-	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
+	data, err := wire.Marshal(m)
+	if err != nil {
 		return nil, fmt.Errorf("encode the result: %w", err)
 	}
 	return data, nil

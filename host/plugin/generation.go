@@ -247,13 +247,10 @@ func (g *Generation) decode(ctx context.Context, result engine.Result, resp abi.
 }
 
 func encode(m abi.Message) ([]byte, error) {
-	size := m.SizeVT()
-	if size > abi.MaxRequestBytes {
+	if size := m.SizeVT(); size > abi.MaxRequestBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d are allowed", size, abi.MaxRequestBytes)
 	}
-	data := make([]byte, size)
-	_, err := m.MarshalToSizedBufferVT(data)
-	return data, err
+	return wire.Marshal(m)
 }
 
 // decode turns what a guest answered into resp or an error. Nothing but a

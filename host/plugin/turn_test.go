@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -59,5 +60,32 @@ func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
 	large = true
 	if err := invoke(t.Context(), second); err != nil || len(second.Labels["a"]) != 100<<10 {
 		t.Errorf("the next large response: %v", err)
+	}
+}
+
+// A guest that hashes its request sees a change only where there is one.
+func TestEqualRequestsAreEqualBytes(t *testing.T) {
+	var first []byte
+	e := &fakeEngine{call: func(_ context.Context, op abi.Op, request []byte) (engine.Result, error) {
+		if op != abi.OpInstanceExists {
+			return engine.Result{}, nil
+		}
+		if first == nil {
+			first = bytes.Clone(request)
+		}
+		if !bytes.Equal(first, request) {
+			t.Errorf("the same Node in other bytes:\n%q\n%q", first, request)
+		}
+		return ok(&abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}), nil
+	}}
+	slot, _ := serve(t, e, testLimits())
+	for range 20 {
+		node := &abi.Node{Name: "n", Labels: map[string]string{}}
+		for _, label := range []string{"beta.kubernetes.io/arch", "kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os", "node.kubernetes.io/instance-type"} {
+			node.Labels[label] = "x"
+		}
+		if err := slot.Invoke(t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: node}, &abi.InstanceExistsResponse{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
