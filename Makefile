@@ -126,7 +126,7 @@ test-guests:
 .PHONY: test-host
 test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
 	$(call say,tests of the host and end to end)
-	$(TEST_ENV) $(GO) test -race -timeout 30m ./...
+	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
 
 # The packages that differ with the second engine.
 WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/differential ./host/hostile ./host/cmd/cloud-controller-manager

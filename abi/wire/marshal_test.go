@@ -23,7 +23,9 @@ func asMadeByACharts(n int) map[string]string {
 }
 
 func TestEqualMessagesHaveEqualBytes(t *testing.T) {
-	node := func() *abi.Node { return &abi.Node{Name: "n", Labels: asMadeByACharts(30), Annotations: asMadeByACharts(3)} }
+	node := func() *abi.Node {
+		return &abi.Node{Name: "n", Labels: asMadeByACharts(30), Annotations: asMadeByACharts(3)}
+	}
 	for _, make := range []func() abi.Message{
 		func() abi.Message { return &abi.InstanceRequest{Node: node()} },
 		func() abi.Message {
