@@ -17,6 +17,9 @@ const (
 	groupInstances
 	groupLoadBalancers
 	groupRoutes
+	// groupConfirmations are questions to a fresh instance: few, and a Node that
+	// is gone stays until they are answered.
+	groupConfirmations
 )
 
 func groupOf(op abi.Op) group {
@@ -42,9 +45,9 @@ type admission struct {
 	total   int
 	// background counts the permits of ops that no caller waits for.
 	background int
-	// nodes are those of them that are about Nodes.
-	nodes int
-	queue []*waiter
+	// behind counts them for each group.
+	behind map[group]int
+	queue  []*waiter
 }
 
 // waiter is a place in the queue.
@@ -56,24 +59,34 @@ type waiter struct {
 
 func (a *admission) capacity() int { return max(a.instances(), 1) }
 
-// roomBehind reports whether one more op may go to the background. Questions
-// about Nodes leave half of the room to others: they come back every few
-// seconds, and a Service would find none.
+// roomBehind reports whether one more op may go to the background.
 func (a *admission) roomBehind(g group) bool {
-	if g == groupInstances && a.nodes >= max(a.limit()/2, 1) {
-		return false
-	}
 	// Invariant O6 (host/SECURITY.md): the background never has more than its share of the
 	// instances.
-	return a.background < a.limit()
+	return a.background < a.limit() && a.behind[g] < a.share(g)
+}
+
+// share is how much of the background a group may have. Questions about Nodes
+// leave half of it to others: they come back every few seconds, and a Service
+// would find none. Nor would the second question about a Node that is gone, so
+// these have a share of their own.
+func (a *admission) share(g group) int {
+	switch g {
+	case groupInstances:
+		return max(a.limit()/2, 1)
+	case groupConfirmations:
+		return max(a.limit()/4, 1)
+	}
+	return a.limit()
 }
 
 // moved counts an op that goes to the background, or ends there.
 func (a *admission) moved(g group, n int) {
-	a.background += n
-	if g == groupInstances {
-		a.nodes += n
+	if a.behind == nil {
+		a.behind = map[group]int{}
 	}
+	a.background += n
+	a.behind[g] += n
 }
 
 func (a *admission) limit() int {
@@ -91,7 +104,7 @@ func (a *admission) hopeless() bool {
 
 // enter gives the call a permit, or a place in the queue.
 func (a *admission) enter(c *call) {
-	w := &waiter{group: groupOf(c.op), ready: make(chan struct{})}
+	w := &waiter{group: c.group(), ready: make(chan struct{})}
 	a.queue = append(a.queue, w)
 	c.place = w
 	a.grant()
@@ -110,7 +123,7 @@ func (a *admission) leave(c *call) {
 	a.settle(c)
 	if c.permit {
 		c.permit = false
-		a.release(groupOf(c.op))
+		a.release(c.group())
 	}
 	if c.place != nil {
 		a.queue = slices.DeleteFunc(a.queue, func(w *waiter) bool { return w == c.place })

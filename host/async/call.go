@@ -26,6 +26,8 @@ type call struct {
 	name string
 	// key is what the op must have to itself.
 	key string
+	// fresh: a fresh instance is asked.
+	fresh bool
 	// nodes is a digest of the nodes of the op.
 	nodes uint64
 
@@ -36,7 +38,7 @@ type call struct {
 
 func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, req abi.Message) *call {
 	about := opcontext.FromContext(ctx)
-	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial}
+	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial, fresh: prefix != ""}
 	if o := about.Object; o != nil {
 		c.name = o.Name
 		if o.Namespace != "" {
@@ -52,6 +54,13 @@ func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, r
 		c.nodes += maphash.Comparable(seed, [3]string{node.Name, string(node.UID), node.Spec.ProviderID})
 	}
 	return c
+}
+
+func (c *call) group() group {
+	if c.fresh {
+		return groupConfirmations
+	}
+	return groupOf(c.op)
 }
 
 // same reports whether two calls ask the same. Requests are compared, not what

@@ -112,7 +112,7 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 	if wait := s.until.Sub(now); wait > 0 {
 		return step{reply: retryAfter(wait, "the provider is not asked: it failed %d times in a row, the last time with: %v", s.failures, s.last)}
 	}
-	if (s.slow || i.takesLong(c.op)) && !i.rooms.roomBehind(groupOf(c.op)) || i.rooms.hopeless() {
+	if (s.slow || i.takesLong(c.op)) && !i.rooms.roomBehind(c.group()) || i.rooms.hopeless() {
 		i.options.Observer.Busy(c.op)
 		return step{reply: busyReply("ops that take long go on in the background and leave no room for another")}
 	}

@@ -169,7 +169,7 @@ func TestASlowOpIsNotEndedForLackOfRoom(t *testing.T) {
 func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
 	next, _ := taking(always(3 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
-		answered, order := map[int]bool{}, rand.New(rand.NewPCG(1, 2))
+		answered, confirmed, order := map[int]bool{}, 0, rand.New(rand.NewPCG(1, 2))
 		for range 60 { // five minutes
 			for _, n := range order.Perm(200) { // a lister has none
 				name := fmt.Sprint("node-", n)
@@ -177,12 +177,19 @@ func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
 				if i.Invoke(about(name), abi.OpInstanceExists, req, &abi.InstanceExistsResponse{}) == nil {
 					answered[n] = true
 				}
+				// One of them is said to be gone: the deletion brake asks again.
+				if n == 0 && i.InvokeFresh(about(name), abi.OpInstanceExists, req, &abi.InstanceExistsResponse{}) == nil {
+					confirmed++
+				}
 			}
 			// Meanwhile there is room for a Service.
 			if err := invoke(i, abi.OpLoadBalancerUpdate, "web"); err != nil && !strings.Contains(err.Error(), "has been in progress") {
 				t.Errorf("beside the Nodes: %v", err)
 			}
 			time.Sleep(5 * time.Second)
+		}
+		if confirmed < 20 {
+			t.Errorf("a fresh instance answered %d times in five minutes", confirmed)
 		}
 		if len(answered) < 80 || o.dropped["expired"] > 0 {
 			t.Errorf("%d of 200 Nodes were answered in five minutes, dropped: %v", len(answered), o.dropped)

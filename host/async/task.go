@@ -121,7 +121,7 @@ func (i *Invoker) left(t *task) time.Duration {
 	defer i.mu.Unlock()
 	took := time.Since(t.started)
 	left := i.patienceFor(t) - took
-	if left <= 0 && !t.behind && !i.rooms.roomBehind(groupOf(t.op)) {
+	if left <= 0 && !t.behind && !i.rooms.roomBehind(t.group()) {
 		return min(i.endurance(t.op)-took, roomPoll)
 	}
 	return left
@@ -138,7 +138,7 @@ func (i *Invoker) detach(t *task) *reply {
 	close(t.settled)
 	s := i.objects[t.key].state(t.op)
 	s.slow, s.at = true, time.Now()
-	if !t.behind && !i.rooms.roomBehind(groupOf(t.op)) {
+	if !t.behind && !i.rooms.roomBehind(t.group()) {
 		t.crowded = true
 		t.cancel(errors.New("ended for lack of room"))
 		defer i.options.Observer.Busy(t.op)
@@ -153,7 +153,7 @@ func (i *Invoker) detach(t *task) *reply {
 
 func (i *Invoker) toBackground(t *task) {
 	t.behind = true
-	i.rooms.moved(groupOf(t.op), 1)
+	i.rooms.moved(t.group(), 1)
 	i.options.Observer.Background(i.rooms.background)
 }
 
@@ -184,10 +184,10 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 		close(t.settled)
 	}
 	if t.behind {
-		i.rooms.moved(groupOf(t.op), -1)
+		i.rooms.moved(t.group(), -1)
 		i.options.Observer.Background(i.rooms.background)
 	}
-	i.rooms.release(groupOf(t.op))
+	i.rooms.release(t.group())
 	if cause == nil || r.err == nil { // not what we did to it, by lack of room or at shutdown
 		if t.op == abi.OpRouteList && r.err == nil {
 			i.listed = t.started
