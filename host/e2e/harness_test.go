@@ -30,7 +30,7 @@ var slow = os.Getenv("CCM_SLOW") != ""
 // slowly is how long a wait may be that is d where ops take no time.
 func slowly(d time.Duration) time.Duration {
 	if slow {
-		return 4 * d
+		return 8 * d
 	}
 	return d
 }
