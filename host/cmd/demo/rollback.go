@@ -48,6 +48,6 @@ func (st *stage) rolledBack(ctx context.Context, g guest) (string, error) {
 	if label("phase") != "RolledBack" || label("version") != g.version {
 		return "", nil
 	}
-	return fmt.Sprintf("phase %s, reason %s, generation %s, version %s, digest %s, since %s",
-		label("phase"), label("reason"), label("generation"), label("version"), label("digest"), label("since")), nil
+	return fmt.Sprintf("phase %s, reason %s, generation %s, version %s, offered %s, serving %s, since %s",
+		label("phase"), label("reason"), label("generation"), label("version"), label("offered"), label("serving"), label("since")), nil
 }
