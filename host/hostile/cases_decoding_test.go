@@ -85,7 +85,7 @@ func responseCases() []hostileCase {
 		c := everywhere("decode_"+name, tries, want, func(b *built) { b.answers(message) })
 		// Each of the eight has 8 MiB in its memory and in its answer, and some
 		// have as much decoded; garbage of the answers before comes on top.
-		c.ops, c.growth = []abi.Op{op}, 220
+		c.ops, c.growth = []abi.Op{op}, 240
 		return c
 	}
 	fail := func(name, tries string, message repeated) hostileCase {
