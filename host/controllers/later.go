@@ -21,8 +21,8 @@ const (
 	// putOffMemory is longer than any back-off: who was not put off for so long
 	// begins anew.
 	putOffMemory = 30 * time.Minute
-	// quietMemory is longer than an Event waits for its turn at the API server.
-	quietMemory = 10 * time.Minute
+	// textMemory is longer than an Event waits for its turn at the API server.
+	textMemory = 10 * time.Minute
 	// maxHeard bounds what is remembered of each kind. What is beyond it is not
 	// kept back, and not asked for at a replacement.
 	maxHeard = 10_000
@@ -40,10 +40,17 @@ const opGet = "get"
 // Errors of other kinds pass, and so does what is put off for long.
 type later struct {
 	mu     sync.Mutex
-	putOff map[string]spells    // by object
-	quiet  map[string]time.Time // texts of errors, and when they were returned
-	failed map[string]struct{}  // objects whose last call had an error
+	putOff map[string]spells   // by object
+	texts  map[string]text     // of errors
+	failed map[string]struct{} // objects whose last call had an error
 	swept  time.Time
+}
+
+// text is what is known of the text of an error: when it was returned last, and
+// whether it was one of those that are kept back.
+type text struct {
+	at    time.Time
+	quiet bool
 }
 
 // spells are the times in which ops on one object were put off and nothing
@@ -53,7 +60,7 @@ type spells map[string]spell
 type spell struct{ first, last time.Time }
 
 func newLater() *later {
-	return &later{putOff: map[string]spells{}, quiet: map[string]time.Time{}, failed: map[string]struct{}{}}
+	return &later{putOff: map[string]spells{}, texts: map[string]text{}, failed: map[string]struct{}{}}
 }
 
 // heard is told how a call of an op about an object ended. It returns when the
@@ -61,22 +68,32 @@ func newLater() *later {
 func (l *later) heard(op, object string, err error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil {
-		delete(l.failed, object)
-	} else {
-		remember(l.failed, object, struct{}{})
-	}
 	now := time.Now()
 	l.sweep(now)
-	var retry *cloudproviderapi.RetryError
-	if !errors.As(err, &retry) {
+	if err == nil {
+		delete(l.failed, object)
 		l.answered(op, object)
 		return 0
 	}
-	if now.Sub(l.puttingOff(op, object, now)) < longAfter {
-		remember(l.quiet, err.Error(), now)
+	remember(l.failed, object, struct{}{})
+	var retry *cloudproviderapi.RetryError
+	if !errors.As(err, &retry) {
+		l.answered(op, object)
+		l.said(err, text{at: now})
+		return 0
 	}
+	l.said(err, text{at: now, quiet: now.Sub(l.puttingOff(op, object, now)) < longAfter})
 	return retry.RetryAfter()
+}
+
+// said notes the text of an error, in place of what was known of it. Where there
+// is no room nothing is kept back: a failure whose text is not known could pass
+// for what it has in its words.
+func (l *later) said(err error, t text) {
+	if len(l.texts) >= maxHeard {
+		clear(l.texts)
+	}
+	l.texts[err.Error()] = t
 }
 
 // answered ends what was put off. A question that is answered says nothing of
@@ -122,7 +139,7 @@ func (l *later) sweep(now time.Time) {
 		maps.DeleteFunc(ops, func(_ string, s spell) bool { return now.Sub(s.last) > putOffMemory })
 		return len(ops) == 0
 	})
-	maps.DeleteFunc(l.quiet, func(_ string, at time.Time) bool { return now.Sub(at) > quietMemory })
+	maps.DeleteFunc(l.texts, func(_ string, t text) bool { return now.Sub(t.at) > textMemory })
 }
 
 // failing returns the objects whose last call had an error, in order.
@@ -142,19 +159,19 @@ func (l *later) gone(object string) {
 // isQuiet reports whether an Event only says that a provider was put off. In
 // upstream's messages the error comes last, after a colon.
 func (l *later) isQuiet(event *corev1.Event) bool {
-	// Invariant O8 (host/SECURITY.md): it is the text of an error by which a call of the provider was
-	// put off, and no words that it may choose.
 	if event.Type != corev1.EventTypeWarning {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for text := event.Message; ; {
-		if _, quiet := l.quiet[text]; quiet {
-			return true
+	for rest := event.Message; ; {
+		// Invariant O8 (host/SECURITY.md): the longest text that is known decides. That is the whole
+		// error, so what a provider writes into one is not taken for another.
+		if t, known := l.texts[rest]; known {
+			return t.quiet
 		}
 		var more bool
-		if _, text, more = strings.Cut(text, ": "); !more {
+		if _, rest, more = strings.Cut(rest, ": "); !more {
 			return false
 		}
 	}

@@ -358,18 +358,3 @@ func (w *world) told(reason, words string) bool {
 	}
 	return false
 }
-
-// A guest cannot hide its failures behind the words of what is put off.
-func TestAFailureInTheWordsOfWhatIsPutOffIsTold(t *testing.T) {
-	l := newLater()
-	event := func(message string) *corev1.Event {
-		return &corev1.Event{Type: corev1.EventTypeWarning, Message: "Error syncing load balancer: failed to ensure load balancer: " + message}
-	}
-	if l.isQuiet(event("lb_ensure default/web has been in progress for 3s (retry after 3s)")) {
-		t.Error("a text that was never heard is quiet")
-	}
-	l.heard("ensure", "default/web", fmt.Errorf("has been in progress: %w", context.DeadlineExceeded))
-	if l.isQuiet(event("has been in progress: " + context.DeadlineExceeded.Error())) {
-		t.Error("a failure is quiet")
-	}
-}
