@@ -135,30 +135,15 @@ func inventory(t *testing.T) []byte {
 // startPlain starts a plain manager: this very binary.
 func (r *rig) startPlain(t *testing.T, name string, flags ...string) *manager {
 	t.Helper()
-	m, err := newManager(name, r.namespace+"-"+name, r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := r.cluster.UserKubeconfig(m.user, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := slices.DeleteFunc((&harness{namespace: r.namespace}).flags(m, kubeconfig), func(flag string) bool {
+	m, usual := r.manager(t, name)
+	usual = slices.DeleteFunc(usual, func(flag string) bool {
 		return strings.HasPrefix(flag, "--provider-") || strings.HasPrefix(flag, "--health-probe-")
 	})
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.start("/usr/bin/env", slices.Concat([]string{asPlainManager + "=1", self}, all, flags)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		m.kill()
-		if t.Failed() {
-			t.Logf("last lines of the log of %s:\n%s", m.name, m.tail(8<<10))
-		}
-	})
+	r.start(t, m, "/usr/bin/env", slices.Concat([]string{asPlainManager + "=1", self}, usual, flags))
 	r.until(t.Context(), t, m, "the plain manager leads", func() (bool, string) {
 		return strings.Contains(readFile(m.logPath), "nodes status took"), ""
 	})

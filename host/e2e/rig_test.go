@@ -99,6 +99,14 @@ func (r *rig) put(ctx context.Context, t *testing.T, name string, module []byte,
 // startManager starts one that is killed with the test.
 func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager {
 	t.Helper()
+	m, usual := r.manager(t, name)
+	r.start(t, m, filepath.Join(r.build, binaryFor(flags)), append(withoutSource(usual, flags), flags...))
+	return m
+}
+
+// manager returns one that does not run yet, and the flags that all have.
+func (r *rig) manager(t *testing.T, name string) (m *manager, usual []string) {
+	t.Helper()
 	m, err := newManager(name, r.namespace+"-"+name, r.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +115,13 @@ func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager 
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{namespace: r.namespace}
-	all := append(withoutSource(h.flags(m, kubeconfig), flags), flags...)
-	if err := m.start(filepath.Join(r.build, binaryFor(flags)), all); err != nil {
+	return m, (&harness{namespace: r.namespace}).flags(m, kubeconfig)
+}
+
+// start starts a binary as the manager, and kills it with the test.
+func (r *rig) start(t *testing.T, m *manager, binary string, flags []string) {
+	t.Helper()
+	if err := m.start(binary, flags); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -118,7 +130,6 @@ func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager 
 			t.Logf("last lines of the log of %s:\n%s", m.name, m.tail(16<<10))
 		}
 	})
-	return m
 }
 
 // until waits for a condition, looking every few milliseconds.

@@ -82,9 +82,7 @@ func TestAnEditDoesNotBringABrokenModuleBack(t *testing.T) {
 	w.offer("one")
 	w.until(rollout.Kept)
 	w.Offer(moduleBundle(t, "broken", "trap"), nil)
-	w.until(rollout.Serving)
-	w.ask(4)
-	w.until(rollout.RolledBack)
+	w.breaks()
 	other := moduleBundle(t, "broken", "edited")
 	refused := func() {
 		t.Helper()
@@ -124,9 +122,7 @@ func TestABrokenConfigurationIsMendedByAnother(t *testing.T) {
 	w.offer("one")
 	w.until(rollout.Kept)
 	w.offer("trap")
-	w.until(rollout.Serving)
-	w.ask(4)
-	w.until(rollout.RolledBack)
+	w.breaks()
 	w.loader.revision.Store("h2") // a rotated Secret mends nothing
 	w.Reload()
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonErrorBudget {

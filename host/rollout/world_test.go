@@ -304,6 +304,14 @@ func (w *world) pass(d time.Duration) {
 	w.clock.Step(d)
 }
 
+// breaks waits until what is offered serves, fails too often and goes back.
+func (w *world) breaks() {
+	w.t.Helper()
+	w.until(rollout.Serving)
+	w.ask(4)
+	w.until(rollout.RolledBack)
+}
+
 func (w *world) command(kind, argument string) error {
 	w.t.Helper()
 	if err := w.Command(rollout.Command{Kind: kind, Argument: argument}); err != nil {

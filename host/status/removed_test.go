@@ -21,7 +21,7 @@ func kept(name, text string) *corev1.ConfigMap {
 }
 
 func TestAProviderThatIsNotConfiguredAnyMoreIsRemoved(t *testing.T) {
-	client := fake.NewClientset(kept("blue", "phase: Kept\nserving: {name: openstack, version: v1}\ngood: {name: openstack, version: v1}\ngeneration: 7\nproviders: [blue, red]\nconditions: [{type: Serving, status: \"True\", reason: Kept}]\n"))
+	client := fake.NewClientset(kept("blue", "phase: Kept\noffered: {name: openstack, version: v2}\nserving: {name: openstack, version: v1}\ngood: {name: openstack, version: v1}\ngeneration: 7\nproviders: [blue, red]\nconditions: [{type: Serving, status: \"True\", reason: Kept}]\n"))
 	blue := status.New(client, namespace, "blue", clock.RealClock{})
 	removed, err := blue.Remove(t.Context(), "nobody wants it")
 	if err != nil || !removed {
@@ -35,7 +35,7 @@ func TestAProviderThatIsNotConfiguredAnyMoreIsRemoved(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "serving:") || cm.Labels[status.LabelPhase] != "Removed" || cm.Data["record"] != "{}" {
+	if strings.Contains(text, "serving:") || strings.Contains(text, "offered:") || cm.Labels[status.LabelPhase] != "Removed" || cm.Data["record"] != "{}" {
 		t.Errorf("labels %v, record %q, status\n%s", cm.Labels, cm.Data["record"], text)
 	}
 	if removed, err := blue.Remove(t.Context(), "again"); err != nil || removed {
