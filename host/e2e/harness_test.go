@@ -129,6 +129,9 @@ func (h *harness) setup(env *testscript.Env) error {
 	for name, query := range queries() {
 		env.Setenv(name, query)
 	}
+	for name, value := range fleetSize() {
+		env.Setenv(name, value)
+	}
 	env.Defer(func() { h.cleanUp(env) })
 	return nil
 }
