@@ -113,7 +113,10 @@ func (b *Brake) grant(ctx context.Context, node *corev1.Node, c *candidate) *Hol
 	})
 	switch {
 	case errors.Is(err, errNone): // another manager has taken it
-		return b.turn(ctx, node, c)
+		if hold := b.turn(ctx, node, c); hold != nil {
+			return hold
+		}
+		return soonf(ReasonGrace, "a permit came in just now, and is not taken yet")
 	case err != nil:
 		return holdf(ReasonNoRecord, "the record of the deletion brake cannot be changed: %v", err)
 	}

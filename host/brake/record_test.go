@@ -87,6 +87,44 @@ func TestTheRecord(t *testing.T) {
 	})
 }
 
+// late is a record that another manager empties before it is read, and that is
+// written so slowly that permits come in meanwhile.
+type late struct {
+	brake.Ledger
+	c     *cluster
+	times int // that it is so
+}
+
+func (l *late) Change(ctx context.Context, change func(string) (string, error)) error {
+	now := l.c.clock.Now().UTC()
+	if l.c.ledger.text != "" && l.times > 0 {
+		l.times--
+		l.c.ledger.text = fmt.Sprintf(`{"permits":0,"at":%q}`, now.Format(time.RFC3339Nano))
+		defer l.c.clock.Step(4 * time.Minute) // enough for one
+	}
+	return l.Ledger.Change(ctx, change)
+}
+
+// A permit that comes in while another manager takes the last one is not taken.
+func TestNoNodeGoesWithoutAPermitOfTheRecord(t *testing.T) {
+	c := newCluster(t, 100, 2)
+	c.rounds(time.Minute)
+	c.wantDeleted(2)                      // so there is a record
+	slow := &late{c.options.Ledger, c, 2} // when it is read, and when the permit is taken
+	c.options.Ledger = slow
+	c.restart()
+	c.instances.exists = func(node string) (bool, error) { return node >= "n005", nil }
+	c.instances.fresh = c.instances.exists
+	c.change(2, 3, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	for slow.times > 0 {
+		c.round()
+		c.clock.Step(5 * time.Second)
+	}
+	c.wantDeleted(2)
+	c.rounds(time.Minute)
+	c.wantDeleted(3)
+}
+
 func TestHeartbeatsThatCannotBeRead(t *testing.T) {
 	c := newCluster(t, 100, 5)
 	c.beatsErr = errors.New("forbidden")
