@@ -113,7 +113,7 @@ TEST_ENV = KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
 test-abi:
 	$(call say,tests of the ABI)
 	cd abi && $(GO) test -race ./...
-	$(GO) test -race ./testdata/abi ./testdata/objects
+	$(GO) test -race ./testdata/objects
 
 .PHONY: test-guests
 test-guests:
@@ -129,7 +129,7 @@ test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONT
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
 
 # The packages that differ with the second engine.
-WASMTIME_PACKAGES := ./host/engine/wasmtime ./host/differential ./host/hostile ./host/cmd/cloud-controller-manager
+WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager
 
 .PHONY: test-wasmtime
 test-wasmtime: guests guests-test guests-go deps
@@ -139,12 +139,12 @@ test-wasmtime: guests guests-test guests-go deps
 .PHONY: test-kubernetes
 test-kubernetes: guests $(CONTROL_PLANE)
 	$(call say,the cloud provider tests of Kubernetes itself)
-	$(TEST_ENV) testdata/integration/run.sh
+	$(TEST_ENV) host/test/kubernetes/run.sh
 
 .PHONY: test-slow
 test-slow: guests-slow $(CONTROL_PLANE) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.
 	$(call say,end to end with a cloud that takes three seconds)
-	$(TEST_ENV) CCM_SLOW=1 $(GO) test -count=1 -v -timeout 30m -run '$(SLOW_TESTS)' ./host/e2e
+	$(TEST_ENV) CCM_SLOW=1 $(GO) test -count=1 -v -timeout 30m -run '$(SLOW_TESTS)' ./host/test/e2e
 
 SLOW_TESTS ?= ^TestScripts$$
 
@@ -162,7 +162,7 @@ test-openstack: build ccmctl guests guests-test $(CONTROL_PLANE) ## OpenStack's 
 	$(call say,the guest against it and the conformance kit and end to end)
 	status=0; export OPENSTACK_RC=$(BUILD)/openstack/openrc.json; \
 	(cd guests && $(GO) test -tags openstack -count=1 -p 1 -timeout 20m ./openstack/...) || status=$$?; \
-	$(TEST_ENV) $(GO) test -tags openstack -count=1 -v -timeout 100m -run OpenStack ./host/e2e || status=$$?; \
+	$(TEST_ENV) $(GO) test -tags openstack -count=1 -v -timeout 100m -run OpenStack ./host/test/e2e || status=$$?; \
 	testdata/openstack/down; exit $$status
 
 # The controllers and the scheduler take some minutes to build, once.
@@ -176,28 +176,28 @@ test-node: $(CONTROL_PLANE) ## Rollouts of the manifests on one, two and three n
 .PHONY: bench
 bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
 	$(call say,one call through everything)
-	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/bench
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/bench
+	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/test/bench
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/test/bench
 	$(call say,the meter)
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/meter
-	$(TEST_ENV) $(GO) test -run '^$$' -bench 'Meter|LongestHold' ./host/meter
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/internal/sandbox/meter
+	$(TEST_ENV) $(GO) test -run '^$$' -bench 'Meter|LongestHold' ./host/internal/sandbox/meter
 	$(call say,the engines)
-	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/engine/wazero
-	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/engine/wasmtime
+	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/internal/sandbox/engine/wazero
+	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/wasmtime
 	$(call say,every hostile module beside a provider that is called every 10 ms)
-	$(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHostileModules$$' ./host/hostile
-	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/hostile
+	$(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHostileModules$$' ./host/test/hostile
+	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/test/hostile
 	$(call say,people and liars who delete machines: the deletion brake)
-	BRAKE_REPORT=1 $(GO) test -v -count=1 -timeout 90m -run '^(TestScenarios|TestHistories)$$' ./host/brake
+	BRAKE_REPORT=1 $(GO) test -v -count=1 -timeout 90m -run '^(TestScenarios|TestHistories)$$' ./host/internal/cloud/brake
 	$(call say,one Service that hangs beside a hundred)
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/e2e
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/test/e2e
 	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover)
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover)$$' ./host/e2e
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover)$$' ./host/test/e2e
 
 # A guest that decodes JSON, which only the benchmark of the meter runs.
-$(BUILD)/json.wasm: host/meter/testdata/json/main.go | guests
+$(BUILD)/json.wasm: host/internal/sandbox/meter/testdata/json/main.go | guests
 	GUEST_COMPILER=tinygo-build guests/build.sh guests/static $(BUILD)/static.wasm
-	host/meter/testdata/json/build.sh $(BIN)/tinygo-build $@
+	host/internal/sandbox/meter/testdata/json/build.sh $(BIN)/tinygo-build $@
 
 .PHONY: fuzz
 FUZZTIME ?= 1m
@@ -225,7 +225,7 @@ vet:
 	for module in . abi guests; do (cd $$module && $(GO) vet ./...); done
 	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
 	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./signer-keystone ./signer-cloudstack
-	$(GO) vet -tags openstack ./host/e2e
+	$(GO) vet -tags openstack ./host/test/e2e
 	$(GO) vet -tags node ./deploy
 	cd guests && $(GO) vet -tags openstack,cpo ./openstack/...
 	cd testdata/cpo && $(GO) vet ./...

@@ -27,7 +27,7 @@ func elsewhere() map[string]string {
 		"make ":                                 "it has run before the test; make -n looks whether there is such a target",
 		"ctr ":                                  "containerd, on a node",
 		"docker build ":                         "a builder of images",
-		"cosign ":                               "a program that Debian does not have; its signatures are in the tests of host/provenance",
+		"cosign ":                               "a program that Debian does not have; its signatures are in the tests of host/internal/lifecycle/provenance",
 		"kubectl -n kube-system rollout status": "the controller of DaemonSets: TestRollouts (make test-node) runs it",
 		"kubectl -n kube-system rollout undo":   "the controller of DaemonSets, which keeps the revisions: TestRollouts (make test-node) runs it",
 	}

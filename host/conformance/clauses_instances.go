@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/convert"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/convert"
 )
 
 var instanceOps = []abi.Op{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata}

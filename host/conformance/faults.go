@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/egress"
-	"github.com/wasm-ccm/wasm-ccm/host/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
 // fault is a way in which a cloud fails. Requests that meet one are sent to a

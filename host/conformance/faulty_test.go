@@ -15,7 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
 // shelf is the cloud of guests/faulty, behind tokens of a Keystone.

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
 )
 
 // crash is when an op is ended, as by the end of the manager.

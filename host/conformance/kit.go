@@ -13,12 +13,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/addresses"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/grant"
-	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
-	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 const hostVersion = "v0-conformance"

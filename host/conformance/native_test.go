@@ -9,8 +9,8 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 // native is an engine whose only guest is the function serve: what the kit has

@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/credential"
-	"github.com/wasm-ccm/wasm-ccm/host/egress"
-	"github.com/wasm-ccm/wasm-ccm/host/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
 // network is the way to the cloud that a HostConfiguration describes, with one

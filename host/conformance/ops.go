@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/convert"
-	"github.com/wasm-ccm/wasm-ccm/host/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/convert"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
 // Each op of the ABI, as the manager asks it. The plan may be nil.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/hostfunc"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // Options are what a Run needs. Module, Engine and Cases are required; the zero

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/credential"
-	"github.com/wasm-ccm/wasm-ccm/host/grant"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // signer is the guest behind a credential.

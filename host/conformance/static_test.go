@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
 // built reads a guest that make has built.

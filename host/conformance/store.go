@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/wasm-ccm/wasm-ccm/host/store"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/store"
 )
 
 const storeName = "conformance"

@@ -1,5 +1,5 @@
 ;; A guest whose op number selects what it does with the calling convention.
-;; host/engine/enginetest says what is expected of each.
+;; host/internal/sandbox/engine/enginetest says what is expected of each.
 (module
   (import "ccm_v1" "req_read" (func $req_read (param i32 i32 i32) (result i32)))
   (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))

@@ -1,5 +1,5 @@
 ;; A guest whose op number selects a function of WASI preview 1 and how it is
-;; abused. It answers with the errno; host/engine/enginetest says which.
+;; abused. It answers with the errno; host/internal/sandbox/engine/enginetest says which.
 (module
   (import "ccm_v1" "resp_write" (func $resp_write (param i32 i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))

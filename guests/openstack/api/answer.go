@@ -154,7 +154,7 @@ func header(resp *abi.HttpResponse, name string) string {
 	return ""
 }
 
-// scrubbed is how the host marks what it has replaced (host/credential).
+// scrubbed is how the host marks what it has replaced (host/internal/hostcall/credential).
 var scrubbed = []byte("[scrubbed:") //nolint:gochecknoglobals // a constant
 
 // answer decodes the members of a successful answer.

@@ -19,8 +19,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/provenance"
-	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // bench is a directory with module.wasm, which is a real one.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
 func newDigest() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 const (

@@ -3,8 +3,8 @@
 // to no cluster, and to no network but for the cloud that a provider is tested
 // against (ccmctl conformance).
 //
-// It may import host/provenance, host/source, host/conformance with
-// host/config/v1alpha1, host/compile, host/plugin and host/engine/wazero, and
+// It may import host/internal/lifecycle/provenance, host/internal/lifecycle/source, host/conformance with
+// host/config/v1alpha1, host/internal/sandbox/compile, host/internal/sandbox/plugin and host/internal/sandbox/engine/wazero, and
 // abi.
 package main
 
@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wasm-ccm/wasm-ccm/host/compile"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
 func main() {

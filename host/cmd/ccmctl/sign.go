@@ -11,7 +11,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/spf13/cobra"
 
-	"github.com/wasm-ccm/wasm-ccm/host/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
 func newSign() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/wasm-ccm/wasm-ccm/host/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // splitFlags are the flags of split.

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 func newWasmtime(string, bool) (engine.Engine, error) {

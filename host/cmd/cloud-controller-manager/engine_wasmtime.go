@@ -3,8 +3,8 @@
 package main
 
 import (
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wasmtime"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wasmtime"
 )
 
 func newWasmtime(cacheDir string, cachedOnly bool) (engine.Engine, error) {

@@ -3,18 +3,11 @@ package main
 import (
 	"fmt"
 
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-// newCompiler returns the engine of --wasm-engine, for the process that
-// compiles into the directory.
-func newCompiler(name, cacheDir string) (engine.Engine, error) {
-	return newEngine(name, cacheDir, false)
-}
-
-// newEngine returns the engine of --wasm-engine. With cachedOnly it compiles
-// nothing itself.
+// newEngine is manager.NewEngine: the engine of --wasm-engine.
 func newEngine(name, cacheDir string, cachedOnly bool) (engine.Engine, error) {
 	switch name {
 	case "wazero":

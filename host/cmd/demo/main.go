@@ -3,7 +3,7 @@
 // run with a real guest from a ConfigMap, and shows how Nodes, a Service and a
 // PersistentVolume become ready, and how the guest is replaced meanwhile.
 //
-// It may import host/internal/devcluster and abi.
+// It may import host/test/devcluster and abi.
 package main
 
 import (

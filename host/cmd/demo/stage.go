@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/devcluster"
+	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
 )
 
 // cleanUpLimit bounds the removal of what the show created.

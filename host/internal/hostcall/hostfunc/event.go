@@ -1,0 +1,66 @@
+package hostfunc
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+)
+
+// Bounds of an Event, which are those of the API server.
+const (
+	maxEventReason  = 128
+	maxEventMessage = 1024
+)
+
+// event makes an Event on the object that the op is about, and on no other.
+func (h *Host) event(ctx context.Context, request []byte) error {
+	if h.options.Events == nil {
+		return h.denied()
+	}
+	var m abi.EventRequest
+	if err := decode(ctx, request, &m); err != nil {
+		return err
+	}
+	if !isReason(m.GetReason()) {
+		return invalid("reason %q must be CamelCase, at most %d bytes", cut(m.GetReason(), maxEventReason), maxEventReason)
+	}
+	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret.
+	// As the guest wrote it: that a scrubbed one is longer would tell the guest
+	// that it has guessed a secret.
+	if size := len(escape(m.GetMessage())); size == 0 || size > maxEventMessage {
+		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
+	}
+	// Invariant G8 (host/SECURITY.md): the object is the op's; a request cannot name another.
+	object := opcontext.FromContext(ctx).Object
+	if object == nil {
+		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no object that an Event could be on: use log"}
+	}
+	// Invariant M8 (host/SECURITY.md): Events take from a rate that outlives generations.
+	if !h.rates.events.Allow() {
+		h.options.Dropped(DroppedEvent)
+		return &abi.Error{Code: abi.CodeThrottled, Message: "too many Events", RetryAfter: time.Second}
+	}
+	kind := corev1.EventTypeNormal
+	if m.GetWarning() {
+		kind = corev1.EventTypeWarning
+	}
+	message := cut(escape(h.options.Scrub(m.GetMessage())), maxEventMessage)
+	h.options.Events.Event(object.DeepCopy(), kind, m.GetReason(), message)
+	return nil
+}
+
+func isReason(s string) bool {
+	if s == "" || len(s) > maxEventReason || s[0] < 'A' || s[0] > 'Z' {
+		return false
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// maxCommands bounds the commands that wait for Run.
+const maxCommands = 16
+
+// The commands of a person.
+const (
+	CommandPause    = "Pause"
+	CommandResume   = "Resume"
+	CommandPromote  = "Promote"
+	CommandRollback = "Rollback"
+)
+
+// LeastDigits of a digest say which module a promotion means.
+const LeastDigits = 8
+
+// Command is what a person wants of a rollout.
+type Command struct {
+	// Kind is one of the constants.
+	Kind string
+	// Argument of Promote is the beginning of the digest that is meant, with or
+	// without "sha256:", so that nobody promotes what he has not seen; or "true".
+	Argument string
+	// By says who.
+	By string
+}
+
+// Command hands over a command. It waits until this manager leads and knows
+// what the one before has left. It never blocks; the error says that too many
+// wait.
+func (r *Rollout) Command(c Command) error {
+	select {
+	case r.commands <- c:
+		return nil
+	default:
+		return fmt.Errorf("%d commands are waiting", maxCommands)
+	}
+}
+
+func (r *Rollout) command(c Command) Action {
+	action, err := r.obey(c)
+	r.options.Reporter.Commanded(c, err)
+	if err == nil {
+		r.save()
+		if action == Nothing {
+			r.reportState()
+		}
+	}
+	return action
+}
+
+func (r *Rollout) obey(c Command) (Action, error) {
+	switch c.Kind {
+	case CommandPause:
+		r.state.Pause()
+		return Nothing, nil
+	case CommandResume:
+		return r.state.Resume(), nil
+	case CommandPromote:
+		if err := r.meant(c.Argument); err != nil {
+			return Nothing, err
+		}
+		return r.state.Promote()
+	case CommandRollback:
+		return r.state.Rollback()
+	}
+	return Nothing, fmt.Errorf("the command %q is not known", c.Kind)
+}
+
+// meant compares the argument of Promote with what the source holds.
+func (r *Rollout) meant(argument string) error {
+	digest := plugin.Bundle{Module: r.current.bundle.Module}.Digests().Module
+	argument = strings.TrimPrefix(argument, "sha256:")
+	switch {
+	case argument == "true":
+		return nil
+	case len(argument) < LeastDigits:
+		return fmt.Errorf("%q is no digest of at least %d digits, nor true", argument, LeastDigits)
+	case !strings.HasPrefix(digest, argument):
+		return fmt.Errorf("the source holds sha256:%s, not %s", digest, argument)
+	}
+	return nil
+}
+
+// reportState tells of a change that no phase stands for.
+func (r *Rollout) reportState() {
+	for _, l := range []*loaded{r.candidate(), r.serving()} {
+		if l != nil {
+			r.report(l.bundle, l)
+			return
+		}
+	}
+	r.report(r.current.bundle, nil)
+}

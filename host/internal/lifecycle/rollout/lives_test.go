@@ -1,0 +1,384 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// lifeSteps is how long each life is.
+const lifeSteps = 40
+
+// TestRandomLives lets a leader and a standby live through whatever may happen
+// to them, with a journal that fails and processes that are killed, and looks
+// after each step at what must never be. Nothing of a process may be left when
+// it has ended: a goroutine without an owner fails the test.
+func TestRandomLives(t *testing.T) {
+	bundles := allBundles(t)
+	for seed := range uint64(lives) {
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newLife(t, seed, bundles).run() })
+		})
+		if !ok {
+			return // one is enough to read
+		}
+	}
+}
+
+// allBundles are some modules with some configurations each. The stub engine
+// does what the configuration says.
+func allBundles(t *testing.T) (all []source.Bundle) {
+	for _, module := range []string{"m0", "m1", "m2", "suspect"} {
+		for _, config := range []string{"good", "fine", "trap", "no-probe", "differs"} {
+			all = append(all, moduleBundle(t, module, module+" "+config))
+		}
+	}
+	return all
+}
+
+// life is that of a leader and a standby.
+type life struct {
+	t       *testing.T
+	random  *rand.Rand
+	bundles []source.Bundle
+	policy  rollout.Policy
+	away    atomic.Bool
+	terms   atomic.Value
+
+	offered source.Bundle // what the source holds
+	failing error         // or why it cannot be read
+	journal *faulty
+	book    *passes
+	kept    map[string]bool // the bundles that were good at some time
+	leader  *liver
+	standby *liver
+	trace   []string
+}
+
+// liver is one process.
+type liver struct {
+	*rollout.Rollout
+	*life
+	name    string
+	slot    *plugin.Slot
+	journal *handle
+	last    atomic.Pointer[rollout.Report]
+	state   atomic.Pointer[rollout.State]
+	loaded  atomic.Pointer[[]rollout.Revision]
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+func newLife(t *testing.T, seed uint64, bundles []source.Bundle) *life {
+	random := rand.New(rand.NewPCG(seed, 2))
+	modes := []rollout.Mode{rollout.Required, rollout.Allowed, rollout.Off}
+	l := &life{
+		t: t, random: random, bundles: bundles, kept: map[string]bool{}, journal: &faulty{}, book: &passes{passed: map[string]bool{}},
+		policy: rollout.Policy{
+			Modes:         rollout.Modes{Probe: modes[random.IntN(3)], Shadow: modes[random.IntN(3)], Observe: modes[random.IntN(3)]},
+			ObservePeriod: time.Minute, Budget: rollout.Budget{Failures: 3, Percent: 5},
+		},
+		offered: bundles[random.IntN(len(bundles))],
+	}
+	l.terms.Store("h0")
+	return l
+}
+
+func (l *life) run() {
+	defer func() {
+		for _, p := range []*liver{l.leader, l.standby} {
+			if p != nil {
+				p.stop()
+			}
+		}
+	}()
+	l.leader = l.start("a")
+	l.leader.Lead()
+	l.rest()
+	for n := range lifeSteps {
+		before := l.leader.State()
+		what := l.step(n)
+		l.rest()
+		after := l.leader.State()
+		l.trace = append(l.trace, fmt.Sprintf("%s: %s; journal %v", what, after.String(), l.journal))
+		if wrong := l.never(what, before); wrong != "" {
+			l.t.Fatalf("%s, with %+v:\n%s", wrong, l.policy.Modes, strings.Join(l.trace, "\n"))
+		}
+	}
+}
+
+// rest waits until nothing happens any more by itself.
+func (l *life) rest() {
+	synctest.Wait()
+	if good := l.leader.State().Good; l.leader.State().Leading && good.Bundle != "" {
+		l.kept[good.Bundle] = true
+	}
+}
+
+// step does one thing and says what.
+func (l *life) step(n int) string {
+	switch l.random.IntN(16) {
+	case 0, 1, 2:
+		l.offered, l.failing = l.bundles[l.random.IntN(len(l.bundles))], nil
+		l.offer()
+		return "offer " + l.offered.Revision
+	case 3:
+		l.failing = errors.New("the source is away")
+		l.offer()
+		return "no source"
+	case 4:
+		l.terms.Store(fmt.Sprint("h", l.random.IntN(3)))
+		l.leader.Reload()
+		if l.standby != nil {
+			l.standby.Reload()
+		}
+		return fmt.Sprint("terms ", l.terms.Load())
+	case 5, 6:
+		asked := 1 + l.random.IntN(6)
+		for range asked {
+			_ = l.leader.slot.Invoke(l.t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, &abi.InstanceExistsResponse{})
+			synctest.Wait()
+		}
+		return fmt.Sprint("ask ", asked)
+	case 7, 8, 9:
+		d := []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 70 * time.Second, 2 * time.Hour}[l.random.IntN(5)]
+		time.Sleep(d)
+		return fmt.Sprint("pass ", d)
+	case 10:
+		return l.command(rollout.CommandPause)
+	case 11:
+		return l.command([]string{rollout.CommandResume, rollout.CommandPromote}[l.random.IntN(2)])
+	case 12:
+		return l.command(rollout.CommandRollback)
+	case 13:
+		l.journal.fail(l.random.IntN(4), l.random.IntN(4))
+		return "the journal fails"
+	case 14:
+		l.away.Store(l.random.IntN(2) == 0)
+		return fmt.Sprint("away ", l.away.Load())
+	}
+	return l.change(fmt.Sprint("p", n))
+}
+
+func (l *life) offer() {
+	for _, p := range []*liver{l.leader, l.standby} {
+		if p != nil {
+			p.Offer(l.offered, l.failing)
+			synctest.Wait()
+		}
+	}
+}
+
+func (l *life) command(kind string) string {
+	if err := l.leader.Command(rollout.Command{Kind: kind, Argument: "true"}); err != nil {
+		return kind + " dropped"
+	}
+	return kind
+}
+
+// change starts a standby, or has it take over from a leader that is killed or
+// ends as it should.
+func (l *life) change(name string) string {
+	if l.standby == nil && l.random.IntN(2) == 0 {
+		return l.restart(name)
+	}
+	if l.standby == nil {
+		l.standby = l.start(name)
+		return "a standby"
+	}
+	what := "takeover"
+	if l.random.IntN(2) == 0 {
+		what = "kill"
+		l.leader.journal.dead.Store(true)
+	}
+	healthy := l.journal.healthy()
+	was := l.leader.State()
+	l.leader.stop()
+	if what == "takeover" && healthy && was.Leading {
+		if wrong := l.journal.holds(was); wrong != "" {
+			l.t.Fatalf("a leader that ended as it should has left another record: %s:\n%s", wrong, strings.Join(l.trace, "\n"))
+		}
+	}
+	l.leader, l.standby = l.standby, nil
+	l.leader.Lead()
+	return what
+}
+
+// restart ends the only process, and begins another one, which has to begin with
+// what was kept, if it can be read.
+func (l *life) restart(name string) string {
+	l.leader.journal.dead.Store(l.random.IntN(2) == 0)
+	l.leader.stop()
+	record, healthy := l.journal.read(), l.journal.healthy()
+	offered, failing := l.offered, l.failing
+	l.failing = errors.New("not read yet")
+	l.leader = l.start(name)
+	if serving := l.leader.State().Serving; healthy && record.Good != nil && serving.Bundle != record.Good.Revision {
+		l.t.Fatalf("it begins with %q, not with %q:\n%s", serving, record.Good.Revision, strings.Join(l.trace, "\n"))
+	}
+	l.leader.Lead()
+	synctest.Wait()
+	l.offered, l.failing = offered, failing
+	l.offer()
+	return "kill" // what it was told and has not written is lost
+}
+
+// never says what is wrong, or "".
+func (l *life) never(what string, before rollout.State) string {
+	for _, p := range []*liver{l.leader, l.standby} {
+		if p == nil {
+			continue
+		}
+		if wrong := p.never(); wrong != "" {
+			return p.name + ": " + wrong
+		}
+	}
+	s := l.leader.State()
+	takeover := what == "kill" || what == "takeover"
+	switch {
+	case takeover:
+	case before.Serving.Bundle != "" && s.Serving.Bundle == "":
+		return "nothing serves any more"
+	case before.Leading && before.Paused && s.Paused && s.Serving != before.Serving && before.Serving.Bundle != "" && !before.Promoted &&
+		what != rollout.CommandPromote && s.Serving != before.Good && what != rollout.CommandRollback:
+		return "something new serves although it is paused"
+	case before.Leading && s.Paused != before.Paused && what != rollout.CommandPause && what != rollout.CommandResume:
+		return "nobody has paused or resumed it"
+	}
+	if wrong := l.journal.wrong(); wrong != "" {
+		return wrong
+	}
+	record := l.journal.read()
+	if record.Good != nil && !l.kept[record.Good.Revision] {
+		return "the record calls good what nobody has kept: " + record.Good.Revision
+	}
+	if s.Leading && what == "pass 2h0m0s" && l.journal.healthy() {
+		return l.journal.holds(s)
+	}
+	return ""
+}
+
+// never is what holds for each process.
+func (p *liver) never() string {
+	s := p.State()
+	serving := p.slot.Serving()
+	switch {
+	case (serving == nil) != (s.Serving.Bundle == ""):
+		return "the slot and the state differ"
+	case serving != nil && plugin.Bundle{Config: []byte(s.Serving.Bundle)}.Digests().Config != serving.Digests().Config:
+		return "another one is in the slot than the state says"
+	case serving != nil && serving.Digests().Module != s.Serving.Module:
+		return "another module is in the slot than the state says"
+	case s.Refusal(s.Serving) != nil:
+		return "what serves is refused"
+	case s.Refusal(s.Good) != nil:
+		return "what is good is refused"
+	case s.Refusal(s.Previous) != nil && s.Refusal(s.Previous).Phase != rollout.Held:
+		return "what is in reserve went back"
+	case s.Phase != rollout.Held && s.Refusal(s.Candidate) != nil:
+		return "the candidate is refused"
+	case s.Serving.Module != "" && s.Good.Module == "" && s.Leading:
+		return "what serves alone is not good"
+	}
+	for _, revision := range p.Loaded() {
+		if !slices.Contains([]rollout.Revision{s.Serving, s.Good, s.Previous, s.Candidate}, revision) {
+			return fmt.Sprintf("%s is loaded for nothing", revision)
+		}
+	}
+	for _, revision := range []rollout.Revision{s.Serving, s.Good, s.Previous} {
+		if revision.Bundle != "" && !slices.Contains(p.Loaded(), revision) {
+			return fmt.Sprintf("%s is not loaded", revision)
+		}
+	}
+	if last := p.last.Load(); last != nil && (last.Serving == nil) == (serving != nil) {
+		return "what is reported to serve does not"
+	}
+	return ""
+}
+
+// start begins a process, which is not the leader.
+func (l *life) start(name string) *liver {
+	p := &liver{life: l, name: name, slot: plugin.NewSlot(), ended: make(chan error, 1)}
+	p.journal = &handle{faulty: l.journal, liver: p}
+	p.Rollout = rollout.New(rollout.Options{
+		Slot: p.slot, Loader: p.loader(), Reporter: p, Clock: clock.RealClock{},
+		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: l.book,
+		Comparer: comparerOf(func(g *plugin.Generation) (string, string) {
+			if g.Warnings() != nil {
+				return "", "zone: a -> b"
+			}
+			return "all the same", ""
+		}),
+	})
+	p.WithoutCollection()
+	p.state.Store(&rollout.State{})
+	p.loaded.Store(&[]rollout.Revision{})
+	p.Look(func(s rollout.State, loaded []rollout.Revision) { p.state.Store(&s); p.loaded.Store(&loaded) })
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() { p.ended <- p.Run(ctx) }()
+	synctest.Wait()
+	p.Offer(l.offered, l.failing)
+	synctest.Wait()
+	return p
+}
+
+// State is where it stood when it was at rest.
+func (p *liver) State() rollout.State { return *p.state.Load() }
+
+// Loaded is what was loaded then.
+func (p *liver) Loaded() []rollout.Revision { return *p.loaded.Load() }
+
+func (p *liver) stop() {
+	p.cancel()
+	if err := <-p.ended; err != nil && p.life.journal.healthy() && !p.journal.dead.Load() {
+		p.t.Errorf("%s: %v", p.name, err)
+	}
+}
+
+func (p *liver) loader() rollout.Loader {
+	own := &lifeLoader{terms: &p.terms, Loader: &plugin.Loader{
+		Engine: engineStub{&p.away}, Policy: module.Policy{Capabilities: abi.Capabilities()},
+		Limits:  plugin.Limits{MaxInstances: 1, MaxCallsPerInstance: 10, MaxMemoryBytes: 1 << 20, MaxTableElements: 10, OpTimeout: time.Minute, LoadTimeout: time.Minute},
+		NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return nil, nil, nil },
+	}}
+	return own
+}
+
+// lifeLoader is a rollout.Loader on terms that change.
+type lifeLoader struct {
+	*plugin.Loader
+	terms *atomic.Value
+}
+
+func (l *lifeLoader) Revision() string { return l.terms.Load().(string) }
+func (l *lifeLoader) Prepare(ctx context.Context, b source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	return l.Loader.Prepare(ctx, plugin.Bundle{Module: b.Module, Config: b.Config}, func(p string) { reached(rollout.PhaseOf(p)) })
+}
+
+type comparerOf func(*plugin.Generation) (string, string)
+
+func (c comparerOf) Compare(_ context.Context, g *plugin.Generation) (string, string) { return c(g) }
+
+// A liver is its own rollout.Reporter.
+func (p *liver) Report(x rollout.Report)          { p.last.Store(&x) }
+func (p *liver) Commanded(rollout.Command, error) {}
+func (p *liver) Journalled(error)                 {}

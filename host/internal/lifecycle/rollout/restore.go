@@ -1,0 +1,133 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+)
+
+// restore lets the generation that was kept before a restart serve at once:
+// what the source holds now may be worse, and nothing is there to observe it
+// against.
+func (r *Rollout) restore(ctx context.Context) {
+	record, bundle, err := r.remembered(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	r.recall(record)
+	if err != nil {
+		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
+		return
+	}
+	if bundle != nil && record.Good != nil {
+		r.revive(ctx, *bundle)
+	}
+}
+
+// remembered reads the journal until that ends well, or cannot any more: what
+// the source holds may have been refused, which only the record knows.
+func (r *Rollout) remembered(ctx context.Context) (Record, *source.Bundle, error) {
+	delays := newDelays()
+	for {
+		record, bundle, err := r.journal.load(ctx)
+		if err == nil || errors.Is(err, ErrNoRecord) {
+			return record, bundle, err
+		}
+		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart, which is tried again: %w", err))
+		select {
+		case <-ctx.Done():
+			return Record{}, nil, ctx.Err()
+		case <-r.options.Clock.After(delays.Step()):
+		}
+	}
+}
+
+// recall takes over what was recorded.
+func (r *Rollout) recall(record Record) {
+	if record.Good != nil {
+		r.recorded = record.Good
+	}
+	r.generation = max(r.generation, record.Generation)
+	r.state.Paused = record.Paused
+	for _, refused := range record.Refused {
+		r.state.refuse(refused)
+	}
+}
+
+// revive loads a bundle that was good and lets it serve. It is not probed: what
+// it needs of the cloud it needed before. An error leaves all as it was.
+func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
+	l, err := r.prepare(ctx, bundle, Trusted, func(Phase) {})
+	if err != nil {
+		r.options.Reporter.Journalled(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
+		return
+	}
+	l.revision = r.revision(bundle)
+	r.loads.add(ctx, l)
+	l = r.loads[l.revision]
+	r.swap(l)
+	r.state.Restored(l.revision)
+	r.collect(ctx, Revision{})
+	r.settle(l)
+	r.report(bundle, l)
+}
+
+// takeOver takes over from the manager that led before, as soon as it is known
+// what that has left: what it refused, and whether a person has paused. Until
+// then this manager decides nothing, and what serves goes on.
+func (r *Rollout) takeOver(ctx context.Context) Action {
+	r.takeover = nil
+	if r.state.Leading {
+		return Nothing
+	}
+	record, bundle, err := r.journal.load(ctx)
+	switch {
+	case errors.Is(err, ErrNoRecord):
+		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept: %w", err))
+		record.Paused = record.Paused || r.state.Paused // nobody has resumed it
+	case err != nil:
+		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept, which is tried again; until then nothing is rolled out: %w", err))
+		r.takeover = r.options.Clock.After(r.delays.Step())
+		return Nothing
+	}
+	r.recall(record)
+	action := r.leadWith(ctx, r.goodOf(record, bundle), bundle, record.Refused)
+	if !slices.Equal(r.state.Refused, record.Refused) { // what serves is refused no more
+		r.save()
+	}
+	return action
+}
+
+// leadWith begins to lead with what the leader before has kept.
+func (r *Rollout) leadWith(ctx context.Context, good Revision, bundle *source.Bundle, refused []Refusal) Action {
+	alone, modes := r.state.Good.none(), r.options.Policy().Modes
+	if bundle == nil || good == r.state.Serving || good == r.state.Candidate {
+		action := r.state.Lead(good, refused, modes)
+		if alone && !r.state.Good.none() {
+			r.settle(r.good())
+		}
+		return action
+	}
+	r.worker.cancel()
+	r.revive(ctx, *bundle)
+	action := r.state.Lead(good, refused, modes)
+	if action == Nothing && !r.current.at.IsZero() {
+		return r.offered()
+	}
+	return action
+}
+
+// goodOf is what a record calls good, on the terms of now: those of then are
+// gone.
+func (r *Rollout) goodOf(record Record, bundle *source.Bundle) Revision {
+	switch {
+	case record.Good == nil:
+		return Revision{}
+	case bundle != nil:
+		return r.revision(*bundle)
+	}
+	return Revision{Module: record.Good.Digest, Bundle: record.Good.Revision, Terms: r.options.Loader.Revision()}
+}

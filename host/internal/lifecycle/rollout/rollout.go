@@ -1,0 +1,332 @@
+// Package rollout brings what a source offers (a module and its configuration)
+// into the slot, and back out of it when it turns out to be worse than what was
+// there before. The way is verify, compile, describe, configure, probe, shadow,
+// serve, observe, keep; State decides, Rollout does.
+//
+// A failure on the way changes nothing but what is reported: the generation
+// before goes on serving. What was kept last stays loaded while its successor
+// is observed, so the way back takes no time.
+//
+// It imports plugin and source.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// Times between two tries with a bundle whose failure may pass by itself, for
+// example because the cloud did not answer the probe.
+const (
+	retryMin = 2 * time.Second
+	retryMax = 2 * time.Minute
+)
+
+// Loader makes generations. It is safe for concurrent use.
+type Loader interface {
+	// Prepare brings a bundle as far as Configured. The generation belongs to
+	// the caller. An error that is a *plugin.LoadError names its reason.
+	Prepare(ctx context.Context, bundle source.Bundle, reached func(Phase)) (*plugin.Generation, error)
+	// Revision names what beside the bundle makes a generation, as what the
+	// administrator grants it.
+	Revision() string
+}
+
+// Comparer asks a generation what the serving one was asked lately.
+type Comparer interface {
+	// Compare returns a summary, and as problem, where answers differ, the
+	// differences.
+	Compare(ctx context.Context, candidate *plugin.Generation) (summary, problem string)
+}
+
+// Policy is what the administrator wants of rollouts.
+type Policy struct {
+	Modes
+	// ObservePeriod is how long a generation serves before it is kept.
+	ObservePeriod time.Duration
+	Budget        Budget
+}
+
+// Options of a Rollout.
+type Options struct {
+	Slot     *plugin.Slot
+	Loader   Loader
+	Reporter Reporter
+	// Policy is asked whenever it matters, and must not block.
+	Policy func() Policy
+	// Journal may be nil: then a restart forgets everything.
+	Journal Journal
+	// Trials may be nil: then a bundle that ends the manager is tried again.
+	Trials Trials
+	// Comparer may be nil, if Shadow is Off.
+	Comparer Comparer
+	Clock    clock.WithTicker
+}
+
+// Rollout brings what one source offers into one slot. Run must be called once.
+type Rollout struct {
+	options  Options
+	offers   chan offer
+	reloads  chan struct{}
+	commands chan Command
+	lead     chan struct{}
+
+	// All below belongs to Run.
+	state      State
+	current    offer // what the source holds
+	loads      loads
+	generation int64
+	differs    bool // the last comparison found differences
+	worker     worker
+	watch      watch
+	backoff    *flowcontrol.Backoff
+	retry      <-chan time.Time
+	again      time.Duration    // of a suspect: when it may be tried; 0 for other reasons
+	takeover   <-chan time.Time // another try to read what the leader before has left
+	delays     wait.Backoff     // of that
+	settling   <-chan time.Time // until the trial of what is kept is over
+	passed     chan *loaded     // whose trial has ended well
+	recorded   *Version         // what a restart begins with, as a Record has it
+	journal    *journalist
+	waits      atomic.Bool
+	// watching are the goroutines that wait for the end of generations.
+	watching sync.WaitGroup
+	// collectGarbage is runtime.GC, except in tests that do it thousands of times.
+	collectGarbage func()
+	// looked, which only tests set, is called before Run waits.
+	looked func()
+}
+
+type offer struct {
+	bundle  source.Bundle
+	err     error
+	at      time.Time
+	version *Version // nil without a module
+}
+
+// New returns a rollout. It starts nothing.
+func New(options Options) *Rollout {
+	if options.Trials == nil {
+		options.Trials = untried{}
+	}
+	return &Rollout{
+		options: options,
+		offers:  make(chan offer, 1), reloads: make(chan struct{}, 1),
+		commands: make(chan Command, maxCommands), lead: make(chan struct{}, 1),
+		passed:  make(chan *loaded),
+		state:   State{Phase: Waiting},
+		loads:   loads{},
+		worker:  newWorker(),
+		backoff: flowcontrol.NewBackOff(retryMin, retryMax),
+		delays:  newDelays(),
+
+		collectGarbage: runtime.GC,
+	}
+}
+
+// Offer hands over what the source holds now. A newer offer replaces one that
+// nobody has begun with. It never blocks; only one goroutine may call it.
+func (r *Rollout) Offer(bundle source.Bundle, err error) {
+	select {
+	case <-r.offers:
+	default:
+	}
+	r.offers <- offer{bundle, err, r.options.Clock.Now(), versionOf(bundle)}
+}
+
+func versionOf(bundle source.Bundle) *Version {
+	if len(bundle.Module) == 0 {
+		return nil
+	}
+	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
+	return &Version{Digest: d.Module, ConfigDigest: d.Config}
+}
+
+// Reload has the last offer looked at again, since the Loader's Revision may
+// have changed. It never blocks, and may be called from anywhere.
+func (r *Rollout) Reload() { signal(r.reloads) }
+
+// Waits reports whether what is offered has to be passed by the manager that
+// leads first: nothing is wrong with this one, even if nothing serves in it. It
+// may be called from anywhere.
+func (r *Rollout) Waits() bool { return r.waits.Load() }
+
+// Lead tells that this manager's control loops begin: from now on its
+// generations are observed, and it keeps the journal. It never blocks.
+func (r *Rollout) Lead() { signal(r.lead) }
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one that is yet to come does it
+	}
+}
+
+// Run works until the context ends. Then it gives up what is on its way, writes
+// to the journal what is not written yet, waits for the ops of what serves, and
+// closes the slot. The error says what of it goes on all the same.
+func (r *Rollout) Run(ctx context.Context) error {
+	life := context.WithoutCancel(ctx)
+	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
+	writing, stop := context.WithCancel(life)
+	var writer sync.WaitGroup
+	writer.Go(func() { r.journal.run(writing) })
+	r.restore(ctx)
+	for ctx.Err() == nil {
+		if r.looked != nil {
+			r.looked()
+		}
+		action, ok := r.next(ctx)
+		for ok && action != Nothing {
+			action = r.do(ctx, action)
+		}
+	}
+	r.worker.end()
+	stop()
+	writer.Wait()
+	r.journal.flush(life)
+	return r.end(life)
+}
+
+// next waits for something to happen and asks the state what to do about it.
+func (r *Rollout) next(ctx context.Context) (Action, bool) {
+	commands := r.commands
+	if !r.state.Leading { // what was decided before comes first
+		commands = nil
+	}
+	select {
+	case <-ctx.Done():
+		return Nothing, false
+	case r.current = <-r.offers:
+		r.backoff.DeleteEntry(only)
+		return r.offered(), true
+	case <-r.reloads:
+		if r.current.at.IsZero() {
+			return Nothing, false // the first offer is loaded with what holds then
+		}
+		return r.offered(), true
+	case <-r.retry:
+		r.retry = nil
+		return r.state.RetryDue(), true
+	case phase := <-r.worker.progress:
+		return r.progressed(phase), true
+	case result := <-r.worker.results:
+		return r.worker.apply(result), true
+	case <-r.watch.failed:
+		return r.watched(), true
+	case <-r.watch.over:
+		r.watch = watch{}
+		return r.state.PeriodOver(), true
+	case command := <-commands:
+		return r.command(command), true
+	case <-r.settling:
+		r.settled()
+		return Nothing, true
+	case l := <-r.passed:
+		l.passed = true
+		r.record(l)
+		return Nothing, true
+	case <-r.lead:
+		return r.takeOver(ctx), true
+	case <-r.takeover:
+		return r.takeOver(ctx), true
+	}
+}
+
+// offered tells the state of the source's offer.
+func (r *Rollout) offered() Action {
+	r.retry = nil
+	if err := r.current.err; err != nil {
+		action := r.state.SourceFailed(sourceReason(err), err.Error())
+		r.reportError(r.current.bundle, err)
+		return action
+	}
+	action := r.state.Offer(r.revision(r.current.bundle))
+	if action == Drop {
+		r.reportOffer() // it serves already, or is refused
+	}
+	return action
+}
+
+// revision names the generation that a bundle becomes.
+func (r *Rollout) revision(bundle source.Bundle) Revision {
+	module := plugin.Bundle{Module: bundle.Module}.Digests().Module
+	return Revision{Module: module, Bundle: bundle.Revision, Terms: r.options.Loader.Revision()}
+}
+
+func (r *Rollout) do(ctx context.Context, a Action) Action {
+	switch a {
+	case Load:
+		return r.load(ctx)
+	case Probe:
+		r.probe(ctx)
+	case Shadow:
+		r.shadow(ctx)
+	case Serve:
+		return r.serve(ctx)
+	case Observe:
+		r.observe()
+	case Keep:
+		r.keep(ctx)
+	case RollBack:
+		r.rollBack(ctx)
+	case Drop:
+		r.drop(ctx)
+	case Retry:
+		r.drop(ctx)
+		r.retry = r.options.Clock.After(r.delay())
+	}
+	return Nothing
+}
+
+// delay is the time until the next try.
+func (r *Rollout) delay() time.Duration {
+	switch again := r.again; {
+	case r.state.Phase == Waiting: // for another manager, which is not the bundle's fault
+		return postponePeriod
+	case again > 0:
+		r.again = 0
+		return again
+	}
+	r.backoff.Next(only, r.options.Clock.Now())
+	return r.backoff.Get(only)
+}
+
+// only is the one entry of the back-off.
+const only = "bundle"
+
+// endTimeout bounds how long Run waits for what is under way when it ends. It
+// is longer than an op may take.
+const endTimeout = time.Minute
+
+// end gives up all that is loaded.
+func (r *Rollout) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	r.state.Candidate, r.state.Good, r.state.Previous = Revision{}, Revision{}, Revision{}
+	r.collect(ctx, Revision{})
+	r.options.Slot.Close(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.worker.running.Wait()
+		r.watching.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return errors.New("a call of the provider goes on, and cannot be ended")
+	}
+}

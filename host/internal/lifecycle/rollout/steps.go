@@ -1,0 +1,193 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+func nothing(context.Context) {}
+
+// load prepares the candidate beside Run, unless it is loaded, in reserve.
+func (r *Rollout) load(ctx context.Context) Action {
+	bundle := r.current.bundle
+	revision, standing := r.state.Candidate, r.standing(bundle)
+	r.drop(ctx)
+	r.retry = nil
+	r.report(bundle, nil)
+	if l := r.candidate(); l != nil {
+		l.bundle = bundle // it may come from elsewhere now
+		return r.state.Loaded(r.options.Policy().Modes)
+	}
+	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
+		l, err := r.prepare(ctx, bundle, standing, reached)
+		if err != nil {
+			return func() Action { return r.failed(bundle, standing, err) }, nothing
+		}
+		l.revision = revision
+		return func() Action {
+			r.loads.add(ctx, l)
+			return r.state.Loaded(r.options.Policy().Modes)
+		}, l.Release
+	})
+	return Nothing
+}
+
+// progressed takes note of a phase that the work has reached.
+func (r *Rollout) progressed(p progress) Action {
+	if p.id == r.worker.id {
+		r.state.Reached(p.phase)
+		r.report(r.current.bundle, nil)
+	}
+	return Nothing
+}
+
+// failed tells the state why the candidate cannot be loaded. What asks the
+// cloud may go well later.
+func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Action {
+	if action, ok := r.notBegun(bundle, standing, err); ok {
+		return action
+	}
+	reason, temporary := loadReason(err)
+	// Invariant M18 (host/SECURITY.md): a candidate that fails touches the state of the offer, and
+	// not the slot.
+	action := r.state.Failed(reason, err.Error(), temporary)
+	r.reportError(bundle, err)
+	return action
+}
+
+func (r *Rollout) probe(ctx context.Context) {
+	l := r.candidate()
+	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
+		err := l.Probe(ctx)
+		return func() Action {
+			problem := ""
+			if err != nil {
+				problem = err.Error()
+			}
+			action := r.state.ProbeDone(problem, r.options.Policy().Modes)
+			l.trial.Reached(Probed)
+			if err != nil {
+				r.reportError(l.bundle, err)
+			} else {
+				r.report(l.bundle, l)
+			}
+			return action
+		}, nothing
+	})
+}
+
+func (r *Rollout) shadow(ctx context.Context) {
+	l := r.candidate()
+	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
+		summary, problem := r.options.Comparer.Compare(ctx, l.Generation)
+		return func() Action {
+			r.differs = problem != ""
+			action := r.state.ShadowDone(problem, r.options.Policy().Modes)
+			if r.state.Phase == Shadowed && problem == "" {
+				r.state.Message = summary
+			}
+			if r.state.Phase == Held {
+				r.save()
+			}
+			r.report(l.bundle, l)
+			return action
+		}, nothing
+	})
+}
+
+// serve swaps the candidate in.
+func (r *Rollout) serve(ctx context.Context) Action {
+	r.watch = watch{}
+	r.worker.cancel()
+	l := r.candidate()
+	r.swap(l)
+	r.generation++
+	action := r.state.Served(r.options.Policy().Modes)
+	r.collect(ctx, Revision{})
+	r.save()
+	r.report(l.bundle, l)
+	return action
+}
+
+// swap puts a generation into the slot.
+func (r *Rollout) swap(l *loaded) {
+	r.options.Slot.Serve(l.Generation)
+	l.served = r.options.Clock.Now()
+	l.trial.Reached(Serving)
+}
+
+// keep makes what serves the one to come back to.
+func (r *Rollout) keep(ctx context.Context) {
+	r.watch = watch{}
+	r.state.KeepDone()
+	if reserve := r.loads[r.state.Previous]; reserve != nil {
+		reserve.Trim(ctx)
+	}
+	r.collect(ctx, Revision{})
+	l := r.serving()
+	r.settle(l)
+	if r.state.Phase == Rejected {
+		r.report(r.current.bundle, nil)
+		return
+	}
+	r.report(l.bundle, l)
+}
+
+// rollBack lets the one that was kept serve again.
+func (r *Rollout) rollBack(ctx context.Context) {
+	failed := r.inSlot()
+	r.watch = watch{}
+	if r.state.Candidate.none() {
+		r.worker.cancel()
+		r.retry = nil
+	}
+	l := r.good()
+	r.swap(l)
+	r.generation++
+	r.settle(l)
+	r.save()
+	r.report(failed.bundle, failed)
+	r.collect(ctx, Revision{})
+}
+
+// drop gives up the candidate, and what is done about it.
+func (r *Rollout) drop(ctx context.Context) {
+	r.worker.cancel()
+	r.collect(ctx, r.state.Candidate)
+}
+
+func sourceReason(err error) string {
+	var e *source.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return "SourceFailed"
+}
+
+// loadReason tells why a bundle was not fit, and whether that may pass without
+// a change of the bundle: only what asks the cloud can.
+func loadReason(err error) (reason string, temporary bool) {
+	var e *plugin.LoadError
+	if !errors.As(err, &e) {
+		return "LoadFailed", true
+	}
+	return e.Reason, e.Phase == plugin.PhaseProbe
+}
+
+// PhaseOf returns the phase that is reached when one of package plugin is.
+func PhaseOf(loaded string) Phase {
+	switch loaded {
+	case plugin.PhaseVerify:
+		return Verified
+	case plugin.PhaseCompile:
+		return Compiled
+	case plugin.PhaseDescribe:
+		return Described
+	case plugin.PhaseConfigure:
+		return Configured
+	}
+	return Loading
+}

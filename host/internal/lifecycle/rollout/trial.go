@@ -1,0 +1,190 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+)
+
+// Standing says why a bundle is to be loaded.
+type Standing int
+
+// The standings.
+const (
+	// Offered by the source, to the manager that leads: it is on trial.
+	Offered Standing = iota
+	// Pardoned is Offered, and a person wants it although it is suspected.
+	Pardoned
+	// Trusted is what was kept last.
+	Trusted
+	// Standby is offered to a manager that does not lead. It waits until the
+	// leader has passed it.
+	Standby
+)
+
+// Trials remembers, where it outlives the manager, what is being loaded and
+// run: nothing of a bundle is compiled or run before Begin has returned well.
+type Trials interface {
+	// Begin returns when it is written down that this manager runs the bundle.
+	// The error is a *Suspected, ErrTriedElsewhere, or says why it could not be
+	// written, which may pass.
+	Begin(ctx context.Context, bundle source.Bundle, standing Standing) (Trial, error)
+}
+
+// Trial is one attempt with a bundle. Its methods do not block.
+type Trial interface {
+	// Reached tells of a phase.
+	Reached(Phase)
+	// Passed ends the trial well, and calls then when that is written down. The
+	// bundle goes on running.
+	Passed(then func())
+	// Ended tells that nothing of the attempt runs any more.
+	Ended()
+}
+
+// ErrTriedElsewhere is of a bundle that another manager has to pass first.
+var ErrTriedElsewhere = errors.New("waiting for another manager")
+
+// Suspected is of a bundle in which a manager ended. Nobody loads it until a
+// person promotes it, or until Again has passed, if that is not 0.
+type Suspected struct {
+	Err   error
+	Again time.Duration
+}
+
+func (e *Suspected) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is known of it.
+func (e *Suspected) Unwrap() error { return e.Err }
+
+const (
+	// SettlePeriod is how long a bundle serves, at least, until its trial is
+	// over, also where it is kept at once. Every kind of op was asked by then.
+	SettlePeriod = 20 * time.Second
+	// postponePeriod is the time between two looks at what another tries.
+	postponePeriod = 2 * time.Second
+)
+
+// untried stands for Trials where there are none.
+type untried struct{}
+
+func (untried) Begin(context.Context, source.Bundle, Standing) (Trial, error) { return untried{}, nil }
+func (untried) Reached(Phase)                                                 {}
+func (untried) Passed(then func())                                            { then() }
+func (untried) Ended()                                                        {}
+
+// standing of a bundle that the source offers. The same bundle on other terms,
+// for example with another password, is what was kept.
+func (r *Rollout) standing(bundle source.Bundle) Standing {
+	switch {
+	case r.state.Good.Bundle == bundle.Revision && !r.state.Good.none():
+		return Trusted
+	case r.state.Pardoned:
+		return Pardoned
+	case r.state.Leading:
+		return Offered
+	}
+	return Standby
+}
+
+// prepare makes a generation, after it is written down that it is made.
+func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, standing Standing, reached func(Phase)) (*loaded, error) {
+	// Invariant M13 (host/SECURITY.md): it is written down before anything of the bundle is
+	// compiled or run.
+	trial, err := r.options.Trials.Begin(ctx, bundle, standing)
+	// Invariant M15 (host/SECURITY.md): only what was kept is loaded without being written down.
+	if err != nil && standing == Trusted && !isVerdict(err) {
+		// What was good must serve, also when nothing can be written.
+		r.options.Reporter.Journalled(fmt.Errorf("that the generation that was kept last is loaded: %w", err))
+		trial, err = untried{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, err := r.options.Loader.Prepare(ctx, bundle, func(p Phase) {
+		trial.Reached(p)
+		reached(p)
+	})
+	if err != nil {
+		trial.Ended()
+		return nil, err
+	}
+	r.watching.Go(func() {
+		<-g.Closed()
+		trial.Ended()
+	})
+	return &loaded{Generation: g, trial: trial, bundle: bundle}, nil
+}
+
+// isVerdict tells an answer of Trials from their failure.
+func isVerdict(err error) bool {
+	var suspected *Suspected
+	return errors.As(err, &suspected) || errors.Is(err, ErrTriedElsewhere)
+}
+
+// notBegun tells the state why nothing of a bundle was run; ok is false when
+// that is not what err says.
+func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (a Action, ok bool) {
+	var suspected *Suspected
+	switch {
+	case errors.As(err, &suspected):
+		a, r.again = r.state.Suspected(err.Error(), suspected.Again > 0), suspected.Again
+		r.reportError(bundle, err)
+	case errors.Is(err, ErrTriedElsewhere) && standing == Standby && r.state.Leading:
+		a = r.state.load() // it leads since it asked
+	case errors.Is(err, ErrTriedElsewhere):
+		a = r.state.Postponed(err.Error())
+		r.report(bundle, nil)
+	default:
+		return Nothing, false
+	}
+	return a, true
+}
+
+// settle has what is kept pass its trial when it has served long enough. Until
+// then a restart would begin with what was kept before it, unless that is
+// refused by now.
+func (r *Rollout) settle(l *loaded) {
+	if l.passed || r.options.Trials == (untried{}) || r.recordedRefused() {
+		r.record(l)
+	}
+	if !l.passed && r.options.Trials != (untried{}) {
+		r.settling = r.options.Clock.After(max(0, SettlePeriod-r.options.Clock.Since(l.served)))
+	}
+}
+
+// recordedRefused: a restart would begin with what went back.
+func (r *Rollout) recordedRefused() bool {
+	return r.recorded != nil && r.state.refusal(Revision{Module: r.recorded.Digest, Bundle: r.recorded.Revision}) != nil
+}
+
+// settled ends the trials of what is kept. A collection stops all goroutines:
+// a guest that cannot be stopped is found by it now, and not minutes later
+// when nothing says any more what may have been the reason.
+func (r *Rollout) settled() {
+	r.settling = nil
+	if r.state.Serving != r.state.Good {
+		return // it did not serve for so long; when it does again, settle is called again
+	}
+	r.collectGarbage()
+	l := r.good()
+	l.trial.Passed(func() {
+		select {
+		case r.passed <- l:
+		case <-r.worker.ended:
+		}
+	})
+}
+
+// record makes what is kept the one that a restart begins with.
+func (r *Rollout) record(l *loaded) {
+	if l != r.good() || !r.state.Leading {
+		return
+	}
+	r.recorded = l.version()
+	r.recorded.Revision = l.bundle.Revision
+	r.journal.keep(l.bundle, r.memory())
+}

@@ -1,0 +1,261 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// trials say what they are told by verdict, and remember what happened.
+type trials struct {
+	mu      sync.Mutex
+	verdict func(revision string, s rollout.Standing) error
+	events  []string
+	changed chan struct{}
+}
+
+func (t *trials) Begin(_ context.Context, b source.Bundle, s rollout.Standing) (rollout.Trial, error) {
+	t.mu.Lock()
+	verdict := t.verdict
+	t.mu.Unlock()
+	if verdict != nil {
+		if err := verdict(b.Revision, s); err != nil {
+			return nil, err
+		}
+	}
+	t.add("begin " + b.Revision)
+	return tried{t, b.Revision}, nil
+}
+
+func (t *trials) set(verdict func(string, rollout.Standing) error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.verdict = verdict
+}
+
+func (t *trials) add(event string) {
+	t.mu.Lock()
+	t.events = append(t.events, event)
+	t.mu.Unlock()
+	t.changed <- struct{}{}
+}
+
+// seen is what happened so far.
+func (t *trials) seen() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.events)
+}
+
+// await waits for an event.
+func (t *trials) await(event string) {
+	for {
+		if slices.Contains(t.seen(), event) {
+			return
+		}
+		<-t.changed
+	}
+}
+
+type tried struct {
+	*trials
+	revision string
+}
+
+func (t tried) Reached(p rollout.Phase) { t.add(t.revision + " " + string(p)) }
+func (t tried) Ended()                  { t.add("end " + t.revision) }
+func (t tried) Passed(then func()) {
+	t.add("pass " + t.revision)
+	go then()
+}
+
+func withTrials(t *testing.T, j *journal) (*world, *trials) {
+	w := newWorld(t, j)
+	w.trials = &trials{changed: make(chan struct{}, 1000)}
+	return w, w.trials
+}
+
+func TestNothingIsLoadedBeforeItIsWrittenDown(t *testing.T) {
+	w, trials := withTrials(t, &journal{})
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	trials.await("one Serving")
+	if want := []string{"begin one", "one Verified", "one Compiled", "one Described", "one Configured", "one Probed", "one Serving"}; !slices.Equal(trials.seen(), want) {
+		t.Errorf("events %q, want %q", trials.seen(), want)
+	}
+	trials.set(func(string, rollout.Standing) error {
+		return &plugin.LoadError{Phase: "mark", Reason: "NotMarked", Err: errors.New("the API server is away")}
+	})
+	w.offer("two")
+	if got := w.until(rollout.Rejected); !strings.Contains(got.Message, "away") {
+		t.Errorf("report %+v", got)
+	}
+	w.serves("one")
+}
+
+func TestWhatIsRejectedIsStruckOut(t *testing.T) {
+	w, trials := withTrials(t, nil)
+	w.run(true)
+	w.Offer(source.Bundle{Module: []byte("nonsense"), Revision: "x"}, nil)
+	w.until(rollout.Rejected)
+	trials.await("end x")
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.offer("trap")
+	w.breaks()
+	trials.await("end trap") // when its last op has ended
+}
+
+func TestASuspectIsLoadedWhenAPersonWantsIt(t *testing.T) {
+	w, trials := withTrials(t, &journal{})
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	trials.set(func(_ string, s rollout.Standing) error {
+		if s == rollout.Pardoned {
+			return nil
+		}
+		return &rollout.Suspected{Err: errors.New("it ended the manager")}
+	})
+	w.offer("two")
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || got.Message != "it ended the manager" || got.Serving.Revision != "one+h1" {
+		t.Errorf("report %+v", got)
+	}
+	w.loader.revision.Store("h2") // another password makes it no better
+	w.Reload()
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected {
+		t.Errorf("report %+v", got)
+	}
+	if err := w.command(rollout.CommandPromote, "sha256:00000000"); err == nil {
+		t.Error("another digest was promoted")
+	}
+	if err := w.command(rollout.CommandPromote, (plugin.Bundle{Module: bundle(t, "").Module}).Digests().Module[:12]); err != nil {
+		t.Error(err)
+	}
+	w.until(rollout.Serving)
+	w.serves("two")
+}
+
+// Until it has served for a while a restart begins with what was kept before:
+// what freezes the manager then leaves something that serves.
+func TestWhatIsKeptAtOnceIsRecordedLater(t *testing.T) {
+	j := &journal{}
+	w, trials := withTrials(t, j)
+	w.policy.Observe = rollout.Off
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.pass(rollout.SettlePeriod)
+	trials.await("pass one")
+	recorded := func(revision string) func(rollout.Record) bool {
+		return func(r rollout.Record) bool { return r.Good != nil && r.Good.Revision == revision }
+	}
+	j.await(recorded("one"))
+	w.offer("two")
+	w.until(rollout.Kept)
+	w.offer("nothing") // replaces it at once
+	w.until(rollout.Kept)
+	if r := j.read(); !recorded("one")(r) {
+		t.Errorf("record %+v", r.Good)
+	}
+	w.pass(rollout.SettlePeriod)
+	j.await(recorded("nothing"))
+	if slices.Contains(trials.seen(), "pass two") {
+		t.Error("what was replaced at once has passed")
+	}
+}
+
+func TestAStandbyWaitsUntilTheLeaderHasPassedIt(t *testing.T) {
+	one := bundle(t, "one")
+	j := &journal{bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}}}
+	w, trials := withTrials(t, j)
+	trials.verdict = func(_ string, s rollout.Standing) error {
+		if s == rollout.Standby {
+			return rollout.ErrTriedElsewhere
+		}
+		return nil
+	}
+	w.run(false)
+	w.until(rollout.Kept)
+	w.offer("two")
+	if got := w.until(rollout.Waiting); got.Reason != rollout.ReasonStandby || !strings.Contains(got.Message, "waiting for another manager") {
+		t.Errorf("report %+v", got)
+	}
+	w.serves("one")
+	trials.set(nil)
+	w.pass(rollout.SettlePeriod)
+	if got := w.until(rollout.Probed); got.Reason != rollout.ReasonStandby {
+		t.Errorf("report %+v", got)
+	}
+}
+
+func TestAManagerThatLeadsWaitsNoMore(t *testing.T) {
+	w, trials := withTrials(t, nil)
+	trials.verdict = func(_ string, s rollout.Standing) error {
+		if s == rollout.Standby {
+			return rollout.ErrTriedElsewhere
+		}
+		return nil
+	}
+	w.run(false)
+	w.offer("one")
+	if w.until(rollout.Waiting); !w.Waits() {
+		t.Error("it does not wait")
+	}
+	w.Lead()
+	w.until(rollout.Kept)
+	w.serves("one")
+	if w.Waits() {
+		t.Error("it waits still")
+	}
+}
+
+// What was kept must serve after a restart, also when nothing can be written;
+// but not when it ended the manager again and again.
+func TestWhatWasKeptIsTrusted(t *testing.T) {
+	one := bundle(t, "one")
+	record := rollout.Record{Good: &rollout.Version{Revision: "one"}}
+	w, trials := withTrials(t, &journal{bundle: &one, record: record})
+	trials.verdict = func(string, rollout.Standing) error { return errors.New("forbidden") }
+	w.run(false)
+	w.until(rollout.Kept)
+	w.serves("one")
+	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "forbidden") {
+		t.Error(err)
+	}
+
+	w, trials = withTrials(t, &journal{bundle: &one, record: record})
+	trials.verdict = func(string, rollout.Standing) error {
+		return &rollout.Suspected{Err: errors.New("three times")}
+	}
+	w.run(true)
+	w.offer("one")
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || w.slot.Serving() != nil {
+		t.Errorf("report %+v", got)
+	}
+	trials.set(func(string, rollout.Standing) error {
+		return &rollout.Suspected{Err: errors.New("three times"), Again: time.Hour}
+	})
+	w.offer("three")
+	w.until(rollout.Rejected)
+	trials.set(nil)
+	w.pass(59 * time.Minute)
+	if w.slot.Serving() != nil {
+		t.Error("a suspect serves before its time is over")
+	}
+	w.pass(time.Minute)
+	w.until(rollout.Kept)
+	w.serves("three")
+	w.offer("two")
+	w.until(rollout.Serving)
+	w.serves("two")
+}

@@ -1,0 +1,243 @@
+package status
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+)
+
+const (
+	// maxParts and maxPart bound what is kept of one bundle, compressed; a
+	// ConfigMap takes 1 MiB.
+	maxParts = 4
+	maxPart  = 900 << 10
+	// maxContent bounds it before compression, in bytes.
+	maxContent = 256 << 20
+	window     = 8 << 20
+	keyPart    = "part"
+)
+
+// sets are the two sets of ConfigMaps, of which one is in use.
+var sets = [...]string{"a", "b"}
+
+// index says what a set holds: one zstd frame over the module, the
+// configuration and the signature, one behind the other, cut into parts.
+type index struct {
+	Set string `json:"set"`
+	// Parts are the SHA-256 of each part in hexadecimal, as all digests here.
+	Parts     []string `json:"parts"`
+	Module    section  `json:"module"`
+	Config    *section `json:"config,omitempty"`
+	Signature *section `json:"signature,omitempty"`
+	// ConfigPrivate says that there was a configuration that is not kept.
+	ConfigPrivate bool   `json:"configPrivate,omitempty"`
+	Revision      string `json:"revision"`
+	Origin        string `json:"origin,omitempty"`
+}
+
+// section is one piece of the content.
+type section struct {
+	Bytes  int    `json:"bytes"`
+	Digest string `json:"digest"`
+}
+
+func sectionOf(data []byte) *section {
+	if data == nil {
+		return nil
+	}
+	return &section{Bytes: len(data), Digest: digest(data)}
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// pack returns the parts of a bundle, and the index without a set.
+func pack(b source.Bundle) (*index, [][]byte, error) {
+	config := b.Config
+	// Invariant S11 (host/SECURITY.md): it is kept nowhere.
+	if b.ConfigPrivate {
+		config = nil
+	}
+	x := &index{
+		Module: section{Bytes: len(b.Module), Digest: digest(b.Module)}, Config: sectionOf(config), Signature: sectionOf(b.Signature),
+		ConfigPrivate: b.ConfigPrivate, Revision: b.Revision, Origin: cut(b.Origin, maxText),
+	}
+	if x.bytes() > maxContent {
+		return nil, nil, fmt.Errorf("a bundle of %d bytes is %w: the limit is %d", x.bytes(), ErrTooLarge, maxContent)
+	}
+	packed, err := compress(b.Module, config, b.Signature)
+	switch {
+	case errors.Is(err, errNoRoom):
+		return nil, nil, fmt.Errorf("a bundle of more than %d bytes after compression is %w: %d ConfigMaps of %d bytes are the limit; build the module smaller", maxParts*maxPart, ErrTooLarge, maxParts, maxPart)
+	case err != nil:
+		return nil, nil, fmt.Errorf("compress the good bundle: %w", err)
+	}
+	parts := slices.Collect(slices.Chunk(packed, maxPart))
+	for _, part := range parts {
+		x.Parts = append(x.Parts, digest(part))
+	}
+	return x, parts, nil
+}
+
+func (x *index) sections() []*section { return []*section{&x.Module, x.Config, x.Signature} }
+
+// bytes is the size of the content.
+func (x *index) bytes() int {
+	n := 0
+	for _, s := range x.sections() {
+		if s != nil {
+			n += s.Bytes
+		}
+	}
+	return n
+}
+
+// validate refuses what pack does not make, so that nothing else has to be
+// careful with it.
+func (x *index) validate() error {
+	if !slices.Contains(sets[:], x.Set) || len(x.Parts) == 0 || len(x.Parts) > maxParts || x.Revision == "" {
+		return errors.New("its bundle has no valid set, parts or revision")
+	}
+	for _, s := range x.sections() {
+		if s != nil && (s.Bytes < 0 || s.Bytes > maxContent) {
+			return fmt.Errorf("its bundle has a piece of %d bytes", s.Bytes)
+		}
+	}
+	if x.bytes() > maxContent {
+		return fmt.Errorf("its bundle has %d bytes, more than %d", x.bytes(), maxContent)
+	}
+	return nil
+}
+
+// writePart replaces a part as a whole, whatever somebody made of it.
+func (o *Object) writePart(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.namespace, Name: name,
+			// Not LabelProvider: who lists by it wants to see no parts.
+			Labels:      map[string]string{labelManagedBy: managedBy},
+			Annotations: map[string]string{annotationDescription: "A part of the good generation of the cloud provider " + o.provider + ", from which the manager starts. Do not edit it."},
+		},
+		BinaryData: map[string][]byte{keyPart: data},
+	}
+	_, err := o.configMaps.Update(ctx, cm, metav1.UpdateOptions{FieldManager: managerModule})
+	if !apierrors.IsNotFound(err) {
+		return o.explain("update", name, err)
+	}
+	_, err = o.configMaps.Create(ctx, cm, metav1.CreateOptions{FieldManager: managerModule})
+	return o.explain("create", name, err)
+}
+
+// unpack reads the bundle that a valid index is about.
+func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
+	var packed []byte
+	for i, want := range x.Parts {
+		name := partName(o.provider, x.Set, i)
+		cm, err := o.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if cm == nil {
+			return nil, fmt.Errorf("%w: ConfigMap %s does not exist", ErrDamaged, o.key(name))
+		}
+		if digest(cm.BinaryData[keyPart]) != want {
+			return nil, fmt.Errorf("%w: ConfigMap %s does not have the digest %s", ErrDamaged, o.key(name), want)
+		}
+		packed = append(packed, cm.BinaryData[keyPart]...)
+	}
+	content, err := decompress(packed, x.bytes())
+	if err != nil {
+		return nil, fmt.Errorf("%w: ConfigMaps of set %s do not decompress: %w", ErrDamaged, x.Set, err)
+	}
+	return x.split(content)
+}
+
+// split cuts the content into its pieces, each with its digest.
+func (x *index) split(content []byte) (*source.Bundle, error) {
+	if len(content) != x.bytes() {
+		return nil, fmt.Errorf("%w: it has %d bytes, and should have %d", ErrDamaged, len(content), x.bytes())
+	}
+	pieces := make([][]byte, 0, 3)
+	for _, s := range x.sections() {
+		var piece []byte
+		if s != nil {
+			piece, content = content[:s.Bytes:s.Bytes], content[s.Bytes:]
+			if digest(piece) != s.Digest {
+				return nil, fmt.Errorf("%w: a piece of it does not have the digest %s", ErrDamaged, s.Digest)
+			}
+		}
+		pieces = append(pieces, piece)
+	}
+	return &source.Bundle{
+		Module: pieces[0], Config: pieces[1], Signature: pieces[2],
+		ConfigPrivate: x.ConfigPrivate, Revision: x.Revision, Origin: cut(x.Origin, maxText),
+	}, nil
+}
+
+// compress makes one frame of the pieces, one behind the other. It copies no
+// piece, and stops when the frame has no room in the parts: a module may have
+// tens of megabytes.
+func compress(pieces ...[]byte) ([]byte, error) {
+	// Invariant M11 (host/SECURITY.md): no piece is copied, and a bundle for which there is no room
+	// stops here.
+	out, size := &room{left: maxParts * maxPart}, 0
+	for _, piece := range pieces {
+		size += len(piece)
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	if err != nil {
+		return nil, err
+	}
+	z.ResetContentSize(out, int64(size))
+	for _, piece := range pieces {
+		if _, err := z.Write(piece); err != nil {
+			return nil, errors.Join(err, z.Close())
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.data, nil
+}
+
+var errNoRoom = errors.New("no room left")
+
+// room takes so many bytes.
+type room struct {
+	data []byte
+	left int
+}
+
+// Write is io.Writer's.
+func (r *room) Write(p []byte) (int, error) {
+	if r.left -= len(p); r.left < 0 {
+		return 0, errNoRoom
+	}
+	r.data = append(r.data, p...)
+	return len(p), nil
+}
+
+// decompress makes at most a window more of it than most bytes.
+func decompress(packed []byte, most int) ([]byte, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(uint64(max(most, window))), zstd.WithDecoderMaxWindow(window))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	return z.DecodeAll(packed, nil)
+}

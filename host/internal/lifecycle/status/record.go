@@ -1,0 +1,280 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+)
+
+// Errors that a manager can go on after, with what its source offers.
+var (
+	// ErrDamaged is of a record, or of a kept bundle, that cannot be used.
+	ErrDamaged = errors.New("what was kept is damaged")
+	// ErrTooLarge is of a bundle that does not fit: it is not durable.
+	ErrTooLarge = errors.New("too large to be kept")
+)
+
+// Refusal is of what is not rolled out again by itself.
+type Refusal struct {
+	Revision string `json:"revision"`
+	// Scope is "" when that revision alone is refused, else what of it is:
+	// Bundle or Module. Module is the SHA-256 of its module in hexadecimal.
+	Scope   string    `json:"scope,omitempty"`
+	Module  string    `json:"module,omitempty"`
+	Phase   string    `json:"phase,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// Record is what survives the manager.
+type Record struct {
+	// Good is the generation that was kept last, nil before the first one.
+	Good *Version `json:"good,omitempty"`
+	// Refused are in order, the newest first; those behind the first 32 are
+	// forgotten.
+	Refused    []Refusal `json:"refused,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
+	Paused     bool      `json:"paused,omitempty"`
+}
+
+// stored is the record as it is written.
+type stored struct {
+	Record
+	// Bundle says where the good bundle is, nil when it is not kept.
+	Bundle *index `json:"bundle,omitempty"`
+}
+
+const (
+	// maxRecord bounds the text of a record that is read, in bytes.
+	maxRecord = 512 << 10
+	// maxConflicts bounds how often a write is tried when others write as well,
+	// for about a second.
+	maxConflicts = 8
+	// maxLooks bounds how often a set is read that is replaced meanwhile.
+	maxLooks = 3
+)
+
+// Load returns the record and the bundle that it calls good, checked by the
+// digests in the record: the zero Record and nil when there is none yet, and no
+// bundle when there is only a record. Config of a bundle with ConfigPrivate is
+// not kept. The error is ErrDamaged when what is there cannot be used, with a
+// Record that has nothing but Paused; others are about the API server. The
+// bundle has no Ref. Paused is true also where the annotation says so and nobody
+// has obeyed it yet; of one that is gone Run tells.
+func (o *Object) Load(ctx context.Context) (Record, *source.Bundle, error) {
+	var damage error
+	var before *index
+	var paused bool
+	for range maxLooks {
+		cm, s, err := o.read(ctx)
+		if paused = false; cm != nil {
+			_, paused = cm.Annotations[AnnotationPause]
+		}
+		switch {
+		case err != nil:
+			return Record{Paused: paused}, nil, err
+		case s.Bundle == nil:
+			s.Paused = s.Paused || paused
+			return s.Record, nil, nil
+		case before != nil && reflect.DeepEqual(before, s.Bundle):
+			return Record{Paused: paused}, nil, damage
+		}
+		// A leader may replace the set while it is read here, then there is a
+		// new record.
+		before = s.Bundle
+		bundle, err := o.unpack(ctx, s.Bundle)
+		if err == nil {
+			s.Paused = s.Paused || paused
+			return s.Record, bundle, nil
+		}
+		damage = fmt.Errorf("the good bundle of provider %s: %w", o.provider, err)
+		if !errors.Is(err, ErrDamaged) {
+			return Record{}, nil, damage
+		}
+	}
+	return Record{Paused: paused}, nil, damage
+}
+
+// SaveRecord writes the record. The bundle that was kept stays while it is the
+// good one; of another good one there is no bundle until Keep. It is not to be
+// mistaken for the good one after a restart.
+func (o *Object) SaveRecord(ctx context.Context, r Record) error {
+	o.recording.Lock()
+	defer o.recording.Unlock()
+	return o.commit(ctx, func(current stored) (stored, error) {
+		next := stored{Record: r.bounded(), Bundle: current.Bundle}
+		if next.Bundle != nil && (next.Good == nil || next.Good.Revision != next.Bundle.Revision) {
+			next.Bundle = nil
+		}
+		return next, nil
+	})
+}
+
+// Keep writes a bundle into the set of ConfigMaps that is not in use, and then
+// the record, whose good generation it is. Whenever that ends, Load returns
+// either what was before or all of it. The error is ErrTooLarge when the bundle
+// does not fit; then nothing was written.
+func (o *Object) Keep(ctx context.Context, bundle source.Bundle, r Record) error {
+	x, parts, err := pack(bundle)
+	if err != nil {
+		return err
+	}
+	o.recording.Lock()
+	defer o.recording.Unlock()
+	_, before, err := o.current(ctx)
+	if err != nil {
+		return err
+	}
+	x.Set = sets[0]
+	if before.Bundle != nil && before.Bundle.Set == x.Set {
+		x.Set = sets[1]
+	}
+	for i, part := range parts {
+		if err := o.writePart(ctx, partName(o.provider, x.Set, i), part); err != nil {
+			return err
+		}
+	}
+	return o.commit(ctx, func(current stored) (stored, error) {
+		if !reflect.DeepEqual(current.Bundle, before.Bundle) {
+			return stored{}, fmt.Errorf("ConfigMap %s: another manager has kept a bundle meanwhile; is there a second leader?", o.key(o.Name()))
+		}
+		return stored{Record: r.bounded(), Bundle: x}, nil
+	})
+}
+
+// read returns the ConfigMap, nil when there is none, and its record. With
+// ErrDamaged both are there, the record empty.
+func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
+	cm, err := o.get(ctx, o.Name())
+	if err != nil {
+		return nil, nil, err
+	}
+	if cm == nil || cm.Data[keyRecord] == "" {
+		return cm, &stored{}, nil
+	}
+	s, err := decodeRecord(cm.Data[keyRecord])
+	if err != nil {
+		return cm, &stored{}, fmt.Errorf("%w: ConfigMap %s, key %s: %w; it is written anew with the next generation that is kept", ErrDamaged, o.key(o.Name()), keyRecord, err)
+	}
+	o.remember(cm.Data[keyRecord], s.Record)
+	return cm, s, nil
+}
+
+// current is read for those who write: what somebody has deleted is as it was,
+// so that the next record still names the bundle.
+func (o *Object) current(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
+	cm, s, err := o.read(ctx)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, nil, err
+	}
+	o.mu.Lock()
+	known := o.record
+	o.mu.Unlock()
+	if known == "" || cm != nil && cm.Data[keyRecord] != "" {
+		return cm, s, nil
+	}
+	s, err = decodeRecord(known)
+	return cm, s, err
+}
+
+// decodeRecord takes what any version of this package wrote.
+func decodeRecord(text string) (*stored, error) {
+	if len(text) > maxRecord {
+		return nil, fmt.Errorf("it has more than %d bytes", maxRecord)
+	}
+	var s stored
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, err
+	}
+	s.Record = s.bounded()
+	if s.Bundle == nil {
+		return &s, nil
+	}
+	if s.Good == nil || s.Good.Revision != s.Bundle.Revision {
+		return nil, errors.New("its bundle is not the good one")
+	}
+	return &s, s.Bundle.validate()
+}
+
+// commit changes the record. It is tried again when somebody else has changed
+// the object meanwhile, e.g. its annotations.
+func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) error {
+	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
+	return retry.RetryOnConflict(delays, func() error {
+		cm, current, err := o.current(ctx)
+		if err != nil {
+			return err
+		}
+		next, err := change(*current)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(next)
+		if err != nil {
+			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)
+		}
+		if err := o.applyRecord(ctx, cm, string(text)); err != nil {
+			return err
+		}
+		o.remember(string(text), next.Record)
+		return nil
+	})
+}
+
+// applyRecord writes the record, if the object is still the one that was read;
+// cm is nil when there was none.
+func (o *Object) applyRecord(ctx context.Context, cm *corev1.ConfigMap, text string) error {
+	config := o.config().WithData(map[string]string{keyRecord: text})
+	if cm != nil && cm.ResourceVersion != "" {
+		config = config.WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion)
+	}
+	return o.apply(ctx, config, managerRecord)
+}
+
+// remember has Run restore this record when the object is deleted.
+func (o *Object) remember(text string, r Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.record, o.paused = text, r.Paused
+}
+
+func (o *Object) apply(ctx context.Context, config *corev1ac.ConfigMapApplyConfiguration, manager string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := o.configMaps.Apply(ctx, config, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return o.explain("patch", *config.Name, err)
+}
+
+// get returns a ConfigMap, nil when it does not exist.
+func (o *Object) get(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	cm, err := o.configMaps.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, o.explain("get", name, err)
+	}
+	return cm, nil
+}
+
+func (o *Object) config() *corev1ac.ConfigMapApplyConfiguration {
+	return corev1ac.ConfigMap(o.Name(), o.namespace).
+		WithLabels(map[string]string{LabelProvider: o.provider, labelManagedBy: managedBy}).
+		WithAnnotations(map[string]string{annotationDescription: "Status and record of the cloud provider " + o.provider +
+			". Steer it with annotations: " + AnnotationPause + "=, " + AnnotationPromote + "=DIGEST or true, " + AnnotationRollback + "=true. The record is the manager's."})
+}

@@ -1,0 +1,171 @@
+package status_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+)
+
+const namespace = "kube-system"
+
+var now = time.Date(2026, 11, 21, 15, 4, 5, 0, time.UTC)
+
+func object(client kubernetes.Interface) *status.Object {
+	return status.New(client, namespace, "main", clock.RealClock{})
+}
+
+// noise does not compress.
+func noise(seed uint64, size int) []byte {
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	data := make([]byte, size)
+	_, _ = r.Read(data)
+	return data
+}
+
+func bundle(revision string, module []byte) source.Bundle {
+	return source.Bundle{Module: module, Config: []byte("config of " + revision), Signature: []byte("signature of " + revision), Revision: revision, Origin: "ConfigMap kube-system/cloud-provider"}
+}
+
+func record(b source.Bundle, generation int64) status.Record {
+	return status.Record{
+		Good:       &status.Version{Name: "static", Version: "v1", Digest: "d", Revision: b.Revision},
+		Generation: generation,
+		Refused:    []status.Refusal{{Revision: "bad", Phase: "Probed", Reason: "ProbeFailed", Message: "no", Since: now}},
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLoad fails unless Load of a new Object returns these.
+func wantLoad(t *testing.T, client kubernetes.Interface, wantRecord status.Record, want *source.Bundle) {
+	t.Helper()
+	r, b, err := object(client).Load(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(wantRecord, r); diff != "" {
+		t.Errorf("record: %s", diff)
+	}
+	if !reflect.DeepEqual(want, b) { // cmp takes seconds for a megabyte
+		t.Errorf("the bundle is %.300v, want %.300v", b, want)
+	}
+}
+
+func TestNothingIsKeptYet(t *testing.T) {
+	wantLoad(t, fake.NewClientset(), status.Record{}, nil)
+}
+
+func TestWhatIsKeptIsLoaded(t *testing.T) {
+	full := bundle("full", noise(1, 2_000))
+	private := bundle("private", []byte("m"))
+	private.ConfigPrivate = true
+	withoutConfig := private
+	withoutConfig.Config = nil
+	bare := source.Bundle{Module: []byte("bare"), Revision: "bare"}
+	emptyConfig := source.Bundle{Module: []byte("bare"), Config: []byte{}, Revision: "empty"}
+	for _, c := range []struct{ kept, want source.Bundle }{{full, full}, {private, withoutConfig}, {bare, bare}, {emptyConfig, emptyConfig}} {
+		t.Run(c.kept.Revision, func(t *testing.T) {
+			client := fake.NewClientset()
+			o := object(client)
+			must(t, o.Keep(t.Context(), c.kept, record(c.kept, 3)))
+			wantLoad(t, client, record(c.kept, 3), &c.want)
+			// A record alone leaves the bundle, until another one is good.
+			paused := record(c.kept, 4)
+			paused.Paused = true
+			must(t, o.SaveRecord(t.Context(), paused))
+			wantLoad(t, client, paused, &c.want)
+			other := record(source.Bundle{Revision: "other"}, 5)
+			must(t, o.SaveRecord(t.Context(), other))
+			wantLoad(t, client, other, nil)
+		})
+	}
+}
+
+func TestPrivateConfigurationIsNowhere(t *testing.T) {
+	client := fake.NewClientset()
+	b := source.Bundle{Module: noise(1, 100), Config: noise(2, 5000), ConfigPrivate: true, Revision: "r"}
+	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	for _, action := range client.Actions() {
+		if create, ok := action.(clienttesting.CreateAction); ok {
+			if part := create.GetObject().(*corev1.ConfigMap).BinaryData["part"]; len(part) > 1000 {
+				t.Errorf("a part of %d bytes", len(part))
+			}
+		}
+	}
+}
+
+func TestSetsAlternate(t *testing.T) {
+	client := fake.NewClientset()
+	for i := range 5 {
+		b := bundle(string(rune('a'+i)), noise(uint64(i), 100))
+		must(t, object(client).Keep(t.Context(), b, record(b, int64(i))))
+		wantLoad(t, client, record(b, int64(i)), &b)
+	}
+	written := map[string]int{}
+	for _, action := range client.Actions() {
+		if update, ok := action.(clienttesting.UpdateAction); ok && action.GetVerb() == "update" {
+			written[update.GetObject().(*corev1.ConfigMap).Name]++
+		}
+	}
+	want := map[string]int{"wasm-ccm-module-main-a0": 3, "wasm-ccm-module-main-b0": 2}
+	if diff := cmp.Diff(want, written); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatIsTooLargeChangesNothing(t *testing.T) {
+	client := fake.NewClientset()
+	small := bundle("small", []byte("m"))
+	must(t, object(client).Keep(t.Context(), small, record(small, 1)))
+	large := bundle("large", noise(1, 4*900<<10+1))
+	if err := object(client).Keep(t.Context(), large, record(large, 2)); !errors.Is(err, status.ErrTooLarge) {
+		t.Errorf("Keep = %v, want ErrTooLarge", err)
+	}
+	wantLoad(t, client, record(small, 1), &small)
+}
+
+func TestModuleIsNotShared(t *testing.T) {
+	client := fake.NewClientset()
+	b := bundle("1", []byte("module"))
+	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	_, loaded, err := object(client).Load(t.Context())
+	must(t, err)
+	_ = append(loaded.Module, "overwritten"...)
+	if !bytes.Equal(loaded.Config, b.Config) {
+		t.Errorf("Config = %q", loaded.Config)
+	}
+}
+
+// What a person has paused is known from the annotation, also where the record
+// does not say it yet, or says nothing at all.
+func TestPauseIsReadFromTheAnnotation(t *testing.T) {
+	client := fake.NewClientset()
+	b := bundle("1", []byte("m"))
+	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) {
+		cm.Annotations = map[string]string{status.AnnotationPause: ""}
+	})
+	if r, _, err := object(client).Load(t.Context()); err != nil || !r.Paused || r.Generation != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) { cm.Data["record"] = "{" })
+	if r, _, err := object(client).Load(t.Context()); !errors.Is(err, status.ErrDamaged) || !r.Paused {
+		t.Errorf("of a damaged record: %+v, %v", r, err)
+	}
+}

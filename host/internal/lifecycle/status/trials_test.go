@@ -1,0 +1,59 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+)
+
+// Several managers change the trials at a time, the first of them when there is
+// no object yet, and none overwrites another's. Status and record stay as they are.
+func testTrials(t *testing.T, config *rest.Config, provider string) {
+	const managers, changes = 3, 15
+	leader := start(t, config, provider)
+	var wg sync.WaitGroup
+	for range managers {
+		wg.Go(func() {
+			o := open(config, provider)
+			for i := range changes {
+				leader.Publish(status.Status{Phase: "Serving", Message: fmt.Sprint(i)})
+				for done := false; !done; {
+					err := o.ChangeTrials(t.Context(), func(text string) (string, error) {
+						n, _ := strconv.Atoi(text) // "" is none
+						return strconv.Itoa(n + 1), nil
+					})
+					done = err == nil // else the others were quicker ten times
+				}
+			}
+		})
+	}
+	must(t, leader.ChangeBrake(t.Context(), func(text string) (string, error) { return text + "x", nil }))
+	b := bundle("1", []byte("m"))
+	must(t, leader.Keep(t.Context(), b, record(b, 1)))
+	wg.Wait()
+	text, err := leader.Trials(t.Context())
+	must(t, err)
+	if text != fmt.Sprint(managers*changes) {
+		t.Errorf("the trials are %q, want %d changes", text, managers*changes)
+	}
+	if r, kept := mustLoad(t, config, provider); kept == nil || r.Generation != 1 {
+		t.Errorf("record %+v", r)
+	}
+	must(t, leader.ChangeBrake(t.Context(), func(text string) (string, error) {
+		if text != "x" {
+			t.Errorf("the record of the deletion brake is %q", text)
+		}
+		return text, nil
+	}))
+	refusal := errors.New("no")
+	err = leader.ChangeTrials(t.Context(), func(string) (string, error) { return "refused", refusal })
+	if text, _ := leader.Trials(t.Context()); !errors.Is(err, refusal) || text != "refused" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

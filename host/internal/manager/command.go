@@ -1,0 +1,110 @@
+// Package manager is the cloud-controller-manager: upstream's command, with the
+// providers of the HostConfiguration, each of which is put together here of the
+// rooms of the other wings. It may import all of them; only commands and tests
+// import it.
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/cloud-provider/options"
+	"k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+// providerFlag is the default of --cloud-provider, which upstream requires.
+// It selects nothing here: the module says which cloud it is.
+const providerFlag = "wasm"
+
+// NewEngine returns the engine of --wasm-engine, which keeps machine code in a
+// directory. With cachedOnly it compiles nothing itself. So the manager knows
+// no engine, and the command says which there are.
+type NewEngine func(name, cacheDir string, cachedOnly bool) (engine.Engine, error)
+
+// Main runs the manager with the arguments of the command line until a signal
+// ends it, and returns the exit code. With the hidden argument of compileCommand
+// it compiles one module instead. Exit ends the process at once: upstream calls
+// it where it has lost its lease.
+func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(code int)) int {
+	if len(args) == 1 && args[0] == compileCommand {
+		return compile.RunChild(ctx, os.Stdin, os.Stdout, func(name, cacheDir string) (engine.Engine, error) {
+			return newEngine(name, cacheDir, false)
+		})
+	}
+	command, m, err := newCommand(newEngine)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	command.SetArgs(args)
+	klog.OsExit = exitAfter(func() { m.end(ctx) }, leaveTimeout, exit)
+	code := cli.Run(command)
+	exitAfter(func() { m.shutDown(ctx) }, shutdownTimeout, exit)(code)
+	return code
+}
+
+// exitAfter is how upstream ends the process when it has lost its lease or
+// cannot start a controller. It says why and does not return from Run: without
+// end, what was on trial, or served, would be blamed for it. End gets this long.
+func exitAfter(end func(), limit time.Duration, exit func(code int)) func(code int) {
+	return func(code int) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			end()
+		}()
+		select {
+		case <-done:
+		case <-time.After(limit):
+		}
+		exit(code)
+	}
+}
+
+// newCommand returns the command, and the manager that it runs.
+func newCommand(newEngine NewEngine) (*cobra.Command, *manager, error) {
+	upstream, err := options.NewCloudControllerManagerOptions()
+	if err != nil {
+		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)
+	}
+	upstream.KubeCloudShared.CloudProvider.Name = providerFlag
+
+	ours := config.NewOptions()
+	flags := cliflag.NamedFlagSets{}
+	ours.AddFlags(flags.FlagSet("provider"))
+
+	ctx := genericapiserver.SetupSignalContext()
+	m := newManager(ours, newEngine)
+	initCloud := func(c *ccmconfig.CompletedConfig) cloudprovider.Interface {
+		if err := m.start(ctx, c); err != nil {
+			klog.ErrorS(err, "The manager cannot start")
+			startFailed(context.WithoutCancel(ctx), c, err)
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+		return m.cloud(ctx)
+	}
+	aliases := names.CCMControllerAliases()
+	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
+		m.loopStopper.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
+	command.PreRunE = func(*cobra.Command, []string) error {
+		verflag.PrintAndExitIfRequested() // before what is missing is asked for
+		return ours.Validate()
+	}
+	command.SilenceUsage = true
+	return command, m, nil
+}

@@ -1,0 +1,210 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/listing"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+)
+
+// Reasons of the Events of the deletion brake.
+const (
+	eventBrakeEngaged  = "DeletionBrakeEngaged"
+	eventBrakeReleased = "DeletionBrakeReleased"
+	eventBrakeFailing  = "DeletionBrakeFailing"
+	eventDeletionHeld  = "DeletionHeld"
+)
+
+// heldEvents is the rate of Events on Nodes that are held, per second.
+const (
+	heldEvents      = 1
+	heldEventsBurst = 20
+)
+
+// newBrake stands between the guest and the controllers that delete Nodes. Its
+// annotation is on the namespace of the stores, which whoever may replace the
+// module need not be able to change. The shares are those of the provider's own
+// Nodes.
+func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.InstancesV2 {
+	var nodes = s.completed.SharedInformers.Core().V1().Nodes().Lister()
+	if own := s.router.OwnedNodes(m.name); own != nil {
+		nodes = ownNodes{nodes, own}
+	}
+	namespace, client := s.storeNamespace, s.client
+	options := brake.Options{
+		Limits:     brakeLimits(s.brake),
+		Cluster:    func() corelisters.NodeLister { return nodes },
+		Heartbeats: func(ctx context.Context) (map[string]time.Time, error) { return heartbeats(ctx, client) },
+		Ledger:     brakeRecord{m.status},
+		Lifted:     func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
+		Observer: &brakeObserver{
+			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: s.events,
+			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
+		},
+		Clock: clock.RealClock{},
+	}
+	return func(instances provider.Instances) cloudprovider.InstancesV2 {
+		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}, Addresses: m.steering.policy})
+		m.brake = brake.New(m.listing, options)
+		return m.brake
+	}
+}
+
+// brakeRecord is kept beside the provider's status.
+type brakeRecord struct{ object *status.Object }
+
+// Change is brake.Ledger's.
+func (r brakeRecord) Change(ctx context.Context, change func(string) (string, error)) error {
+	return r.object.ChangeBrake(ctx, change)
+}
+
+// leasesPage is how many Leases are read at a time.
+const leasesPage = 500
+
+// heartbeats reads when the kubelets renewed their Leases.
+func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
+	all := map[string]time.Time{}
+	options := metav1.ListOptions{Limit: leasesPage}
+	for {
+		page, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list the Leases of namespace %s (wasm-ccm:manager of deploy/rbac allows it): %w", corev1.NamespaceNodeLease, err)
+		}
+		for i := range page.Items {
+			if renewed := page.Items[i].Spec.RenewTime; renewed != nil {
+				all[page.Items[i].Name] = renewed.Time
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// ownNodes lists the Nodes of one provider.
+type ownNodes struct {
+	corelisters.NodeLister
+	own func(*corev1.Node) bool
+}
+
+// List is NodeLister's.
+func (o ownNodes) List(selector labels.Selector) ([]*corev1.Node, error) {
+	nodes, err := o.NodeLister.List(selector)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !o.own(n) }), err
+}
+
+// Get is NodeLister's.
+func (o ownNodes) Get(name string) (*corev1.Node, error) {
+	node, err := o.NodeLister.Get(name)
+	if err == nil && !o.own(node) {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	return node, err
+}
+
+func brakeLimits(b v1alpha1.DeletionBrake) brake.Limits {
+	return brake.Limits{Percent: b.Percent, Nodes: b.Nodes, Period: b.Period.Duration, Settle: b.Settle.Duration}
+}
+
+// liftedUntil reads the administrator's annotation; zero when there is none.
+func liftedUntil(ctx context.Context, client kubernetes.Interface, namespace string) (time.Time, error) {
+	object, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the annotation %s of namespace %s: %w", brake.LiftedUntilAnnotation, namespace, err)
+	}
+	value, ok := object.Annotations[brake.LiftedUntilAnnotation]
+	if !ok {
+		return time.Time{}, nil
+	}
+	until, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the annotation %s of namespace %s: %q is not a time such as 2006-01-02T15:04:05Z", brake.LiftedUntilAnnotation, namespace, value)
+	}
+	return until, nil
+}
+
+// brakeObserver tells of the brake by log, metrics and Events: on the
+// namespace, where the annotation belongs, and on each Node.
+type brakeObserver struct {
+	logger    klog.Logger
+	provider  string
+	metrics   *metrics.Brake
+	events    record.EventRecorder
+	namespace string
+	// held bounds the Events on Nodes: the whole cluster may be held.
+	held *rate.Limiter
+}
+
+func (o *brakeObserver) Held(node *corev1.Node, hold brake.Hold) {
+	o.metrics.Held(string(hold.Reason))
+	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
+	o.logger.Info("A Node stays although the provider says that its machine does not exist", "node", node.Name, "reason", hold.Reason, "why", hold.Message)
+	if o.held.Allow() { // the Event on the namespace says how many there are
+		o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, cut(message))
+	}
+}
+
+func (o *brakeObserver) LetGo(*corev1.Node) { o.metrics.LetGo() }
+
+func (o *brakeObserver) Contradicted(node *corev1.Node, by string) {
+	o.metrics.Contradicted(by)
+	o.logger.Info("The provider said that a machine does not exist, and it does; for a while no Node is deleted that nobody has marked for deletion", "node", node.Name, "by", by)
+}
+
+func (o *brakeObserver) Engaged(s brake.Status) {
+	o.metrics.Engaged(s.Engaged)
+	values := []any{"gone", s.Gone, "nodes", s.Size, "permits", s.Permits}
+	if !s.Engaged {
+		o.logger.Info("The deletion brake is released", values...)
+		o.events.Event(o.about(), corev1.EventTypeNormal, eventBrakeReleased, "No Node waits any more to be deleted")
+		return
+	}
+	pace := fmt.Sprintf("%.0f may go at once and %.0f in %v", s.Burst, s.Refill, s.Period)
+	if s.Permits < 1 && !s.Distrusted.IsZero() {
+		pace += fmt.Sprintf(", and none before %s, as it was contradicted", s.Distrusted.UTC().Format(time.RFC3339))
+	}
+	message := fmt.Sprintf("the provider %s says of %d of %d Nodes that their machines do not exist; %s. "+
+		"If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
+		o.provider, s.Gone, s.Size, pace, o.namespace, brake.LiftedUntilAnnotation)
+	o.logger.Error(nil, "The deletion brake is engaged", append(values, "message", message)...)
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeEngaged, cut(message))
+}
+
+func (o *brakeObserver) Failed(what string, err error) {
+	o.metrics.Failing(what, err != nil)
+	if err == nil {
+		o.logger.Info("The deletion brake has what it needs again", "what", what)
+		return
+	}
+	o.logger.Error(err, "The deletion brake lacks something of the API server; without it fewer Nodes are deleted, or none", "what", what)
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, cut(fmt.Sprintf("the deletion brake of provider %s lacks the %s: %v", o.provider, what, err)))
+}
+
+func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits) }
+
+func (o *brakeObserver) about() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: o.namespace}
+}
+
+func nodeReference(node *corev1.Node) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+}

@@ -1,0 +1,49 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// Leases of kubelets, on two pages; one was never renewed, one is a leader's.
+func TestHeartbeats(t *testing.T) {
+	renewed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	lease := func(namespace, name string, at *metav1.MicroTime) coordinationv1.Lease {
+		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: at}}
+	}
+	client := fake.NewClientset()
+	client.PrependReactor("list", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list := action.(clienttesting.ListActionImpl)
+		if list.Namespace != corev1.NamespaceNodeLease || list.ListOptions.Limit == 0 {
+			return true, nil, fmt.Errorf("listed %s, %+v", list.Namespace, list.ListOptions)
+		}
+		page := &coordinationv1.LeaseList{Items: []coordinationv1.Lease{lease(list.Namespace, "n1", &metav1.MicroTime{Time: renewed})}}
+		page.Continue = "more"
+		if list.ListOptions.Continue == "more" {
+			page.Continue = ""
+			page.Items = []coordinationv1.Lease{lease(list.Namespace, "n2", nil), lease(list.Namespace, "n3", &metav1.MicroTime{Time: renewed.Add(time.Second)})}
+		}
+		return true, page, nil
+	})
+	got, err := heartbeats(t.Context(), client)
+	if err != nil || len(got) != 2 || !got["n1"].Equal(renewed) || !got["n3"].Equal(renewed.Add(time.Second)) {
+		t.Errorf("%v, %v", got, err)
+	}
+	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("forbidden")
+	})
+	if _, err := heartbeats(context.Background(), client); err == nil || !strings.Contains(err.Error(), "kube-node-lease") || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("%v", err)
+	}
+}

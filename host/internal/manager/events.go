@@ -1,0 +1,77 @@
+package manager
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+)
+
+// leadership says whether this manager leads, to all that only the leader does.
+type leadership struct {
+	mu      sync.Mutex
+	leads   bool
+	waiting []waitingEvent
+}
+
+// waitingEvent is one that is written when this manager begins to lead.
+type waitingEvent struct {
+	since time.Time
+	write func()
+}
+
+// Bounds of what waits. A manager that starts leads after some seconds, and tells
+// then what happened meanwhile; what a standby has seen long ago the leader has told.
+const (
+	maxWaitingEvents = 64
+	waitingMemory    = time.Minute
+)
+
+// do writes an Event, or keeps it until this manager leads.
+func (l *leadership) do(write func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leads {
+		write()
+		return
+	}
+	l.waiting = append(l.waiting, waitingEvent{time.Now(), write})
+	l.waiting = l.waiting[max(0, len(l.waiting)-maxWaitingEvents):]
+}
+
+// begin tells what has happened lately.
+func (l *leadership) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = true
+	for _, e := range l.waiting {
+		if time.Since(e.since) < waitingMemory {
+			e.write()
+		}
+	}
+	l.waiting = nil
+}
+
+// leadersEvents is an EventRecorder of the leader: two managers see the same
+// module, and say the same of it.
+type leadersEvents struct {
+	record.EventRecorder
+	leadership *leadership
+}
+
+// Event is record.EventRecorder's.
+func (e leadersEvents) Event(object runtime.Object, eventtype, reason, message string) {
+	e.leadership.do(func() { e.EventRecorder.Event(object, eventtype, reason, message) })
+}
+
+// Eventf is record.EventRecorder's.
+func (e leadersEvents) Eventf(object runtime.Object, eventtype, reason, format string, args ...any) {
+	e.Event(object, eventtype, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf is record.EventRecorder's.
+func (e leadersEvents) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+	e.leadership.do(func() { e.EventRecorder.AnnotatedEventf(object, annotations, eventtype, reason, format, args...) })
+}

@@ -1,0 +1,100 @@
+package grant
+
+import (
+	"fmt"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+)
+
+// SignerFunc returns what runs the signer of the credential of that name.
+type SignerFunc func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error)
+
+// Credential makes of a configured credential what package credential knows.
+// signer is called for one that has a signer.
+func Credential(c *v1alpha1.Credential, signer SignerFunc) (spec credential.Spec, err error) {
+	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret), PublicKeys: c.PublicKeys}
+	switch {
+	case c.Header != nil:
+		spec.Header = &credential.Header{Name: c.Header.Header, Prefix: c.Header.Prefix, Key: c.Header.Key}
+	case c.Basic != nil:
+		spec.Basic = &credential.Basic{UsernameKey: c.Basic.UsernameKey, PasswordKey: c.Basic.PasswordKey}
+	case c.Bearer != nil:
+		spec.Bearer = &credential.Bearer{Key: c.Bearer.Key}
+	case c.Query != nil:
+		spec.Query = &credential.Query{Param: c.Query.Parameter, Key: c.Query.Key}
+	case c.AWSSigV4 != nil:
+		spec.AWSSigV4 = awsSigV4(c.AWSSigV4)
+	case c.OAuth2ClientCredentials != nil:
+		spec.OAuth2, err = oauth2(c.OAuth2ClientCredentials)
+	case c.Signer != nil:
+		spec.Signer, err = signerSpec(c.Name, c.Signer, signer)
+	}
+	return spec, err
+}
+
+func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {
+	return &credential.AWSSigV4{
+		Region: a.Region, Service: a.Service,
+		AccessKeyIDKey: a.AccessKeyIDKey, SecretAccessKeyKey: a.SecretAccessKeyKey, SessionTokenKey: a.SessionTokenKey,
+	}
+}
+
+func oauth2(o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, error) {
+	client, err := tokenClient([]v1alpha1.Endpoint{o.Token})
+	if err != nil {
+		return nil, fmt.Errorf("oauth2ClientCredentials: %w", err)
+	}
+	out := &credential.OAuth2ClientCredentials{
+		TokenURL: o.Token.URL, ClientIDKey: o.ClientIDKey, ClientSecretKey: o.ClientSecretKey,
+		Scopes: o.Scopes, Transport: roundTripper{client},
+	}
+	if o.Audience != "" {
+		out.Params = url.Values{"audience": {o.Audience}}
+	}
+	return out, nil
+}
+
+func signerSpec(name string, c *v1alpha1.SignerCredential, signer SignerFunc) (*credential.SignerSpec, error) {
+	invoker, err := signer(name, c)
+	if err != nil {
+		return nil, fmt.Errorf("signer: %w", err)
+	}
+	spec := &credential.SignerSpec{Signer: credential.NewSigner(invoker)}
+	if len(c.Tokens) > 0 {
+		client, err := tokenClient(c.Tokens)
+		if err != nil {
+			return nil, fmt.Errorf("signer: %w", err)
+		}
+		spec.Tokens = credential.NewTokenSender(client)
+	}
+	return spec, nil
+}
+
+// tokenClient reaches the endpoints of tokens and nothing else. The provider
+// has no part in it.
+func tokenClient(endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
+	var grants []egress.Grant
+	for _, e := range endpoints {
+		grant, err := egress.ParseGrant(e.URL)
+		if err != nil {
+			return nil, err
+		}
+		if grant.CIDRs, err = prefixes(e.CIDRs); err != nil {
+			return nil, err
+		}
+		if grant.RootCAs, err = pool(e.CABundle); err != nil {
+			return nil, err
+		}
+		grants = append(grants, grant)
+	}
+	return egress.New(grants, egress.Options{MaxBatchBytes: maxTokenBytes, MaxConcurrent: 4, RequestsPerSecond: 5, Burst: 20})
+}
+
+// maxTokenBytes bounds the answer to a token request. Those of Keystone hold a
+// service catalog.
+const maxTokenBytes = 1 << 20

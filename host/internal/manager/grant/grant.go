@@ -1,0 +1,119 @@
+// Package grant makes of what a HostConfiguration allows a provider, its grants,
+// credentials, capabilities and limits, what packages egress, credential and
+// plugin know: for the manager, and for the conformance kit, which must not
+// allow anything else.
+//
+// It imports config/v1alpha1, credential, egress, plugin, module and engine of
+// the host, and abi. It starts nothing and sends nothing.
+package grant
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+)
+
+// Options are the bounds of a provider's requests; Credentials and Observer are
+// the caller's to fill in.
+func Options(r v1alpha1.Requests) egress.Options {
+	return egress.Options{
+		MaxBatchBytes:     r.ResponseBytes.Value(),
+		MaxTimeout:        r.Timeout.Duration,
+		MaxConcurrent:     r.Concurrent,
+		RequestsPerSecond: r.PerSecond,
+		Burst:             r.Burst,
+	}
+}
+
+// Egress makes of the grants of a provider what package egress knows. Errors
+// name the grant by its place. Client certificates are read from the secrets for
+// each new connection.
+func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant, error) {
+	// Grants with the same certificate share connections.
+	certificates := map[v1alpha1.Reference]*egress.ClientCertificate{}
+	var all []egress.Grant
+	for i, g := range grants {
+		cidrs, err := prefixes(g.CIDRs)
+		if err != nil {
+			return nil, fmt.Errorf("grants[%d].cidrs: %w", i, err)
+		}
+		roots, err := pool(g.CABundle)
+		if err != nil {
+			return nil, fmt.Errorf("grants[%d].caBundle: %w", i, err)
+		}
+		out := egress.Grant{
+			Scheme: g.Scheme, Host: g.Host, Port: g.Port, PathPrefix: g.PathPrefix, Methods: g.Methods,
+			CIDRs: cidrs, RootCAs: roots, Trust: trust(g), Credentials: g.Credentials,
+		}
+		if ref := g.ClientCertificate; ref != nil {
+			if certificates[*ref] == nil {
+				certificates[*ref] = &egress.ClientCertificate{Get: clientCertificate(secrets, *ref)}
+			}
+			out.ClientCertificate = certificates[*ref]
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+// trust names what connections are made with, by content: it is the same after
+// a reload.
+func trust(g v1alpha1.Grant) string {
+	name := ""
+	if g.CABundle != "" {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(g.CABundle)))
+	}
+	if c := g.ClientCertificate; c != nil {
+		name += " " + c.Namespace + "/" + c.Name
+	}
+	return name
+}
+
+func prefixes(cidrs []string) (all []netip.Prefix, err error) {
+	for _, cidr := range cidrs {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
+}
+
+// pool returns nil, which is the system's, for an empty bundle.
+func pool(bundle string) (*x509.CertPool, error) {
+	if bundle == "" {
+		return nil, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(bundle)) {
+		return nil, errors.New("it has no certificate in PEM")
+	}
+	return roots, nil
+}
+
+// clientCertificate reads a Secret of the type kubernetes.io/tls for each new
+// connection, so a renewed one is taken up.
+func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(context.Context) (*tls.Certificate, error) {
+	return func(ctx context.Context) (*tls.Certificate, error) {
+		data, _, err := secrets.Get(ctx, ref.Namespace, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		certificate, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+		if err != nil { // it says what does not fit, and repeats no key
+			return nil, fmt.Errorf("the Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
+		}
+		return &certificate, nil
+	}
+}

@@ -1,0 +1,128 @@
+package grant
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// What no setting changes.
+const (
+	// LoadTimeout bounds each of describe, configure and probe; a provider's own
+	// ops.timeout may be less.
+	LoadTimeout = 30 * time.Second
+	// MaxSignerModule is the size of the largest module of a signer, in bytes.
+	MaxSignerModule = 8 << 20
+
+	// maxTableElements bounds the tables of a guest: stock Go needs one element
+	// for each function.
+	maxTableElements = 1 << 20
+)
+
+// Bounds of a signer: it computes a hash or reads a token.
+const (
+	signerInstances  = 2
+	signerMemory     = 32 << 20
+	signTimeout      = 5 * time.Second
+	signerCallsLimit = 10_000
+)
+
+// Loader returns what loads the modules of a provider: base, with the limits
+// and the capabilities of p.
+func Loader(base plugin.Loader, p *v1alpha1.Provider) *plugin.Loader {
+	base.Limits = limits(p)
+	// Invariant R1 (host/SECURITY.md): what is granted comes from the administrator's configuration
+	// alone.
+	base.Policy = module.Policy{Capabilities: p.Capabilities}
+	return &base
+}
+
+func limits(p *v1alpha1.Provider) plugin.Limits {
+	l := plugin.Limits{
+		MaxInstances:        p.Limits.Instances,
+		MaxCallsPerInstance: p.Limits.CallsPerInstance,
+		MaxMemoryBytes:      uint64(p.Limits.Memory.Value()),
+		MaxTableElements:    maxTableElements,
+		OpTimeout:           p.Ops.Timeout.Duration,
+		OpTimeouts:          map[abi.Op]time.Duration{},
+		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration, or --provider-op-timeout",
+		LoadTimeout:         min(LoadTimeout, p.Ops.Timeout.Duration),
+	}
+	for name, timeout := range p.Ops.Timeouts {
+		if op, ok := abi.ParseOp(name); ok { // it is: the configuration was validated
+			l.OpTimeouts[op] = timeout.Duration
+		}
+	}
+	return l
+}
+
+// SignerLoader returns what loads the modules of signers: base, with the limits
+// of signers. They are granted nothing and told nothing, and nobody hears what
+// they say.
+func SignerLoader(base plugin.Loader) *plugin.Loader {
+	base.Limits = plugin.Limits{
+		MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,
+		MaxTableElements: maxTableElements, OpTimeout: signTimeout, LoadTimeout: LoadTimeout,
+	}
+	// Invariant S7 (host/SECURITY.md): a signer is granted nothing, mute answers nothing, and what it
+	// writes goes nowhere.
+	base.Policy = module.Policy{}
+	base.NewHost = func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil }
+	base.Scrub = nil
+	return &base
+}
+
+// mute is an engine.Host that answers nothing: a signer has a secret, so it
+// must have no way to tell it.
+type mute struct{}
+
+// HostCall is engine.Host's.
+func (mute) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
+	if name == abi.ImportLog {
+		return abi.CodeOK, nil // dropped
+	}
+	return abi.CodeDenied, nil
+}
+
+// CheckProvider refuses the module of a signer. A module without a valid
+// manifest is the loader's to refuse.
+func CheckProvider(wasm []byte) error {
+	if m := declared(wasm); m != nil && slices.Contains(m.Ops, abi.OpSign.String()) {
+		return notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
+	}
+	return nil
+}
+
+// CheckSigner refuses a guest that is more or less than a signer.
+func CheckSigner(wasm []byte) error {
+	if m := declared(wasm); m != nil && !slices.Equal(m.Ops, []string{abi.OpSign.String()}) {
+		return notThis("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", m.Name, abi.OpSign)
+	}
+	return nil
+}
+
+// declared returns the manifest, or nil where there is no valid one.
+func declared(wasm []byte) *manifest.Manifest {
+	section, found, err := manifest.Section(wasm)
+	if err != nil || !found {
+		return nil
+	}
+	m, err := manifest.Parse(section)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+func notThis(format string, args ...any) error {
+	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: module.ReasonModuleInvalid, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,56 @@
+package grant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+)
+
+// roundTripper is a http.RoundTripper for a library's requests: they are
+// checked and bounded as those of a provider are.
+type roundTripper struct{ client *egress.Client }
+
+// RoundTrip sends the request. Redirects are handed back.
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	request := &abi.HttpRequest{Method: req.Method, Url: req.URL.String()}
+	for name, values := range req.Header {
+		for _, value := range values {
+			request.Headers = append(request.Headers, &abi.HttpHeader{Name: name, Value: value})
+		}
+	}
+	if req.Body != nil {
+		body, err := io.ReadAll(io.LimitReader(req.Body, maxTokenBytes))
+		if err := errors.Join(err, req.Body.Close()); err != nil {
+			return nil, fmt.Errorf("the body of a token request: %w", err)
+		}
+		request.Body = body
+	}
+	return r.send(req.Context(), request)
+}
+
+func (r roundTripper) send(ctx context.Context, request *abi.HttpRequest) (*http.Response, error) {
+	results, err := r.client.Send(ctx, []*abi.HttpRequest{request})
+	if err != nil {
+		return nil, err
+	}
+	response := results[0].Response
+	if response == nil {
+		return nil, errors.New(strings.ToValidUTF8(results[0].GetError().GetMessage(), "?"))
+	}
+	header := http.Header{}
+	for _, h := range response.Headers {
+		header.Add(h.Name, h.Value)
+	}
+	return &http.Response{
+		StatusCode: int(response.Status), Status: fmt.Sprintf("%d %s", response.Status, http.StatusText(int(response.Status))),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Body: io.NopCloser(bytes.NewReader(response.Body)), ContentLength: int64(len(response.Body)),
+	}, nil
+}

@@ -1,0 +1,76 @@
+package manager
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+)
+
+func testJournal() (journal, *fake.Clientset) {
+	client := fake.NewClientset()
+	return journal{
+		object: status.New(client, "ns", "test", clock.RealClock{}),
+		scrub:  func(text string) string { return strings.ReplaceAll(text, "hunter2", "[scrubbed]") },
+	}, client
+}
+
+func TestTheJournalComesBackAsItWas(t *testing.T) {
+	j, _ := testJournal()
+	ctx := context.Background()
+	bundle := source.Bundle{Module: []byte("wasm"), Config: []byte("conf"), Revision: "sha256:abc"}
+	record := rollout.Record{
+		Good: &rollout.Version{Name: "static", Digest: "d", Revision: bundle.Revision}, Generation: 7,
+		Refused: []rollout.Refusal{
+			{Revision: rollout.Revision{Module: "m", Bundle: "old", Terms: "h0"}, Phase: rollout.Held},
+			{Revision: rollout.Revision{Module: "n", Bundle: "new"}, Scope: rollout.ScopeModule, Phase: rollout.RolledBack, Reason: "r", Message: "it said hunter2"},
+		},
+	}
+	if err := j.Keep(ctx, bundle, record); err != nil {
+		t.Fatal(err)
+	}
+	record.Generation++
+	if err := j.Save(ctx, record); err != nil {
+		t.Fatal(err)
+	}
+	got, kept, err := j.Load(ctx)
+	if err != nil || kept == nil {
+		t.Fatal(kept, err)
+	}
+	if string(kept.Module) != "wasm" || string(kept.Config) != "conf" || got.Generation != 8 {
+		t.Errorf("bundle %+v, record %+v", kept, got)
+	}
+	record.Refused[1].Message = "it said [scrubbed]"
+	if !reflect.DeepEqual(got, record) {
+		t.Errorf("record %+v, want %+v", got, record)
+	}
+}
+
+func TestWhatIsTooLargeIsNotTriedAgain(t *testing.T) {
+	j, _ := testJournal()
+	large := source.Bundle{Module: incompressible(5 << 20), Revision: "sha256:abc"}
+	err := j.Keep(context.Background(), large, rollout.Record{Good: &rollout.Version{Revision: "sha256:abc"}, Generation: 3})
+	if err == nil || !strings.Contains(err.Error(), rollout.ErrNotKept.Error()) {
+		t.Errorf("error %v", err)
+	}
+	got, kept, err := j.Load(context.Background())
+	if err != nil || kept != nil || got.Generation != 3 {
+		t.Errorf("%+v, %v, %v", got, kept, err)
+	}
+}
+
+func incompressible(size int) []byte {
+	data, x := make([]byte, size), uint32(1)
+	for i := range data {
+		x = x*1664525 + 1013904223
+		data[i] = byte(x >> 24)
+	}
+	return data
+}

@@ -1,0 +1,159 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+)
+
+// leases gives the leader's lease back when the manager ends. Upstream's command
+// elects, with a name that it tells nobody, renews until the process ends, and
+// releases nothing: the next leader would wait until the lease runs out. So this
+// stands between the manager and the API server, sees what is written to
+// Leases, and lets nothing be written any more once they are given back.
+type leases struct {
+	// client is not held up by it.
+	client kubernetes.Interface
+
+	mu sync.Mutex
+	// held is the holder that was written last to each Lease.
+	held   map[types.NamespacedName]string
+	closed bool
+	// writing are the requests under way.
+	writing sync.WaitGroup
+}
+
+// maxLeaseBytes bounds what is read of a request: a Lease has some hundred bytes.
+const maxLeaseBytes = 64 << 10
+
+// newLeases has all clients that are made with the configuration from now on
+// go through it.
+func newLeases(config *restclient.Config) (*leases, error) {
+	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(config), component))
+	if err != nil {
+		return nil, fmt.Errorf("client for the lease: %w", err)
+	}
+	l := &leases{client: client, held: map[types.NamespacedName]string{}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaseTripper{l, next} })
+	return l, nil
+}
+
+// leaseTripper is an http.RoundTripper.
+type leaseTripper struct {
+	leases *leases
+	next   http.RoundTripper
+}
+
+// errLeaseReturned is what the elector gets after the end.
+var errLeaseReturned = errors.New("this manager ends, and holds no lease any more")
+
+// RoundTrip is http.RoundTripper's.
+func (t leaseTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet || !strings.Contains(request.URL.Path, "/apis/coordination.k8s.io/") {
+		return t.next.RoundTrip(request)
+	}
+	if err := t.leases.enter(request); err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close()
+		}
+		return nil, err
+	}
+	defer t.leases.writing.Done()
+	return t.next.RoundTrip(request)
+}
+
+// enter begins a write, unless that is over.
+func (l *leases) enter(request *http.Request) error {
+	lease := leaseOf(request)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errLeaseReturned
+	}
+	if lease != nil && lease.Spec.HolderIdentity != nil {
+		l.held[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = *lease.Spec.HolderIdentity
+	}
+	l.writing.Add(1)
+	return nil
+}
+
+// leaseOf is the Lease that a request writes, nil when it writes none.
+func leaseOf(request *http.Request) *coordinationv1.Lease {
+	if request.GetBody == nil {
+		return nil
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxLeaseBytes))
+	if err != nil {
+		return nil
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return nil
+	}
+	lease, _ := object.(*coordinationv1.Lease)
+	return lease
+}
+
+// release gives all Leases back that this process holds. Nothing may be written
+// to the cloud after it.
+func (l *leases) release(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		l.writing.Wait()
+	}()
+	select {
+	case <-written: // what comes later would be the elector's last word
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var failed error
+	for name, holder := range l.held {
+		failed = errors.Join(failed, l.releaseOne(ctx, name, holder))
+	}
+	return failed
+}
+
+// releaseOne does what client-go does with ReleaseOnCancel: the Lease stays,
+// without a holder.
+func (l *leases) releaseOne(ctx context.Context, name types.NamespacedName, holder string) error {
+	api := l.client.CoordinationV1().Leases(name.Namespace)
+	for {
+		lease, err := api.Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != holder:
+			return nil // somebody else's by now
+		}
+		nobody, second, now := "", int32(1), metav1.NewMicroTime(time.Now())
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
+		lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
+		if _, err = api.Update(ctx, lease, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+const (
+	// component is the name in Events and in the User-Agent.
+	component = "wasm-cloud-controller-manager"
+)
+
+// manager holds what lives as long as the process.
+type manager struct {
+	options   *config.Options
+	newEngine NewEngine
+	metrics   *metrics.Metrics
+	// loopStopper ends the control loops; life is the context of what outlives
+	// them, and ends with die.
+	loopStopper *controllers.Stopper
+	life        context.Context
+	die         context.CancelFunc
+	leadership  leadership
+
+	// These are made by start, after the flags are parsed.
+	providers []*managed
+	router    *routing.Router
+	unrouted  func(context.Context)
+	unread    func(context.Context)
+	removed   *removed
+	trials    *trials
+	pulse     *pulse
+	leases    *leases
+}
+
+// newManager makes what is there before the flags are parsed.
+func newManager(options *config.Options, newEngine NewEngine) *manager {
+	m := &manager{options: options, newEngine: newEngine, metrics: metrics.New(), loopStopper: controllers.NewStopper()}
+	m.life, m.die = context.WithCancel(context.Background())
+	return m
+}
+
+// start begins to watch the sources and to serve probes. It runs before leader
+// election, so that a standby manager has its providers ready. With the context
+// nothing new begins any more; what is under way then ends in shutDown.
+func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error {
+	m.metrics.Register(legacyregistry.MustRegister)
+	host, err := m.options.HostConfiguration()
+	if err != nil {
+		return err
+	}
+	if m.router, err = routing.New(rules(host)); err != nil {
+		return fmt.Errorf("providers[].routing: %w", err)
+	}
+	if m.leases, err = newLeases(c.Kubeconfig); err != nil {
+		return err
+	}
+	common, err := m.newShared(ctx, c, host)
+	if err != nil {
+		return err
+	}
+	m.trials = common.trials
+	m.removed = &removed{kube: common.kube, namespace: common.storeNamespace}
+	m.pulse = newPulse()
+	go m.pulse.run(ctx)
+	for i := range host.Providers {
+		p := &host.Providers[i]
+		logger := klog.Background().WithName("provider")
+		if len(host.Providers) > 1 {
+			logger = logger.WithValues("configured", p.Name)
+		}
+		one, err := common.newManaged(klog.NewContext(m.life, logger), logger, p)
+		if err != nil {
+			return err
+		}
+		m.providers = append(m.providers, one)
+	}
+	m.trials.seal()
+	m.unrouted = newUnrouted(m.router, common)
+	if m.unread, err = newUnread(common); err != nil {
+		return err
+	}
+	if address := m.options.ProbeBindAddress; address != "0" {
+		if err := serveProbes(ctx, address, m.serving); err != nil {
+			return err
+		}
+	}
+	for _, one := range m.providers {
+		one.run(ctx, m.life)
+	}
+	if file := m.options.ConfigFile; file != "" {
+		go (&reloader{manager: m, current: host}).run(klog.NewContext(ctx, klog.Background().WithName("config")), file)
+	}
+	return nil
+}
+
+// end strikes out what this process has on trial, so that the next one does not
+// suspect it. That is left out when the process stood still, or cannot end a
+// call: then it may be the liveness probe that ends it.
+func (m *manager) end(ctx context.Context) {
+	if m.trials == nil {
+		return // it never started
+	}
+	// Invariant M16 (host/SECURITY.md): marks are struck out by a process that ends as it should,
+	// and by no other.
+	if err := m.fit(); err != nil {
+		klog.ErrorS(err, "What is on trial is suspected after the restart")
+		return
+	}
+	if err := m.trials.leave(ctx); err != nil {
+		klog.ErrorS(err, "What is on trial is not struck out, and is suspected after the restart")
+	}
+}
+
+// fit says why the kubelet may have ended this process.
+func (m *manager) fit() error {
+	if !m.pulse.steady(time.Since(m.pulse.begun)) {
+		return fmt.Errorf("this process stood still for more than %v", stall)
+	}
+	for _, one := range m.providers {
+		if err := one.healthy(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serving reports whether any provider serves: one that is broken must not take
+// the others' manager away. A standby that waits for the leader is ready, too:
+// else the rollout of a new manager would wait for it, with an old leader that
+// passes nothing.
+func (m *manager) serving() bool {
+	for _, one := range m.providers {
+		if one.slot.Serving() != nil || one.rollout.Waits() {
+			return true
+		}
+	}
+	return false
+}
+
+// loops are the providers as upstream's controllers see them.
+func (m *manager) loops() (all []controllers.Provider) {
+	for _, one := range m.providers {
+		all = append(all, one.loops(m.router))
+	}
+	return all
+}
+
+// lead begins what only the leader does.
+func (m *manager) lead(ctx context.Context) {
+	m.leadership.begin()
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		m.removed.tell(ctx, m.providers)
+	}()
+	for _, one := range m.providers {
+		one.lead(ctx, looked)
+	}
+	m.unrouted(ctx)
+	m.unread(ctx)
+}
+
+// newUnrouted returns what tells of objects that are nobody's, in the
+// background. Its informers are its own: who watches first sets the period in
+// which upstream's loops look again.
+func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
+	var options []informers.SharedInformerOption
+	if router.Everything() { // then only a Service that another one has owned is nobody's
+		options = append(options, informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = routing.ServiceOwnerLabel }))
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
+	core := factory.Core().V1()
+	reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
+	return func(ctx context.Context) {
+		factory.Start(ctx.Done())
+		go func() {
+			if err := reporter.Run(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
+			}
+		}()
+	}
+}
+
+// leader is the cloudprovider.Interface that upstream's command holds. It
+// initialises it when this manager begins to lead; the control loops have
+// those of their providers.
+type leader struct {
+	cloudprovider.Interface
+	lead func()
+}
+
+// Initialize is called once, after leader election.
+func (l leader) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) { l.lead() }
+
+// cloud returns what upstream's command holds.
+func (m *manager) cloud(ctx context.Context) cloudprovider.Interface {
+	return leader{m.providers[0].provider, sync.OnceFunc(func() { m.lead(ctx) })}
+}
+
+// newShared makes what the providers have in common.
+func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
+	own, err := newKube(m.life, c, &m.leadership)
+	if err != nil {
+		return nil, err
+	}
+	modules, err := m.newModules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile != "" && len(host.Providers) > 1 {
+		return nil, errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module")
+	}
+	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(ctx)}
+	services.start(ctx)
+	name, err := identity(c)
+	if err != nil {
+		return nil, err
+	}
+	return &shared{
+		serviceCIDRs: services, leadership: &m.leadership, configured: providerNames(host),
+		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
+		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
+	}, nil
+}
+
+// identity names this manager among others, also after it was restarted: it is
+// the only one on its host, or in its pod, that has this port.
+func identity(c *ccmconfig.CompletedConfig) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the name of this host, by which a manager knows its own trials after a restart: %w", err)
+	}
+	if c.SecureServing == nil || c.SecureServing.Listener == nil {
+		return host, nil
+	}
+	_, port, err := net.SplitHostPort(c.SecureServing.Listener.Addr().String())
+	return net.JoinHostPort(host, port), err
+}
+
+// newClient returns a client with a rate of its own.
+func newClient(c *ccmconfig.CompletedConfig) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c.Kubeconfig), component))
+	if err != nil {
+		return nil, fmt.Errorf("client of the API server: %w", err)
+	}
+	return client, nil
+}
+
+// eventBurst and eventsPerSecond bound the Events on one object. A rollout has
+// some eight, and the one that says why it ended must not be left out.
+const (
+	eventBurst      = 200
+	eventsPerSecond = 0.5
+)
+
+// newRecorder has a broadcaster of its own: upstream's starts only after the
+// first offer may already have been rejected. Its client has a rate of its
+// own, too: Events must not hold up stores and Secrets.
+func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig, l *leadership) (record.EventRecorder, error) {
+	client, err := newClient(c)
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx),
+		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return leadersEvents{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), l}, nil
+}
+
+func (s *shared) newNetworks(life context.Context, m *managed) *networks {
+	scrubber := credential.NewScrubber(clock.RealClock{})
+	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
+	return &networks{
+		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"), life: life,
+		signers: &signerLoader{
+			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler.For(m.name), version: version.Get().GitVersion,
+			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
+			trials:   func(name string) rollout.Trials { return runs{m.book, name} },
+		},
+	}
+}
+
+func (s *shared) newLoader(m *managed) *providerLoader {
+	flags := s.completed.ComponentConfig.KubeCloudShared
+	return &providerLoader{
+		loader: plugin.Loader{
+			Engine:           s.modules.engine,
+			Compiler:         s.modules.compiler.For(m.name),
+			ClusterName:      flags.ClusterName,
+			HostVersion:      version.Get().GitVersion,
+			RequireClusterID: !flags.AllowUntaggedCloud,
+			Observer:         m.metrics,
+		},
+		hosts: &hosts{
+			logger: m.logger, events: s.events, client: s.client, allowed: m.allowed, rates: m.rates,
+			namespace: s.storeNamespace, metrics: m.metrics,
+		},
+	}
+}
+
+func (s *shared) newSource(p *v1alpha1.Provider) source.Source {
+	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration, or --provider-max-module-bytes"}
+	src := newSource(s.client, p.Source, limits)
+	if file := s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
+		src = source.WithConfigFile(src, file, limits, source.Watching{})
+	}
+	return src
+}
+
+func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Limits) source.Source {
+	if s.ConfigMap != nil {
+		return source.NewConfigMap(client, types.NamespacedName(*s.ConfigMap), limits)
+	}
+	return source.NewDir(s.Directory, limits, source.Watching{})
+}

@@ -1,0 +1,233 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	basemetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+)
+
+type fakeInvoker struct {
+	invoke func() error
+}
+
+func (f fakeInvoker) Invoke(context.Context, abi.Op, abi.Message, abi.Message) error {
+	return f.invoke()
+}
+func (f fakeInvoker) InvokeFresh(context.Context, abi.Op, abi.Message, abi.Message) error {
+	return f.invoke()
+}
+func (fakeInvoker) Supports(abi.Op) bool { return true }
+func (fakeInvoker) ProviderName() string { return "fake" }
+func (fakeInvoker) HasClusterID() bool   { return true }
+
+func newRegistry() (*metrics.Metrics, basemetrics.KubeRegistry) {
+	m := metrics.New()
+	registry := basemetrics.NewKubeRegistry()
+	m.Register(registry.MustRegister)
+	return m, registry
+}
+
+func TestInvokeIsCountedByOutcome(t *testing.T) {
+	m, registry := newRegistry()
+	want := map[string]error{
+		"ok":        nil,
+		"not_found": fmt.Errorf("lb_get: %w", &abi.Error{Code: abi.CodeNotFound}),
+		"deadline":  fmt.Errorf("lb_get: %w", context.DeadlineExceeded),
+		"failed":    errors.New("trap"),
+	}
+	for _, err := range want {
+		got := m.Provider("a").Measure(fakeInvoker{func() error { return err }}).Invoke(context.Background(), abi.OpLoadBalancerGet, nil, nil)
+		if !errors.Is(got, err) {
+			t.Errorf("Invoke returned %v, want %v", got, err)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code := range want {
+		labels := map[string]string{"op": "lb_get", "code": code}
+		count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_provider_op_duration_seconds", labels)
+		if err != nil || count.GetAggregatedSampleCount() != 1 {
+			t.Errorf("code %s: %v samples, error %v, in %v", code, count, err, families)
+		}
+	}
+}
+
+func TestServingReplacesWhatServedAndWhatWasRejectedOfThatProvider(t *testing.T) {
+	m, registry := newRegistry()
+	a, b := m.Provider("a"), m.Provider("b")
+	b.Serving("static", "9", "zzz")
+	b.Rejected("ModuleInvalid")
+	a.Serving("static", "1", "aaa")
+	a.Rejected("ModuleInvalid")
+	m.Provider("a").Rejected("ProbeFailed")
+	m.Provider("a").Serving("static", "2", "bbb")
+	a.Serving("static", "2", "bbb")
+	compare(t, registry, `
+# HELP wasm_ccm_provider_rejected [ALPHA] 1 while what the source holds now is rejected, by reason; the generation before it goes on serving.
+# TYPE wasm_ccm_provider_rejected gauge
+wasm_ccm_provider_rejected{provider="b",reason="ModuleInvalid"} 1
+# HELP wasm_ccm_provider_serving [ALPHA] 1 for the generation of the provider that serves; name is the one in its module.
+# TYPE wasm_ccm_provider_serving gauge
+wasm_ccm_provider_serving{digest="bbb",name="static",provider="a",version="2"} 1
+wasm_ccm_provider_serving{digest="zzz",name="static",provider="b",version="9"} 1
+`, "wasm_ccm_provider_serving", "wasm_ccm_provider_rejected")
+}
+
+func compare(t *testing.T, registry basemetrics.KubeRegistry, want string, names ...string) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRollout(t *testing.T) {
+	m, registry := newRegistry()
+	r := m.Provider("a").Rollout()
+	m.Provider("b").Rollout().Phase("Kept")
+	for _, phase := range []string{"Verified", "Probed", "Probed", "Serving"} {
+		r.Phase(phase)
+	}
+	r.Generation(7)
+	r.Shadowed(5, 2, 1)
+	r.Shadowed(1, 0, 0)
+	r.Kept()
+	r.Held("ShadowDiffers")
+	r.RolledBack("ErrorBudget")
+	r.Promoted()
+	r.Took(time.Second)
+	compare(t, registry, `
+# HELP wasm_ccm_provider_generation [ALPHA] Number of the generation of the provider that serves.
+# TYPE wasm_ccm_provider_generation gauge
+wasm_ccm_provider_generation{provider="a"} 7
+# HELP wasm_ccm_provider_rollout_phase [ALPHA] 1 for the phase that the newest rollout of the provider is in, or ended in.
+# TYPE wasm_ccm_provider_rollout_phase gauge
+wasm_ccm_provider_rollout_phase{phase="Kept",provider="b"} 1
+wasm_ccm_provider_rollout_phase{phase="Serving",provider="a"} 1
+# HELP wasm_ccm_provider_rollouts_total [ALPHA] Modules and configurations that were offered, by result (serving, kept, rejected, held, rolled_back, promoted) and the reason.
+# TYPE wasm_ccm_provider_rollouts_total counter
+wasm_ccm_provider_rollouts_total{provider="a",reason="",result="kept"} 1
+wasm_ccm_provider_rollouts_total{provider="a",reason="",result="promoted"} 1
+wasm_ccm_provider_rollouts_total{provider="a",reason="ErrorBudget",result="rolled_back"} 1
+wasm_ccm_provider_rollouts_total{provider="a",reason="ShadowDiffers",result="held"} 1
+# HELP wasm_ccm_provider_shadow_answers_total [ALPHA] Answers of new generations to requests that the old one had answered, by how they compare (same, different, incomparable).
+# TYPE wasm_ccm_provider_shadow_answers_total counter
+wasm_ccm_provider_shadow_answers_total{provider="a",result="different"} 2
+wasm_ccm_provider_shadow_answers_total{provider="a",result="incomparable"} 1
+wasm_ccm_provider_shadow_answers_total{provider="a",result="same"} 6
+`, "wasm_ccm_provider_generation", "wasm_ccm_provider_rollout_phase", "wasm_ccm_provider_rollouts_total", "wasm_ccm_provider_shadow_answers_total")
+	count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_provider_rollout_duration_seconds", map[string]string{"provider": "a"})
+	if err != nil || count.GetAggregatedSampleCount() != 1 {
+		t.Errorf("%v, %v", count, err)
+	}
+}
+
+// Every method is called for two providers: each series has to be there twice.
+func TestEverySeriesNamesItsProvider(t *testing.T) {
+	m, registry := newRegistry()
+	for _, p := range []*metrics.Provider{m.Provider("a"), m.Provider("b")} {
+		touch(t, p)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "wasm_ccm_") || family.GetName() == "wasm_ccm_config_rejected" {
+			continue
+		}
+		seen++
+		providers := map[string]int{}
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				if label.GetName() == "provider" {
+					providers[label.GetValue()]++
+				}
+			}
+		}
+		if providers["a"] == 0 || providers["a"] != providers["b"] || 2*providers["a"] != len(family.GetMetric()) {
+			t.Errorf("%s has %d series, of providers %v", family.GetName(), len(family.GetMetric()), providers)
+		}
+	}
+	if want := 30; seen != want {
+		t.Errorf("%d families were touched, want %d", seen, want)
+	}
+}
+
+func touch(t *testing.T, p *metrics.Provider) {
+	t.Helper()
+	if err := p.Measure(fakeInvoker{func() error { return nil }}).InvokeFresh(t.Context(), abi.OpLoadBalancerGet, nil, nil); err != nil {
+		t.Error(err)
+	}
+	p.InstanceCreated()
+	p.InstanceCreated()
+	p.InstanceDiscarded("trap")
+	p.Dropped("log")
+	p.Serving("static", "1", "aaa")
+	p.Rejected("ModuleInvalid")
+	p.Rollout().Phase("Rejected")
+	p.Rollout().Generation(1)
+	p.Rollout().Took(time.Second)
+	p.Rollout().Shadowed(1, 1, 1)
+	p.Background().Running(1)
+	p.Background().Done(abi.OpLoadBalancerGet, time.Second, nil)
+	p.Background().Dropped(abi.OpLoadBalancerGet, "expired")
+	p.Background().Busy(abi.OpLoadBalancerGet)
+	p.Background().BackedOff(abi.OpLoadBalancerGet)
+	p.Brake().Engaged(true)
+	p.Brake().Seen(1, 2.5)
+	p.Brake().Failing("record", true)
+	p.Brake().Held("NoPermit")
+	p.Brake().LetGo()
+	p.Brake().Contradicted("witness")
+	e := p.Egress()
+	e.Requested("h", "GET", "2xx", time.Second)
+	e.InFlight("h", 1)
+	e.Retried("h", "503")
+	e.Throttled("h", "rate")
+	e.BreakerChanged("h", "closed", "open")
+	e.Refused("denied")
+}
+
+func TestEgress(t *testing.T) {
+	m, registry := newRegistry()
+	e := m.Provider("a").Egress()
+	e.Requested("api.example.com:443", "GET", "2xx", time.Second)
+	e.Requested("api.example.com:443", "PROPFIND", "5xx", time.Second)
+	e.InFlight("api.example.com:443", 1)
+	e.Retried("api.example.com:443", "503")
+	e.Throttled("api.example.com:443", "breaker")
+	e.BreakerChanged("api.example.com:443", "closed", "open")
+	e.BreakerChanged("api.example.com:443", "open", "half-open")
+	e.Refused("denied")
+	want := `
+# HELP wasm_ccm_cloud_breaker_open [ALPHA] 1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.
+# TYPE wasm_ccm_cloud_breaker_open gauge
+wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0.5
+# HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] How often the breaker of a host of the cloud opened.
+# TYPE wasm_ccm_cloud_breaker_opened_total counter
+wasm_ccm_cloud_breaker_opened_total{host="api.example.com:443",provider="a"} 1
+# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: it is refused whatever the grants; too_large: it is larger than a request may be; throttled: so many were refused that the provider is not told why any more.
+# TYPE wasm_ccm_cloud_requests_refused_total counter
+wasm_ccm_cloud_requests_refused_total{code="denied",provider="a"} 1
+`
+	names := []string{"wasm_ccm_cloud_breaker_open", "wasm_ccm_cloud_breaker_opened_total", "wasm_ccm_cloud_requests_refused_total"}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_cloud_request_duration_seconds", map[string]string{"method": "other"})
+	if err != nil || count.GetAggregatedSampleCount() != 1 {
+		t.Errorf("%v, %v", count, err)
+	}
+}

@@ -1,0 +1,221 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+)
+
+// network is what stands between the requests of a provider and the cloud, as
+// one HostConfiguration says. It is replaced as a whole.
+// Generations hold the one they were loaded with; the last one closes it.
+type network struct {
+	client       *egress.Client
+	secrets      *credential.Pinned
+	credentials  *credential.Set
+	capabilities []string
+	signers      []*signer
+	stop         context.CancelFunc
+	users        atomic.Int32
+	// number grows from network to network of a provider.
+	number int64
+}
+
+// retain lets one more use the network. The first user is who built it.
+func (n *network) retain() { n.users.Add(1) }
+
+// release ends a use of the network, and closes it with the last one.
+func (n *network) release() {
+	if n.users.Add(-1) == 0 {
+		n.close()
+	}
+}
+
+// networks makes them.
+type networks struct {
+	client   kubernetes.Interface
+	observer *metrics.Egress
+	// scrubber outlives networks, so that old secrets stay scrubbed.
+	scrubber *credential.Scrubber
+	signers  *signerLoader
+	logger   klog.Logger
+	// life is that of what they run, which a reload does not end.
+	life  context.Context
+	built atomic.Int64
+	// traffic outlives networks, so that a reload or a changed Secret begins
+	// no rate, breaker or budget anew; nil before the first one.
+	traffic *egress.Traffic
+}
+
+// build makes the network of a provider and starts what watches its Secrets
+// and signers; close ends that.
+func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
+	ctx, cancel := context.WithCancel(n.life)
+	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
+	net.retain()
+	if err := n.fill(ctx, net, p); err != nil {
+		cancel()
+		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+	}
+	return net, nil
+}
+
+func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
+	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
+	secrets, err := credential.NewPinned(watched)
+	if err != nil {
+		return fmt.Errorf("watching Secrets: %w", err)
+	}
+	net.secrets = secrets
+	specs := make([]credential.Spec, len(p.Credentials))
+	for i := range p.Credentials {
+		spec, err := grant.Credential(&p.Credentials[i], n.signer(net))
+		if err != nil {
+			return fmt.Errorf("credentials[%d]: %w", i, err)
+		}
+		specs[i] = spec
+	}
+	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)}); err != nil {
+		return err
+	}
+	grants, err := grant.Egress(p.Grants, secrets)
+	if err != nil {
+		return err
+	}
+	options := grant.Options(p.Requests)
+	options.Credentials, options.Observer, options.Traffic = net.credentials, n.observer, n.traffic
+	net.client, err = egress.New(grants, options)
+	if err != nil {
+		return fmt.Errorf("grants: %w", err)
+	}
+	if n.traffic == nil { // of the first network, before there are goroutines
+		n.traffic = net.client.Traffic()
+	}
+	go watched.Run(ctx)
+	for _, s := range net.signers {
+		s.start(ctx)
+	}
+	return nil
+}
+
+// signerFailed logs what signers say, ten lines at once and one a second.
+func (n *networks) signerFailed(provider string) func(credential, message string) {
+	lines := rate.NewLimiter(1, 10)
+	return func(credential, message string) {
+		if lines.Allow() {
+			n.logger.Info("The signer of a credential failed", "provider", provider, "credential", credential, "words", message)
+		}
+	}
+}
+
+// signer makes the signer of a credential, which is started with the network.
+func (n *networks) signer(net *network) grant.SignerFunc {
+	return func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error) {
+		s := n.signers.signer(name, c)
+		net.signers = append(net.signers, s)
+		return s.slot, nil
+	}
+}
+
+// secretNames are the Secrets of the credentials and client certificates.
+func secretNames(p *v1alpha1.Provider) (names []types.NamespacedName) {
+	for i := range p.Credentials {
+		names = append(names, types.NamespacedName(p.Credentials[i].Secret))
+	}
+	for i := range p.Grants {
+		if c := p.Grants[i].ClientCertificate; c != nil {
+			names = append(names, types.NamespacedName(*c))
+		}
+	}
+	return names
+}
+
+// ready waits until the signers serve, so that a switch to this network takes
+// nothing away that works now.
+func (n *network) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, grant.LoadTimeout)
+	defer cancel()
+	for _, s := range n.signers {
+		if err := s.slot.WaitServing(ctx); err != nil {
+			return fmt.Errorf("signer of the credential %s: it does not serve: %w; see the Events of its ConfigMap and the log", s.name, err)
+		}
+	}
+	return nil
+}
+
+// close ends what the network runs. Requests under way end by themselves.
+func (n *network) close() {
+	n.stop()
+	n.client.Close()
+	n.credentials.Close()
+}
+
+// allowed is the network of the configuration that holds now. A change of what
+// the administrator allows is in force at once for every generation where it
+// takes something away; what it adds comes with a generation of its own.
+type allowed struct{ current atomic.Pointer[network] }
+
+// capability reports whether the administrator grants a capability now.
+func (a *allowed) capability(name string) bool {
+	return slices.Contains(a.current.Load().capabilities, name)
+}
+
+// scrub replaces secrets in a text.
+func (a *allowed) scrub(text string) string {
+	return string(a.current.Load().credentials.Scrub([]byte(text)))
+}
+
+// bound is the network of one generation: what the generation was loaded with,
+// as far as it is still allowed.
+type bound struct {
+	own     *network
+	allowed *allowed
+}
+
+// Send is hostfunc.HTTP.
+func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	now := b.allowed.current.Load()
+	if now == b.own {
+		return b.own.client.Send(ctx, requests)
+	}
+	results := make([]*abi.HttpResult, len(requests))
+	var rest []*abi.HttpRequest
+	for i, request := range requests {
+		// Invariant G3 (host/SECURITY.md): a generation with grants of its own sends nothing that
+		// those of now refuse.
+		if results[i] = now.client.Refusal(request); results[i] != nil {
+			continue
+		}
+		rest = append(rest, request)
+	}
+	sent, err := b.send(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if results[i] == nil {
+			results[i], sent = sent[0], sent[1:]
+		}
+	}
+	return results, nil
+}
+
+func (b bound) send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	return b.own.client.Send(ctx, requests)
+}

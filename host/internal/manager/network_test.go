@@ -1,0 +1,60 @@
+package manager
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+)
+
+// Each reload and each changed Secret makes a network beside the one before,
+// which serves on. Together they send what the provider may.
+func TestReloadsDoNotMultiplyRates(t *testing.T) {
+	var asked atomic.Int32
+	cloud := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer cloud.Close()
+	port := cloud.URL[strings.LastIndex(cloud.URL, ":")+1:]
+	config, err := v1alpha1.Decode(fmt.Appendf(nil, `
+apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: HostConfiguration
+providers:
+- name: main
+  source: {directory: /provider}
+  grants: [{scheme: http, host: 127.0.0.1, port: %s}]
+  requests: {perSecond: 1, burst: 5, timeout: 1s}
+`, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &networks{
+		client: fake.NewClientset(), observer: metrics.New().Provider("main").Egress(), life: t.Context(),
+		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{},
+	}
+	begun := time.Now()
+	for range 10 {
+		net, err := n.build(&config.Providers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer net.release()
+		for range 5 {
+			if _, err := net.client.Send(t.Context(), []*abi.HttpRequest{{Method: "GET", Url: cloud.URL + "/", TimeoutMs: 50}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if most := 5 + 1 + int32(time.Since(begun).Seconds()); asked.Load() > most || asked.Load() == 0 {
+		t.Errorf("%d requests were sent, of at most %d", asked.Load(), most)
+	}
+}

@@ -1,0 +1,56 @@
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	pulseInterval = 250 * time.Millisecond
+	// stall is longer than a busy machine makes a goroutine wait, and shorter
+	// than the timeout of the liveness probe.
+	stall = 3 * time.Second
+	// stallMemory is longer than the kubelet takes from the first probe that
+	// fails to the signal.
+	stallMemory = time.Minute
+)
+
+// pulse notices that the process stood still. What ends the process then may be
+// the liveness probe's consequence, and not a person's wish.
+//
+// Times are since the process began, and do not jump when somebody sets the clock.
+type pulse struct {
+	begun         time.Time
+	last, stalled atomic.Int64
+}
+
+func newPulse() *pulse { return &pulse{begun: time.Now()} }
+
+// run beats until the context ends.
+func (p *pulse) run(ctx context.Context) {
+	ticker := time.NewTicker(pulseInterval)
+	defer ticker.Stop()
+	for {
+		p.beat(time.Since(p.begun))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// beat is called again and again by one goroutine.
+func (p *pulse) beat(now time.Duration) {
+	last := time.Duration(p.last.Swap(int64(now)))
+	if last != 0 && now-last > stall {
+		p.stalled.Store(int64(now))
+	}
+}
+
+// steady: the process has not stood still lately.
+func (p *pulse) steady(now time.Duration) bool {
+	last, stalled := time.Duration(p.last.Load()), time.Duration(p.stalled.Load())
+	return (last == 0 || now-last <= stall) && (stalled == 0 || now-stalled > stallMemory)
+}

@@ -1,0 +1,196 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+func example(t *testing.T, change func(string) string) *v1alpha1.HostConfiguration {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "config", "v1alpha1", "testdata", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := v1alpha1.Decode([]byte(change(string(data))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func replace(old, new string) func(string) string {
+	return func(text string) string { return strings.Replace(text, old, new, 1) }
+}
+
+func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
+	before := example(t, replace("", ""))
+	for _, test := range []struct{ old, new, want string }{
+		{"name: example", "name: other", "providers[0].name"},
+		{"name: cloud-provider", "name: another", "providers[0].source"},
+		{"foreground: 2s", "foreground: 1s", "providers[0].ops"},
+		{"store: example", "store: another", "providers[0].store"},
+		{"module: 8Mi", "module: 9Mi", "providers[0].limits.module"},
+		{"perSecond: 20", "perSecond: 21", ""},
+		{"memory: 32Mi", "memory: 16Mi", ""},
+		{"methods: [GET, POST]", "methods: [GET]", ""},
+	} {
+		err := fixed(before, example(t, replace(test.old, test.new)))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want+" cannot change") {
+			t.Errorf("%q instead of %q: %v, want %q", test.new, test.old, err, test.want)
+		}
+	}
+}
+
+// A file that is rejected is told of where the operator looks, with its field;
+// so is the one that mends it, once.
+func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
+	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
+	current, err := v1alpha1.Decode([]byte(valid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reporter, events := newTestReporter(t)
+	r := &reloader{manager: &manager{metrics: metrics.New(), providers: []*managed{{reporter: reporter}}}, current: current}
+	for _, test := range []struct{ file, want string }{
+		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
+		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},
+		{valid + "  limit: {}\n", `providers[0].limit`},
+		{strings.Replace(valid, "name: test", "name: other", 1), "providers[0].name cannot change while the manager runs"},
+	} {
+		r.offer(t.Context(), "config.yaml", []byte(test.file), nil)
+		if text := <-events; !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
+			t.Errorf("Event %q, want %q", text, test.want)
+		}
+		if c := meta.FindStatusCondition(reporter.status.status.Conditions, conditionConfigured); c == nil || c.Status != "False" || !strings.Contains(c.Message, test.want) {
+			t.Errorf("condition %+v, want %q", c, test.want)
+		}
+	}
+	for range 2 {
+		r.tell(nil)
+	}
+	if n := len(events); n != 1 {
+		t.Fatalf("%d Events after it was mended, want 1", n)
+	}
+	if text := <-events; !strings.HasPrefix(text, "Normal "+eventReconfigured+" ") {
+		t.Error(text)
+	}
+	if !meta.IsStatusConditionTrue(reporter.status.status.Conditions, conditionConfigured) {
+		t.Errorf("conditions %+v", reporter.status.status.Conditions)
+	}
+}
+
+// Every kind of credential, certificate and grant of the example becomes what
+// sends requests.
+func TestNetworkOfTheWholeExample(t *testing.T) {
+	n := &networks{
+		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
+		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}},
+	}
+	c := example(t, replace("", ""))
+	net := &network{stop: func() {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is to be started
+	if err := n.fill(ctx, net, &c.Providers[0]); err != nil {
+		t.Fatal(err)
+	}
+	net.retain()
+	defer net.release()
+	if len(net.signers) != 1 {
+		t.Errorf("%d signers, want 1", len(net.signers))
+	}
+	names := secretNames(&c.Providers[0])
+	if len(names) != 8 {
+		t.Errorf("%d Secrets are watched, want those of 7 credentials and one certificate: %v", len(names), names)
+	}
+}
+
+func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
+	a := &allowed{}
+	a.current.Store(&network{capabilities: []string{abi.CapabilityStore}})
+	asked := 0
+	h := granted{hostFunc(func() { asked++ }), a}
+	if code, _ := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeOK || asked != 1 {
+		t.Errorf("granted: %s", code)
+	}
+	a.current.Store(&network{})
+	if code, detail := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeDenied || asked != 1 || !strings.Contains(string(detail), "providers[].capabilities") {
+		t.Errorf("withdrawn: %s %q", code, detail)
+	}
+	if code, _ := h.HostCall(t.Context(), abi.ImportLog, nil); code != abi.CodeOK || asked != 2 {
+		t.Errorf("the log needs no grant: %s", code)
+	}
+}
+
+func client(t *testing.T, hosts ...string) *network {
+	t.Helper()
+	var grants []egress.Grant
+	for _, host := range hosts {
+		grant, err := egress.ParseGrant(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grant.CIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		grants = append(grants, grant)
+	}
+	c, err := egress.New(grants, egress.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return &network{client: c}
+}
+
+// A generation that was loaded before the administrator changed his mind has
+// what it was loaded with, less what was taken away.
+func TestAGenerationReachesWhatItHadAndWhatIsStillAllowed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	defer server.Close()
+	a := &allowed{}
+	own := client(t, server.URL+"/one/", server.URL+"/two/")
+	a.current.Store(client(t, server.URL+"/two/", server.URL+"/three/"))
+	var requests []*abi.HttpRequest
+	for _, path := range []string{"/one/", "/two/", "/three/"} {
+		requests = append(requests, &abi.HttpRequest{Method: "GET", Url: server.URL + path})
+	}
+	results, err := bound{own, a}.Send(t.Context(), requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "/two/", ""} {
+		got := results[i]
+		if denied := abi.Code(got.GetCode()) == abi.CodeDenied; denied != (want == "") || string(got.GetResponse().GetBody()) != want {
+			t.Errorf("%s: %v %q", requests[i].Url, got.GetError().GetMessage(), got.GetResponse().GetBody())
+		}
+	}
+	a.current.Store(client(t))
+	if results, err = (bound{own, a}).Send(t.Context(), requests); err != nil || abi.Code(results[1].GetCode()) != abi.CodeDenied {
+		t.Errorf("nothing is allowed any more: %v, %v", results, err)
+	}
+}
+
+type hostFunc func()
+
+var _ engine.Host = hostFunc(nil)
+
+func (f hostFunc) HostCall(context.Context, string, []byte) (abi.Code, []byte) {
+	f()
+	return abi.CodeOK, nil
+}

@@ -1,0 +1,45 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/klog/v2"
+)
+
+// eventCannotStart is the reason of the Event of a manager that ends at once.
+const eventCannotStart = "CannotStart"
+
+// startFailedTimeout bounds what is said of it; the kubelet starts the next one.
+const startFailedTimeout = 5 * time.Second
+
+// startFailed tells by an Event why this manager ends, on the lease that it would
+// have asked for: which providers there are is not known when the
+// HostConfiguration cannot be read. It goes to the API server before the
+// process ends, so it takes no recorder.
+func startFailed(ctx context.Context, c *ccmconfig.CompletedConfig, cause error) {
+	ctx, cancel := context.WithTimeout(ctx, startFailedTimeout)
+	defer cancel()
+	client, err := newClient(c)
+	if err == nil {
+		lease := c.ComponentConfig.Generic.LeaderElection
+		_, err = client.CoreV1().Events(lease.ResourceNamespace).Create(ctx, cannotStart(lease.ResourceNamespace, lease.ResourceName, cause), metav1.CreateOptions{})
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "No Event says why the manager cannot start")
+	}
+}
+
+func cannotStart(namespace, lease string, cause error) *corev1.Event {
+	now := metav1.Now()
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: lease + ".", Namespace: namespace},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: lease},
+		Type:           corev1.EventTypeWarning, Reason: eventCannotStart, Message: cut(fmt.Sprintf("the manager cannot start: %v", cause)),
+		Source: corev1.EventSource{Component: component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+}

@@ -1,0 +1,164 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+)
+
+// eventMetadataRefused is the reason of the Event on a Node whose metadata, an
+// address for one, is refused.
+const eventMetadataRefused = "ProviderMetadataRefused"
+
+// refusedEvents is the rate of these Events, per second.
+const (
+	refusedEvents      = 1
+	refusedEventsBurst = 20
+)
+
+// steering is what decides about the addresses of a provider's answers: what
+// the administrator says, and the networks of the cluster's Services. Both may
+// change while it is in use.
+type steering struct {
+	lists    atomic.Pointer[addresses.Policy]
+	services *serviceCIDRs
+	events   record.EventRecorder
+	told     *rate.Limiter
+}
+
+func (s *shared) newSteering(lists *addresses.Policy) *steering {
+	st := &steering{services: s.serviceCIDRs, events: s.events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
+	st.set(lists)
+	return st
+}
+
+func (s *steering) set(lists *addresses.Policy) { s.lists.Store(lists) }
+
+func (s *steering) policy() *addresses.Policy {
+	// Invariant A6 (host/SECURITY.md): each answer is held against the lists of now.
+	return s.lists.Load().WithServiceCIDRs(s.services.known())
+}
+
+// idle are the entries of addresses.allow that open nothing. There are none
+// while the networks of the cluster's Services are not known: an entry may be
+// within one of them.
+func (s *steering) idle() []string {
+	if s.services.known() == nil {
+		return nil
+	}
+	return s.policy().Idle()
+}
+
+// refused tells of a Node, by an Event: upstream has only its log for it.
+func (s *steering) refused(node *corev1.Node, err error) {
+	if s.told.Allow() {
+		s.events.Event(nodeReference(node), corev1.EventTypeWarning, eventMetadataRefused, cut(err.Error()))
+	}
+}
+
+// How often the networks of Services are asked for, and how long one question
+// takes. They change when an administrator adds one.
+const (
+	serviceCIDRsPeriod  = time.Minute
+	serviceCIDRsRetry   = 5 * time.Second
+	serviceCIDRsTimeout = 10 * time.Second
+	maxServiceCIDRs     = 500
+)
+
+// serviceCIDRs are the networks of the cluster's Services, as its ServiceCIDR
+// objects say. They are listed and not watched: a list is one right less.
+type serviceCIDRs struct {
+	client  kubernetes.Interface
+	logger  klog.Logger
+	current atomic.Pointer[[]netip.Prefix]
+	failure string // that was told of last
+}
+
+// start asks once before it returns, so that nothing is decided before, and
+// goes on in the background until the context ends.
+func (s *serviceCIDRs) start(ctx context.Context) {
+	s.refresh(ctx)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(s.pause()):
+				s.refresh(ctx)
+			}
+		}
+	}()
+}
+
+// pause is short while nothing is known.
+func (s *serviceCIDRs) pause() time.Duration {
+	if s.current.Load() == nil {
+		return serviceCIDRsRetry
+	}
+	return serviceCIDRsPeriod
+}
+
+// known returns the networks that were listed last; nil when they never were.
+func (s *serviceCIDRs) known() []netip.Prefix {
+	if all := s.current.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// refresh keeps what was known when the networks cannot be listed.
+func (s *serviceCIDRs) refresh(ctx context.Context) {
+	all, err := s.list(ctx)
+	if err != nil {
+		if text := err.Error(); text != s.failure && ctx.Err() == nil {
+			s.failure = text
+			s.logger.Error(err, "The networks of the cluster's Services cannot be listed: addresses in those that are not known are not refused. "+
+				"Let the manager list servicecidrs.networking.k8s.io (deploy/rbac), or name them in providers[].addresses.deny of the HostConfiguration",
+				"known", s.known())
+		}
+		return
+	}
+	if s.failure = ""; !slices.Equal(all, s.known()) {
+		s.logger.Info("Addresses of the cluster's Services are refused in a provider's answers", "networks", all)
+	}
+	// Invariant A7 (host/SECURITY.md): what was known is replaced only by a whole list.
+	s.current.Store(&all)
+}
+
+func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
+	ctx, cancel := context.WithTimeout(ctx, serviceCIDRsTimeout)
+	defer cancel()
+	list, err := s.client.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{Limit: maxServiceCIDRs})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errors.New("the API server has no ServiceCIDR objects: it is older than Kubernetes 1.33")
+	case err != nil:
+		return nil, err
+	}
+	var all []netip.Prefix
+	for i := range list.Items {
+		for _, text := range list.Items[i].Spec.CIDRs {
+			cidr, err := addresses.ParseCIDR(text)
+			if err != nil {
+				return nil, fmt.Errorf("ServiceCIDR %s: %w", list.Items[i].Name, err)
+			}
+			all = append(all, cidr)
+		}
+	}
+	slices.SortFunc(all, netip.Prefix.Compare)
+	return slices.Compact(all), nil
+}

@@ -1,0 +1,379 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+const (
+	// beginTimeout bounds what a module waits for before it is loaded.
+	beginTimeout = 20 * time.Second
+	// noteRetry is the time between two tries to write what may be late.
+	noteRetry = 2 * time.Second
+	// leaveTimeout bounds what the end of the process waits for. It is less than
+	// the grace period of the liveness probe.
+	leaveTimeout = 4 * time.Second
+	// leaveRetry is the time between two tries of that.
+	leaveRetry = 200 * time.Millisecond
+)
+
+// trials are those of all providers of this process: what ended the process
+// before may be the fault of any of them.
+type trials struct {
+	// manager names this manager, also after its restart.
+	manager string
+	clock   clock.Clock
+
+	// sealed is closed when all books are made.
+	sealed chan struct{}
+
+	mu    sync.Mutex
+	books []*book
+	// blamed is known once recovered is true.
+	recovered bool
+	blamed    []trial.Mark
+	attempts  int64
+}
+
+// book is that of one provider and its signers, in the provider's ConfigMap.
+type book struct {
+	*trials
+	provider string
+	object   *status.Object
+	logger   klog.Logger
+
+	// changing is held while the book is written. What it guards:
+	changing sync.Mutex
+	opened   bool // what the process before left is settled
+	closed   bool // this process ends
+
+	noting sync.Mutex
+	notes  []note
+	wake   chan struct{}
+}
+
+// note is a change that may be late. Then, if any, is called when it is written.
+type note struct {
+	change func(*trial.Book)
+	then   func()
+}
+
+func newTrials(manager string) *trials {
+	return &trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{})}
+}
+
+// seal says that all books are made.
+func (t *trials) seal() { close(t.sealed) }
+
+// book makes the one of a provider.
+func (t *trials) book(ctx context.Context, provider string, object *status.Object) *book {
+	b := &book{trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), wake: make(chan struct{}, 1)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.books = append(t.books, b)
+	return b
+}
+
+// recover reads, once, what the process before has left in all books.
+func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
+	select {
+	case <-t.sealed:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.recovered {
+		return t.blamed, nil
+	}
+	var left []trial.Mark
+	for _, b := range t.books {
+		text, err := b.object.Trials(ctx)
+		if err != nil {
+			return nil, err
+		}
+		read, err := b.decode(text)
+		if err != nil {
+			b.logger.Error(err, "What this manager left of the provider before its restart is not known, and nothing new of it is loaded")
+			continue // the others have nothing to do with it
+		}
+		left = append(left, read.Left(t.manager)...)
+	}
+	t.blamed, t.recovered = trial.Blame(left), true
+	return t.blamed, nil
+}
+
+// attempt is a number that no other attempt of this manager has, also none
+// before a restart.
+func (t *trials) attempt() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempts = max(t.attempts+1, t.clock.Now().UnixNano())
+	return t.attempts
+}
+
+func (b *book) decode(text string) (*trial.Book, error) {
+	read, err := trial.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s, key trials: %w; remove the key: what is suspected is forgotten with it", b.object.Name(), err)
+	}
+	return read, nil
+}
+
+// change writes the book with what change and the notes make of it.
+func (b *book) change(ctx context.Context, change func(*trial.Book) error) error {
+	blamed, err := b.recover(ctx)
+	if err != nil {
+		return err
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if b.closed {
+		return errEnds
+	}
+	return b.write(ctx, blamed, change)
+}
+
+// errEnds is of a book that was closed.
+var errEnds = errors.New("the manager ends")
+
+// write is called with changing held.
+func (b *book) write(ctx context.Context, blamed []trial.Mark, change func(*trial.Book) error) error {
+	notes := b.take()
+	written := false
+	err := b.object.ChangeTrials(ctx, func(text string) (string, error) {
+		book, err := b.decode(text)
+		if err != nil {
+			return text, err
+		}
+		if !b.opened {
+			book.Recover(b.manager, blamed, b.clock.Now())
+		}
+		for _, n := range notes {
+			n.change(book)
+		}
+		verdict := change(book)
+		text, err = book.Encode()
+		written = err == nil
+		return text, errors.Join(err, verdict)
+	})
+	if written = written && (err == nil || isVerdict(err)); !written {
+		b.put(notes)
+		return err
+	}
+	b.opened = true
+	for _, n := range notes {
+		if n.then != nil {
+			go n.then()
+		}
+	}
+	return err
+}
+
+// isVerdict tells the book's answer from a failure to write it.
+func isVerdict(err error) bool {
+	var suspect *trial.Suspect
+	var busy *trial.Busy
+	return errors.As(err, &suspect) || errors.As(err, &busy)
+}
+
+func (b *book) take() []note {
+	b.noting.Lock()
+	defer b.noting.Unlock()
+	notes := b.notes
+	b.notes = nil
+	return notes
+}
+
+// put has notes written, before those that came meanwhile.
+func (b *book) put(notes []note) {
+	if len(notes) == 0 {
+		return
+	}
+	b.noting.Lock()
+	b.notes = append(notes, b.notes...)
+	b.noting.Unlock()
+	b.signal()
+}
+
+func (b *book) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // run has yet to look
+	}
+}
+
+// note has a change written soon.
+func (b *book) note(change func(*trial.Book), then func()) {
+	b.noting.Lock()
+	b.notes = append(b.notes, note{change, then})
+	b.noting.Unlock()
+	b.signal()
+}
+
+// run writes notes until the context ends, or the book is closed.
+func (b *book) run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-again:
+		}
+		again = nil
+		bounded, cancel := context.WithTimeout(ctx, beginTimeout)
+		err := b.change(bounded, func(*trial.Book) error { return nil })
+		cancel()
+		switch {
+		case errors.Is(err, errEnds):
+			return
+		case err != nil && ctx.Err() == nil:
+			b.logger.Error(err, "What has become of a trial is not written yet", "retryAfter", noteRetry)
+			again = b.clock.After(noteRetry)
+		}
+	}
+}
+
+// leave strikes out all marks of this process, which ends as it should, and
+// has nothing begin any more.
+func (b *book) leave(ctx context.Context) error {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	b.closed = true
+	if !b.opened {
+		return nil // nothing was begun
+	}
+	return b.write(ctx, nil, func(book *trial.Book) error {
+		book.Leave(b.manager)
+		return nil
+	})
+}
+
+// leave strikes out what this process has in all books. An API server that is
+// away for a moment is often the reason of the end, so each is tried again, and
+// none waits for another.
+func (t *trials) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	all := make([]error, len(t.books))
+	var wg sync.WaitGroup
+	for i, b := range t.books {
+		wg.Go(func() {
+			for all[i] = b.leave(ctx); all[i] != nil && ctx.Err() == nil; all[i] = b.leave(ctx) {
+				select {
+				case <-ctx.Done():
+				case <-t.clock.After(leaveRetry):
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(all...)
+}
+
+// runs are the trials of the provider itself, or of one of its signers. It is
+// a rollout.Trials.
+type runs struct {
+	*book
+	signer string
+}
+
+// suspected says what a person can do about a suspect, and when it is tried
+// without one.
+func (r runs) suspected(s *trial.Suspect) error {
+	again, meanwhile := s.Again(r.clock.Now()), ""
+	if again > 0 {
+		meanwhile = fmt.Sprintf("; it is tried once more in %v", again.Round(time.Minute))
+	}
+	return &rollout.Suspected{Again: again, Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s%s",
+		s, r.object.Name(), status.AnnotationPromote, short(s.Module), meanwhile)}
+}
+
+// Begin is rollout.Trials'.
+func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.Standing) (rollout.Trial, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	mark := trial.Mark{Subject: r.subject(bundle), ID: r.attempt(), Manager: r.manager, Since: r.clock.Now().UTC().Truncate(time.Second)}
+	err := r.change(ctx, func(b *trial.Book) error { return b.Begin(mark, r.standing(standing)) })
+	var suspect *trial.Suspect
+	var busy *trial.Busy
+	switch {
+	case errors.As(err, &suspect):
+		return nil, r.suspected(suspect)
+	case errors.As(err, &busy):
+		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, busy)
+	case errors.Is(err, errEnds): // the next leader tries it
+		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, err)
+	case err != nil:
+		// It may be written all the same, when only the answer is late. Such a
+		// mark would have others wait for it, and be blamed after the restart.
+		(&attempt{r.book, mark.ID}).Ended()
+		return nil, &plugin.LoadError{Phase: "mark", Reason: reasonNotMarked, Err: fmt.Errorf(
+			"nothing is loaded before it is written down what is loaded, so that it could not end the manager twice: %w", err)}
+	}
+	return &attempt{r.book, mark.ID}, nil
+}
+
+// reasonNotMarked is of a module that was not loaded, since nobody would know
+// that it was when it ends the manager.
+const reasonNotMarked = "ModuleNotMarked"
+
+// standing: every manager needs its signers, whether it leads or not.
+func (r runs) standing(s rollout.Standing) trial.Standing {
+	switch {
+	case s == rollout.Trusted:
+		return trial.Kept
+	case r.signer != "":
+		return trial.Shared
+	case s == rollout.Pardoned:
+		return trial.Pardoned
+	case s == rollout.Standby:
+		return trial.Standby
+	}
+	return trial.Offered
+}
+
+func (r runs) subject(bundle source.Bundle) trial.Subject {
+	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
+	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: d.Module, Config: d.Config}
+}
+
+// short is as much of a digest as a person has to repeat.
+func short(digest string) string { return digest[:min(len(digest), promoteDigits)] }
+
+// pardonSigner forgets what is known against a signer whose module's digest is
+// meant by the argument of a promotion. The name is "" when there is none.
+func (b *book) pardonSigner(ctx context.Context, argument string) (name string, err error) {
+	argument = strings.TrimPrefix(argument, "sha256:")
+	if len(argument) < rollout.LeastDigits {
+		return "", nil // it is no digest
+	}
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	err = b.change(ctx, func(book *trial.Book) error {
+		name = ""
+		for _, s := range book.Suspects {
+			if s.Signer != "" && strings.HasPrefix(s.Module, argument) {
+				name = s.Signer
+				book.Pardon(s.Subject)
+				break
+			}
+		}
+		return nil
+	})
+	return name, err
+}

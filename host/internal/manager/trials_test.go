@@ -1,0 +1,245 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// process is a manager as far as its trials are concerned.
+type process struct {
+	*trials
+	books []*book
+}
+
+func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...string) *process {
+	p := &process{trials: newTrials(name)}
+	for _, provider := range providers {
+		b := p.book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}))
+		p.books = append(p.books, b)
+	}
+	p.seal()
+	return p
+}
+
+// run writes notes until the test, or the process, ends.
+func (p *process) run(t *testing.T) (kill func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, b := range p.books {
+		go b.run(ctx)
+	}
+	return cancel
+}
+
+func offered(name string) source.Bundle {
+	return source.Bundle{Module: []byte(name), Config: []byte("config")}
+}
+
+func begin(t *testing.T, b *book, name string, s rollout.Standing) rollout.Trial {
+	t.Helper()
+	trial, err := runs{book: b}.Begin(t.Context(), offered(name), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial
+}
+
+func refusedAs[T error](t *testing.T, b *book, name string, s rollout.Standing) (e T) {
+	t.Helper()
+	if _, err := (runs{book: b}).Begin(t.Context(), offered(name), s); !errors.As(err, &e) {
+		t.Fatalf("%v, want a %T", err, e)
+	}
+	return e
+}
+
+// passed waits until that is written.
+func passed(t *testing.T, trial rollout.Trial) {
+	t.Helper()
+	done := make(chan struct{})
+	trial.Passed(func() { close(done) })
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is never written that it has passed")
+	}
+}
+
+func TestAManagerThatEndedOnATrialRefusesTheModule(t *testing.T) {
+	client := fake.NewClientset()
+	first := newProcess(t, client, "host:1", "main")
+	first.run(t)
+	passed(t, begin(t, first.books[0], "good", rollout.Offered))
+	begin(t, first.books[0], "bad", rollout.Offered)
+
+	second := newProcess(t, client, "host:1", "main") // without a word of the first
+	begin(t, second.books[0], "good", rollout.Trusted)
+	s := refusedAs[*rollout.Suspected](t, second.books[0], "bad", rollout.Offered)
+	digest := plugin.Bundle{Module: []byte("bad")}.Digests().Module
+	if text := s.Error(); !strings.Contains(text, "the manager host:1 ended while it tried") || !strings.Contains(text, "annotate ConfigMap wasm-ccm-provider-main with wasm-ccm.dev/promote="+digest[:12]) {
+		t.Errorf("message %q", text)
+	}
+	other := newProcess(t, client, "other:1", "main")
+	_ = refusedAs[*rollout.Suspected](t, other.books[0], "bad", rollout.Standby)
+	begin(t, other.books[0], "good", rollout.Standby)
+	begin(t, second.books[0], "bad", rollout.Pardoned)
+}
+
+// A drained node ends its manager in the middle of whatever it does.
+func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
+	client := fake.NewClientset()
+	first := newProcess(t, client, "host:1", "main", "other")
+	begin(t, first.books[0], "new", rollout.Offered)
+	begin(t, first.books[1], "new", rollout.Offered)
+	if err := first.leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runs{book: first.books[0]}.Begin(t.Context(), offered("new"), rollout.Offered) // which would leave a mark
+	if !errors.Is(err, rollout.ErrTriedElsewhere) {
+		t.Errorf("a manager that ends begins something: %v", err)
+	}
+	second := newProcess(t, client, "host:1", "main", "other")
+	begin(t, second.books[0], "new", rollout.Offered)
+	begin(t, second.books[1], "new", rollout.Offered)
+}
+
+// The liveness probe ends with a SIGTERM, too.
+func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
+	for _, steady := range []bool{true, false} {
+		client := fake.NewClientset()
+		p := newProcess(t, client, "host:1", "main")
+		begin(t, p.books[0], "new", rollout.Offered)
+		m := &manager{trials: p.trials, pulse: newPulse()}
+		m.pulse.beat(time.Hour)
+		if !steady {
+			m.pulse.beat(time.Hour + time.Minute)
+		}
+		m.pulse.begun = time.Now().Add(-time.Hour - time.Minute)
+		if steady {
+			m.pulse.begun = time.Now().Add(-time.Hour)
+		}
+		m.end(t.Context())
+		_, err := runs{book: newProcess(t, client, "host:1", "main").books[0]}.Begin(t.Context(), offered("new"), rollout.Offered)
+		if suspected := err != nil; suspected == steady {
+			t.Errorf("steady %v: %v", steady, err)
+		}
+	}
+}
+
+func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
+	client := fake.NewClientset()
+	for range 5 {
+		p := newProcess(t, client, "host:1", "one", "two")
+		begin(t, p.books[1], "good", rollout.Trusted)
+		_, err := runs{book: p.books[0]}.Begin(t.Context(), offered("bad"), rollout.Pardoned)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newProcess(t, client, "host:1", "one", "two")
+	begin(t, p.books[1], "good", rollout.Trusted)
+	_ = refusedAs[*rollout.Suspected](t, p.books[0], "bad", rollout.Offered)
+}
+
+func TestSignersAreTriedByOneManagerAtATime(t *testing.T) {
+	client := fake.NewClientset()
+	a, b := newProcess(t, client, "a:1", "main"), newProcess(t, client, "b:1", "main")
+	a.run(t)
+	signer := func(p *process) (rollout.Trial, error) {
+		return runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), rollout.Offered)
+	}
+	trial, err := signer(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signer(b); !errors.Is(err, rollout.ErrTriedElsewhere) || !strings.Contains(err.Error(), "the manager a:1 is trying it") {
+		t.Errorf("error %v", err)
+	}
+	passed(t, trial)
+	if _, err := signer(b); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASuspectedSignerCanBePromoted(t *testing.T) {
+	client := fake.NewClientset()
+	begin := func() error {
+		p := newProcess(t, client, "a:1", "main")
+		_, err := runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), rollout.Offered)
+		return err
+	}
+	if err := begin(); err != nil {
+		t.Fatal(err)
+	}
+	var s *rollout.Suspected
+	if err := begin(); !errors.As(err, &s) {
+		t.Fatalf("error %v", err)
+	}
+	p := newProcess(t, client, "a:1", "main")
+	for argument, want := range map[string]string{"true": "", "": "", "0000000000": ""} {
+		if name, err := p.books[0].pardonSigner(t.Context(), argument); name != want || err != nil {
+			t.Errorf("%q: %q, %v", argument, name, err)
+		}
+	}
+	digest := plugin.Bundle{Module: []byte("signer")}.Digests().Module
+	if name, err := p.books[0].pardonSigner(t.Context(), "sha256:"+digest[:12]); name != "cloud" || err != nil {
+		t.Errorf("%q, %v", name, err)
+	}
+	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), rollout.Offered); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatCannotBeWrittenDownIsNotLoaded(t *testing.T) {
+	for verb, right := range map[string]string{"get": `verbs: ["get"]`, "patch": `verbs: ["patch"]`} {
+		client := fake.NewClientset()
+		begin(t, newProcess(t, client, "a:1", "main").books[0], "first", rollout.Offered) // the object is there
+		client.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), "n", errors.New("no"))
+		})
+		e := refusedAs[*plugin.LoadError](t, newProcess(t, client, "b:1", "main").books[0], "new", rollout.Offered)
+		if e.Reason != reasonNotMarked || !strings.Contains(e.Error(), right) {
+			t.Errorf("%s: %s: %v", verb, e.Reason, e)
+		}
+	}
+}
+
+func TestPulse(t *testing.T) {
+	p := newPulse()
+	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+	if !p.steady(at(0)) {
+		t.Error("it has not begun")
+	}
+	for _, s := range []float64{1, 2, 4.5} {
+		p.beat(at(s))
+	}
+	if !p.steady(at(5)) {
+		t.Error("a busy machine is no stall")
+	}
+	if p.steady(at(8)) {
+		t.Error("it stands still now")
+	}
+	p.beat(at(30))
+	if p.steady(at(31)) {
+		t.Error("it stood still a moment ago")
+	}
+	for s := 31.0; s < 100; s++ {
+		p.beat(at(s))
+	}
+	if !p.steady(at(100)) {
+		t.Error("that was long ago")
+	}
+}

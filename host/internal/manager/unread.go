@@ -1,0 +1,49 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/metadata"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/annotations"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
+)
+
+// domain is that of this project's annotations and labels.
+const domain = "wasm-ccm.dev"
+
+// keys are those of Services and Nodes that this manager reads, and those that
+// the provider static of this project reads.
+func keys() *annotations.Keys {
+	return annotations.NewKeys(domain,
+		annotations.Key{Kind: "Service", Name: routing.ServiceAnnotation},
+		annotations.Key{Kind: "Service", Label: true, Name: routing.ServiceOwnerLabel},
+		annotations.Key{Kind: "Node", Label: true, Name: routing.NodeLabel},
+		annotations.Key{Kind: "Node", Name: brake.NodeDeletionAnnotation},
+		annotations.Key{Kind: "Node", Name: brake.GracePeriodAnnotation},
+		annotations.Key{Kind: "Service", Name: "static." + domain + "/addresses"},
+		annotations.Key{Kind: "Service", Name: "static." + domain + "/pool"},
+	)
+}
+
+// newUnread returns what tells of annotations that nobody reads, in the
+// background. It has a watch of its own, of the metadata only: who watches
+// first sets the period in which upstream's loops look again.
+func newUnread(s *shared) (func(context.Context), error) {
+	client, err := metadata.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(s.completed.Kubeconfig), component))
+	if err != nil {
+		return nil, fmt.Errorf("client of the API server for metadata: %w", err)
+	}
+	reporter := annotations.NewReporter(keys(), client, s.events)
+	return func(ctx context.Context) {
+		go func() {
+			if err := reporter.Run(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Nobody is told of annotations that nobody reads")
+			}
+		}()
+	}, nil
+}

@@ -1,0 +1,105 @@
+// Package imports holds what a guest may import, the same for every engine:
+// the host calls of ABI v1, the subset of WASI preview 1 and the refuel
+// function of the meter. It knows guest memory only as an interface, and an
+// engine only as its caller.
+//
+// It may import engine and abi and nothing else of this project.
+package imports
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+// Memory is the linear memory of a guest.
+type Memory interface {
+	// Read returns the bytes from ptr on, or false when they are not all
+	// inside of the memory. What is written to them is seen by the guest. They
+	// are valid until the guest runs again.
+	Read(ptr, size uint32) ([]byte, bool)
+}
+
+// ValueType is the type of a parameter or a result.
+type ValueType byte
+
+// The types that imports use, as the binary format of WebAssembly writes them.
+const (
+	I32 ValueType = 0x7f
+	I64 ValueType = 0x7e
+)
+
+// MaxParams is the most parameters that a function has: path_open of WASI.
+const MaxParams = 9
+
+// Function is one function that guests may import. It is safe for concurrent
+// use.
+type Function struct {
+	// Module and Name are what a guest imports it by.
+	Module, Name    string
+	Params, Results []ValueType
+	run             runFunc
+}
+
+// runFunc finds the parameters in the stack, an i32 in the low half of its
+// place, and leaves the result in the first place.
+type runFunc func(ctx context.Context, c *Call, memory Memory, stack []uint64) error
+
+// Run runs the function for the guest whose op is c. The stack has room for
+// the parameters and for the result, and takes the result. An error, which is
+// an *End, ends the guest; a panic in the host becomes one.
+func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint64) (err error) {
+	defer func() {
+		// Invariant M24 (host/SECURITY.md): a panic of a host call is an error of its op.
+		if p := recover(); p != nil {
+			err = hostFailed(f.Name, p)
+		}
+	}()
+	// What a call costs is not metered, so each one looks at the clock; but a
+	// guest that is late may still say that it is done.
+	// Invariant M1 (host/SECURITY.md): what is not metered looks at the clock itself.
+	if f.Name != abi.ImportRespWrite && f.Name != abi.ImportErrWrite {
+		if err := checkTime(ctx); err != nil {
+			return err
+		}
+	}
+	return f.run(ctx, c, memory, stack)
+}
+
+// Functions returns every function that a guest may import. They are always
+// all there: which of them a guest may import is checked before it is
+// compiled, and what they answer is the host's business.
+//
+// Invariant M4 (host/SECURITY.md): guests get these from every engine, and no others.
+func Functions() []Function {
+	return slices.Concat(conventionFunctions(), wasiFunctions())
+}
+
+func conventionFunctions() []Function {
+	three, two, one, one64 := []ValueType{I32, I32, I32}, []ValueType{I32, I32}, []ValueType{I32}, []ValueType{I64}
+	functions := []Function{
+		{abi.ImportModule, abi.ImportReqRead, three, one, reqRead},
+		{abi.ImportModule, abi.ImportRespWrite, two, nil, respWrite},
+		{abi.ImportModule, abi.ImportErrWrite, two, nil, errWrite},
+		{abi.ImportModule, abi.ImportResultRead, three, one, resultRead},
+		{abi.ImportModule, abi.ImportNow, nil, one64, now},
+		{abi.ImportModule, abi.ImportDeadline, nil, one64, deadline},
+		{abi.ImportModule, abi.ImportLog, two, one64, hostCall(abi.ImportLog)},
+		{engine.RefuelModule, engine.RefuelName, one64, one64, refuel},
+	}
+	for _, name := range abi.Capabilities() {
+		functions = append(functions, Function{abi.ImportModule, name, two, one64, hostCall(name)})
+	}
+	return functions
+}
+
+// hostFailed says that the host's own code panicked. The words of a panic are
+// bounded: they may hold what a guest sent.
+func hostFailed(name string, p any) error {
+	const most = 200
+	text := fmt.Sprint(p)
+	return &End{text: fmt.Sprintf("the host failed in %s, which is a mistake of the manager: %.*q", name, most, text)}
+}

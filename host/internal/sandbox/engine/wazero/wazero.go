@@ -1,0 +1,192 @@
+// Package wazero is the engine on github.com/tetratelabs/wazero, in compiler
+// mode: pure Go, so that the manager stays one static binary.
+//
+// Guest memory is touched here and in the other engines only. It imports
+// engine, engine/imports and abi.
+package wazero
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/imports"
+)
+
+const pageBytes = 64 << 10
+
+// Options of the engine.
+type Options struct {
+	// CacheDir keeps compiled modules between restarts; "" does not. What lies
+	// there is run as machine code: only the manager may write to it.
+	CacheDir string
+	// CachedOnly compiles nothing: a module that is not in CacheDir is an
+	// engine.ErrNotCompiled.
+	CachedOnly bool
+	// CloseOnContextDone turns on wazero's own interruption, for modules that
+	// are not metered. Only benchmarks compare with it.
+	CloseOnContextDone bool
+}
+
+// Engine implements engine.Engine.
+type Engine struct {
+	options Options
+}
+
+// New returns the engine. It holds nothing until a module is compiled.
+func New(options Options) *Engine { return &Engine{options: options} }
+
+// Name returns "wazero".
+func (*Engine) Name() string { return "wazero" }
+
+// Close does nothing: modules share nothing.
+func (*Engine) Close(context.Context) error { return nil }
+
+// Compile compiles a module in a runtime of its own, so that nothing which
+// happens to it, or to one of its instances, reaches another module.
+func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
+	m := &module{guest: imports.NewGuest(config)}
+	runtimeConfig := wazero.NewRuntimeConfigCompiler().
+		WithMemoryLimitPages(uint32(min(config.MemoryLimitBytes/pageBytes, 1<<16))).
+		WithCloseOnContextDone(e.options.CloseOnContextDone).
+		WithCustomSections(false)
+	if e.options.CacheDir != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(e.options.CacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("compilation cache %s: %w", e.options.CacheDir, err)
+		}
+		m.cache = cache
+		runtimeConfig = runtimeConfig.WithCompilationCache(cache)
+	}
+	m.runtime = wazero.NewRuntimeWithConfig(ctx, runtimeConfig)
+	if err := m.compile(ctx, e.compiling(ctx), wasm); err != nil {
+		return nil, errors.Join(err, m.Close(ctx))
+	}
+	return m, nil
+}
+
+// compiling is the context in which modules are compiled. wazero's workers end
+// with it, and what is in the cache does not ask for it.
+func (e *Engine) compiling(ctx context.Context) context.Context {
+	workers := runtime.GOMAXPROCS(0)
+	if e.options.CachedOnly {
+		ended, end := context.WithCancelCause(ctx)
+		end(engine.ErrNotCompiled)
+		ctx, workers = ended, max(workers, 2) // a single one would look at no context
+	}
+	return experimental.WithCompilationWorkers(ctx, workers)
+}
+
+// module implements engine.Module.
+type module struct {
+	guest    *imports.Guest
+	runtime  wazero.Runtime
+	cache    wazero.CompilationCache
+	compiled wazero.CompiledModule
+}
+
+func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error) {
+	// A compiler that panics on a strange module must not take the manager along.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("compiling the module: the compiler failed: %v", p)
+		}
+	}()
+	if err := instantiateImports(ctx, m.runtime); err != nil {
+		return fmt.Errorf("host modules: %w", err)
+	}
+	compiled, err := m.runtime.CompileModule(compiling, wasm)
+	if err != nil {
+		return fmt.Errorf("compiling the module: %w", err)
+	}
+	m.compiled = compiled
+	return nil
+}
+
+func (m *module) Close(ctx context.Context) error {
+	err := m.runtime.Close(ctx)
+	if m.cache != nil {
+		err = errors.Join(err, m.cache.Close(ctx))
+	}
+	return err
+}
+
+func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
+	i := &instance{shared: m.guest}
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	i.call.Outside(i.shared)
+	guest, err := m.runtime.InstantiateModule(withMemory(i.context(ctx)), m.compiled, config)
+	if err != nil {
+		return nil, fmt.Errorf("instantiating the module: %w", i.call.Crash(ctx, err, framesOf(err)))
+	}
+	i.guest, i.memory = guest, guest.Memory()
+	if err := i.initialize(ctx); err != nil {
+		return nil, errors.Join(err, guest.Close(ctx))
+	}
+	return i, nil
+}
+
+// instance implements engine.Instance.
+type instance struct {
+	shared *imports.Guest
+	guest  api.Module
+	memory imports.Memory
+	run    api.Function
+	stack  [2]uint64
+	gate   imports.Gate
+	call   imports.Call
+}
+
+func (i *instance) initialize(ctx context.Context) error {
+	i.run = i.guest.ExportedFunction(abi.ExportCall)
+	initialize := i.guest.ExportedFunction(abi.ExportInitialize)
+	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
+		return imports.ErrExports
+	}
+	i.call.Outside(i.shared)
+	if _, err := initialize.Call(i.context(ctx)); err != nil {
+		return fmt.Errorf("%s: %w", abi.ExportInitialize, i.call.Crash(ctx, err, framesOf(err)))
+	}
+	return nil
+}
+
+func (i *instance) context(ctx context.Context) context.Context {
+	return &callContext{Context: ctx, instance: i}
+}
+
+func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	if err := i.gate.Enter(len(request)); err != nil {
+		return engine.Result{}, err
+	}
+	i.stack = [2]uint64{uint64(op), uint64(len(request))}
+	i.call.Op(i.shared, request)
+	err := i.run.CallWithStack(i.context(ctx), i.stack[:])
+	result := i.call.Answer(uint32(i.stack[0]))
+	if err != nil {
+		result, err = engine.Result{}, i.call.Crash(ctx, err, framesOf(err))
+	}
+	i.call.End()
+	i.gate.Leave(err != nil)
+	return result, err
+}
+
+func (i *instance) MemoryBytes() uint64 {
+	if i.gate.Closed() {
+		return 0
+	}
+	return uint64(i.guest.Memory().Size())
+}
+
+func (i *instance) Close(ctx context.Context) error {
+	if first, err := i.gate.Close(); !first {
+		return err
+	}
+	return i.guest.Close(ctx)
+}

@@ -1,0 +1,99 @@
+// Package module reads what a WebAssembly module says of itself, its imports,
+// exports and manifest, and checks it against ABI v1 and what the
+// administrator grants. Nothing is compiled or run for that.
+//
+// It imports abi and internal/wasmbin only.
+package module
+
+import (
+	"bytes"
+
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
+)
+
+// MaxBytes is the size of the largest module: more than ten times that of a
+// provider by stock Go.
+const MaxBytes = 64 << 20
+
+// Kind is the kind of an import or export.
+type Kind = wasmbin.Kind
+
+// The kinds of WebAssembly 2.0.
+const (
+	KindFunc   = wasmbin.KindFunc
+	KindTable  = wasmbin.KindTable
+	KindMemory = wasmbin.KindMemory
+	KindGlobal = wasmbin.KindGlobal
+)
+
+// The value types that the ABI uses, for a FuncType.
+const (
+	I32 = "\x7f"
+	I64 = "\x7e"
+)
+
+// FuncType is the type of a function: each value type is one byte, in its
+// binary form.
+type FuncType struct {
+	Params, Results string
+}
+
+// Import is one import of a module. Type is set for functions.
+type Import struct {
+	Module, Name string
+	Kind         Kind
+	Type         FuncType
+}
+
+// Export is one export of a module. Type is set for functions.
+type Export struct {
+	Name string
+	Kind Kind
+	Type FuncType
+}
+
+// Module is what a module says of itself.
+type Module struct {
+	Imports  []Import
+	Exports  []Export
+	HasStart bool
+	// Manifest is the content of the custom section ccm.manifest, or nil.
+	Manifest []byte
+}
+
+// Parse reads a module. The result shares no memory with wasm. The
+// instructions of functions are decoded and checked by host/internal/sandbox/meter, which
+// writes them anew.
+func Parse(wasm []byte) (*Module, error) {
+	if len(wasm) > MaxBytes {
+		return nil, errorf(ReasonModuleInvalid, "the module has %d bytes, at most %d are allowed; build it without debug information", len(wasm), MaxBytes)
+	}
+	decoded, err := wasmbin.Parse(wasm)
+	if err != nil {
+		return nil, &Error{Reason: ReasonModuleInvalid, Err: err}
+	}
+	m := &Module{HasStart: decoded.Start != nil}
+	for _, i := range decoded.Imports {
+		out := Import{Module: string(i.Module), Name: string(i.Name), Kind: i.Kind}
+		if i.Kind == KindFunc {
+			out.Type = FuncType(decoded.Types[i.Type])
+		}
+		m.Imports = append(m.Imports, out)
+	}
+	for _, e := range decoded.Exports {
+		out := Export{Name: string(e.Name), Kind: e.Kind}
+		if e.Kind == KindFunc {
+			out.Type = FuncType(decoded.Type(e.Index))
+		}
+		m.Exports = append(m.Exports, out)
+	}
+	section, found, err := manifest.Section(wasm)
+	if err != nil {
+		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
+	}
+	if found {
+		m.Manifest = bytes.Clone(section)
+	}
+	return m, nil
+}

@@ -1,0 +1,165 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
+)
+
+// Bounds of what is told of a crash: an Event has room for 1 KiB.
+const (
+	maxSaidBytes  = 1 << 10
+	maxStack      = 12
+	maxFrameBytes = 120
+)
+
+// Crash is the error of an op that ended the guest: a trap, a breach of the
+// calling convention, or a deadline.
+type Crash struct {
+	// Err says why, in one line.
+	Err error
+	// Said is the end of what the guest wrote to its standard output and error
+	// during the op, or the words of its panic: scrubbed, 1 KiB at most, one line.
+	Said string
+	// Stack are the functions that were running, the innermost first, by name
+	// where the module has names: the last 12, of the 30 that are known.
+	Stack []string
+}
+
+// Error returns one line, fit for a log and an Event.
+func (c *Crash) Error() string {
+	text := c.Err.Error()
+	if c.Said != "" {
+		text += `; it wrote "` + c.Said + `"`
+	}
+	if len(c.Stack) > 0 {
+		text += "; in " + strings.Join(c.Stack, " < ")
+	}
+	return text
+}
+
+// Unwrap returns why.
+func (c *Crash) Unwrap() error { return c.Err }
+
+// crashes knows what to make of the crashes of one module. It is safe for
+// concurrent use.
+type crashes struct {
+	symbols *meter.Symbols
+	// scrub is Loader.Scrub.
+	scrub func(string) string
+}
+
+// explain returns the error with what is known of a crash, where it is one.
+func (c crashes) explain(err error) error {
+	var crash *engine.Crash
+	if !errors.As(err, &crash) {
+		return err
+	}
+	told := &Crash{Err: err, Said: c.words(crash.Said), Stack: c.stack(crash.Frames)}
+	// Errors are kept, in results and tallies; what is not scrubbed is not.
+	crash.Said, crash.Frames = nil, nil
+	return told
+}
+
+// words are what a guest wrote, for people.
+//
+// Invariant S6 (host/SECURITY.md): it is scrubbed as a whole, before it is cut; where nothing
+// scrubs, as with a signer, it is not told.
+func (c crashes) words(said []byte) string {
+	if c.scrub == nil || len(said) == 0 {
+		return ""
+	}
+	return strings.Clone(printable(lastWords(c.scrub(string(said))), maxSaidBytes))
+}
+
+// lastWords returns a panic from its first line on, or else the last lines
+// that there is room for.
+func lastWords(text string) string {
+	text = strings.TrimSpace(text)
+	for start := 0; start < len(text); {
+		line, _, _ := strings.Cut(text[start:], "\n")
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.Contains(line, " panicked at ") {
+			return text[start:]
+		}
+		start += len(line) + 1
+	}
+	if len(text) <= maxSaidBytes {
+		return text
+	}
+	text = text[len(text)-maxSaidBytes:]
+	if _, whole, found := strings.Cut(text, "\n"); found {
+		return whole
+	}
+	return text
+}
+
+// stack names the functions; one that calls itself stands there once, with a
+// number.
+func (c crashes) stack(frames []uint32) (names []string) {
+	for len(frames) > 0 {
+		same := 1
+		for same < len(frames) && frames[same] == frames[0] {
+			same++
+		}
+		name := printable(shorten(c.symbols.Name(frames[0])), maxFrameBytes)
+		frames = frames[same:]
+		switch {
+		case name == "":
+			continue
+		case len(names) == maxStack:
+			return append(names, "...")
+		case same > 1:
+			name = fmt.Sprintf("%s (%d times)", name, same)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// shorten leaves out where the packages of a name lie, as
+// "(*example.com/cloud/api.Client).Get" to "(*api.Client).Get".
+func shorten(name string) string {
+	var out strings.Builder
+	for name != "" {
+		end := strings.IndexFunc(name, func(r rune) bool { return strings.ContainsRune("/()[]{}<>*, ", r) })
+		if end < 0 {
+			end = len(name) - 1
+		}
+		if name[end] != '/' {
+			out.WriteString(name[:end+1])
+		}
+		name = name[end+1:]
+	}
+	return out.String()
+}
+
+// explained is an engine.Module whose errors tell what is known of a crash.
+type explained struct {
+	engine.Module
+	crashes crashes
+}
+
+// Instantiate is engine.Module's.
+func (m explained) Instantiate(ctx context.Context) (engine.Instance, error) {
+	i, err := m.Module.Instantiate(ctx)
+	if err != nil {
+		return nil, m.crashes.explain(err)
+	}
+	return explainedInstance{i, m.crashes}, nil
+}
+
+type explainedInstance struct {
+	engine.Instance
+	crashes crashes
+}
+
+// Call is engine.Instance's.
+func (i explainedInstance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	result, err := i.Instance.Call(ctx, op, request)
+	return result, i.crashes.explain(err)
+}

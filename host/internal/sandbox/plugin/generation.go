@@ -1,0 +1,309 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+// Generation is one accepted bundle with its instances. It is safe for
+// concurrent use.
+type Generation struct {
+	digests      Digests
+	manifest     *manifest.Manifest
+	providerName string
+	hasClusterID bool
+	loadTimeout  time.Duration
+	warnings     []string
+	ops          map[abi.Op]bool
+	limits       Limits
+
+	module engine.Module
+	pool   *pool
+	// decoding has room for one response of more than largeBytes.
+	decoding chan struct{}
+	// pins counts the ops under way, and one for the slot or the loader. The
+	// one who takes the last pin away closes the generation.
+	mu     sync.Mutex
+	pins   int
+	closed chan struct{}
+
+	tally   *tally
+	summary atomic.Pointer[string]
+}
+
+// Digests are those of the bundle.
+func (g *Generation) Digests() Digests { return g.digests }
+
+// Name is the guest's name.
+func (g *Generation) Name() string { return g.manifest.Name }
+
+// Version is the guest's own version.
+func (g *Generation) Version() string { return g.manifest.Version }
+
+// ProviderName is what the guest calls its cloud.
+func (g *Generation) ProviderName() string { return g.providerName }
+
+// HasClusterID is the guest's answer to configure.
+func (g *Generation) HasClusterID() bool { return g.hasClusterID }
+
+// Summary is one line from the guest's last probe, or "".
+func (g *Generation) Summary() string {
+	if s := g.summary.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// Probe asks the guest whether it can work. The error is a *LoadError.
+func (g *Generation) Probe(ctx context.Context) error {
+	response := &abi.ProbeResponse{}
+	err := g.invoke(ctx, g.loadTimeout, abi.OpProbe, &abi.ProbeRequest{}, response)
+	if err == nil && !response.Ready {
+		err = errors.New("the provider is not ready, without saying why")
+	}
+	if err != nil {
+		return &LoadError{Phase: PhaseProbe, Reason: "ProbeFailed", Err: err}
+	}
+	summary := printable(response.Summary, maxWarningBytes)
+	g.summary.Store(&summary)
+	return nil
+}
+
+// Ask runs one op with an encoded request and returns what the guest answered,
+// which may be another code than success. The instance is thrown away after it,
+// and the op counts in no tally.
+func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
+	if !g.pin() {
+		return 0, nil, errPoolClosed
+	}
+	defer g.unpin(ctx)
+	ctx, cancel := context.WithTimeout(ctx, g.limits.timeout(op))
+	defer cancel()
+	if err := g.pool.wait(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer g.pool.release()
+	result, err := g.pool.callFresh(ctx, op, request)
+	return result.Code, body(result), err
+}
+
+// body is the part of a result that belongs to its code.
+func body(result engine.Result) []byte {
+	if result.Code == abi.CodeOK {
+		return result.Response
+	}
+	return result.Detail
+}
+
+// Ops are those that the guest has with this configuration, in no order.
+func (g *Generation) Ops() []abi.Op { return slices.Collect(maps.Keys(g.ops)) }
+
+// Trim closes the instances that idle, for a generation that is kept in
+// reserve. Ops make new ones.
+func (g *Generation) Trim(ctx context.Context) {
+	if g.pin() {
+		g.pool.trim(ctx)
+		g.unpin(ctx)
+	}
+}
+
+// Release gives up the generation as Close does, without waiting.
+func (g *Generation) Release(ctx context.Context) { g.unpin(ctx) }
+
+// Warnings are the guest's about its configuration.
+func (g *Generation) Warnings() []string { return g.warnings }
+
+// Supports reports whether the guest has the op with this configuration.
+func (g *Generation) Supports(op abi.Op) bool { return g.ops[op] }
+
+// pin keeps the generation from being closed. It fails when it is too late.
+func (g *Generation) pin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pins == 0 {
+		return false
+	}
+	g.pins++
+	return true
+}
+
+// unpin takes a pin away. With the last one the generation closes, in the
+// background: the op that happens to be the last one does not pay for it.
+func (g *Generation) unpin(ctx context.Context) {
+	g.mu.Lock()
+	g.pins--
+	last := g.pins == 0
+	g.mu.Unlock()
+	if last {
+		go g.free(context.WithoutCancel(ctx))
+	}
+}
+
+// free closes what belongs to the generation. Nobody else is left.
+func (g *Generation) free(ctx context.Context) {
+	defer close(g.closed)
+	var err error
+	if g.pool != nil {
+		err = g.pool.close(ctx)
+	}
+	if err := errors.Join(err, g.module.Close(ctx)); err != nil {
+		klog.FromContext(ctx).Error(err, "closing a provider", "name", g.Name(), "digest", g.digests.Module)
+	}
+}
+
+// Close gives up the generation for whoever holds it, and waits until all of
+// it is freed or the context ends. It is called once, and only for a
+// generation that is not in a slot.
+func (g *Generation) Close(ctx context.Context) error {
+	g.unpin(ctx)
+	select {
+	case <-g.closed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("closing the provider %s: %w", g.Name(), ctx.Err())
+	}
+}
+
+// Closed is closed after the last op has ended and everything is freed.
+func (g *Generation) Closed() <-chan struct{} { return g.closed }
+
+// invoke runs one op, bounded by timeout.
+func (g *Generation) invoke(ctx context.Context, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	return g.invokeBy(ctx, (*pool).call, timeout, op, req, resp)
+}
+
+func (g *Generation) invokeBy(ctx context.Context, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	return g.invokeRecorded(ctx, nil, call, timeout, op, req, resp)
+}
+
+// invokeRecorded lets the recorder, which may be nil, see the op.
+func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
+	request, err := encode(req)
+	if err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	end := func(abi.Code, []byte, error) {}
+	if r != nil {
+		bounded, end = r.Begin(bounded, op, request)
+	}
+	err = g.run(bounded, end, call, op, request, resp)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return g.limits.late(op, timeout, err)
+	}
+	return err
+}
+
+// run waits for an instance, and calls end with its answer.
+func (g *Generation) run(ctx context.Context, end func(abi.Code, []byte, error), call poolCall, op abi.Op, request []byte, resp abi.Message) error {
+	if err := g.pool.wait(ctx); err != nil {
+		end(0, nil, err)
+		return err
+	}
+	// Until it is decoded: there are no more responses than instances.
+	defer g.pool.release()
+	result, err := call(g.pool, ctx, op, request)
+	end(result.Code, body(result), err)
+	if err != nil {
+		return err
+	}
+	return g.decode(ctx, result, resp)
+}
+
+// largeBytes is the size from which on responses are decoded one at a time: if
+// every instance had one, they would take all processors, and memory for each.
+const largeBytes = 64 << 10
+
+// decode is the function decode, in turn where the response is large.
+func (g *Generation) decode(ctx context.Context, result engine.Result, resp abi.Message) error {
+	if len(result.Response) <= largeBytes {
+		return decode(result, resp)
+	}
+	// Invariant M9 (host/SECURITY.md): large responses are decoded one at a time.
+	select {
+	case g.decoding <- struct{}{}:
+		defer func() { <-g.decoding }()
+		return decode(result, resp)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to decode a response of %d bytes: %w", len(result.Response), ctx.Err())
+	}
+}
+
+func encode(m abi.Message) ([]byte, error) {
+	if size := m.SizeVT(); size > abi.MaxRequestBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d are allowed", size, abi.MaxRequestBytes)
+	}
+	return wire.Marshal(m)
+}
+
+// decode turns what a guest answered into resp or an error. Nothing but a
+// response with code OK is success.
+func decode(result engine.Result, resp abi.Message) error {
+	switch {
+	// Invariant N1 (host/SECURITY.md): success is a response with the code OK, and nothing else.
+	case !result.Code.Known():
+		return fmt.Errorf("the provider answered with the unknown code %d", result.Code)
+	case result.Code != abi.CodeOK:
+		return answer(result)
+	case result.Response == nil:
+		return errors.New("the provider reported success without a response")
+	}
+	if err := wire.Unmarshal(result.Response, resp); err != nil {
+		return fmt.Errorf("the provider's response cannot be decoded: %w", err)
+	}
+	return nil
+}
+
+// maxRetryAfter bounds how long a guest can put off an object.
+const maxRetryAfter = time.Hour
+
+func answer(result engine.Result) error {
+	detail := &abi.ErrorDetail{}
+	if err := wire.Unmarshal(result.Detail, detail); err != nil {
+		return fmt.Errorf("the provider answered %s, with an error detail that cannot be decoded: %w", result.Code, err)
+	}
+	retryAfter := min(max(detail.RetryAfterMs, 0), maxRetryAfter.Milliseconds())
+	return &abi.Error{
+		Code:       result.Code,
+		Message:    printable(detail.Message, abi.MaxErrorMessageBytes),
+		RetryAfter: time.Duration(retryAfter) * time.Millisecond,
+	}
+}
+
+// printable makes a guest's text fit for one line of a log or an Event.
+//
+// Invariant M26 (host/SECURITY.md): what a guest says in an error or a warning leaves this package
+// by way of it.
+func printable(text string, limit int) string {
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit]
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") // a list of mistakes
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) { // control characters, line separators, changes of direction
+			return ' '
+		}
+		return r
+	}, text)
+}

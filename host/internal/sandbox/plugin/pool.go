@@ -1,0 +1,211 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+// Why an instance was thrown away.
+const (
+	DiscardFailed   = "failed"   // it trapped or broke the calling convention
+	DiscardDeadline = "deadline" // its op ran out of time
+	DiscardQuota    = "quota"    // it has served its number of ops
+	DiscardClosed   = "closed"   // its generation was replaced
+	DiscardFresh    = "fresh"    // it was made for one op
+	DiscardIdle     = "idle"     // its generation is kept in reserve
+)
+
+// Observer hears of the instances of all pools. Its methods must be safe for
+// concurrent use and must not block.
+type Observer interface {
+	InstanceCreated()
+	InstanceDiscarded(reason string)
+}
+
+var errPoolClosed = errors.New("the pool is closed")
+
+// pool lends the instances of one module. No lock is held while an instance
+// is made or runs. Instances that failed never come back.
+type pool struct {
+	module   engine.Module
+	prepare  func(context.Context, engine.Instance) error
+	observer Observer
+	maxCalls int
+
+	// tokens holds one token for each instance that may still be lent.
+	tokens chan struct{}
+
+	mu     sync.Mutex
+	idle   []*lent
+	closed bool
+}
+
+// lent is an instance with its number of ops.
+type lent struct {
+	engine.Instance
+	calls int
+}
+
+func newPool(module engine.Module, prepare func(context.Context, engine.Instance) error, limits Limits, observer Observer) *pool {
+	p := &pool{
+		module: module, prepare: prepare, observer: observer,
+		maxCalls: limits.MaxCallsPerInstance,
+		tokens:   make(chan struct{}, limits.MaxInstances),
+	}
+	for range limits.MaxInstances {
+		p.tokens <- struct{}{}
+	}
+	return p
+}
+
+// poolCall is call or callFresh.
+type poolCall func(p *pool, ctx context.Context, op abi.Op, request []byte) (engine.Result, error)
+
+// wait takes a token, which its caller puts back.
+//
+// Invariant M3 (host/SECURITY.md): no op runs without a token, and there are as many as instances
+// are allowed.
+func (p *pool) wait(ctx context.Context) error {
+	select {
+	case <-p.tokens:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for one of %d instances, all of which are busy: %w", cap(p.tokens), ctx.Err())
+	}
+}
+
+// release puts a token back.
+func (p *pool) release() { p.tokens <- struct{}{} }
+
+// callFresh runs one op in a new instance, which nothing uses after it. The
+// caller holds a token, too: the bound on instances that run holds.
+func (p *pool) callFresh(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	instance, err := p.create(ctx)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	result, err := instance.Call(ctx, op, request)
+	_ = p.discard(ctx, instance, DiscardFresh) // the op has its answer
+	return result, err
+}
+
+// call runs one op in some instance. The caller holds a token.
+func (p *pool) call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
+	instance, err := p.take(ctx)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	result, err := instance.Call(ctx, op, request)
+	instance.calls++
+	p.putBack(ctx, instance, err)
+	return result, err
+}
+
+// take returns the instance that was used last, or makes one.
+func (p *pool) take(ctx context.Context) (*lent, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errPoolClosed
+	}
+	if n := len(p.idle); n > 0 {
+		instance := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return instance, nil
+	}
+	p.mu.Unlock()
+	return p.create(ctx)
+}
+
+func (p *pool) create(ctx context.Context) (*lent, error) {
+	instance, err := p.module.Instantiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.observer.InstanceCreated()
+	if err := p.prepare(ctx, instance); err != nil {
+		_ = p.discard(ctx, instance, DiscardFailed) // the first error is the one that helps
+		return nil, fmt.Errorf("a new instance: %w", notAnAnswer(err))
+	}
+	return &lent{Instance: instance}, nil
+}
+
+// notAnAnswer makes an error of what a guest answered to another request than
+// the one that was asked: its "instance_not_found" to configure says nothing
+// of the instance that an op is about.
+func notAnAnswer(err error) error {
+	var answer *abi.Error
+	if errors.As(err, &answer) {
+		return fmt.Errorf("configure: %s (%s)", answer.Error(), answer.Code)
+	}
+	return err
+}
+
+func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
+	reason := ""
+	p.mu.Lock()
+	switch {
+	// Invariant M7 (host/SECURITY.md): an instance goes back to the others only after an op without
+	// an error.
+	case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+		reason = DiscardDeadline
+	case err != nil:
+		reason = DiscardFailed
+	case p.closed:
+		reason = DiscardClosed
+	case p.maxCalls > 0 && instance.calls >= p.maxCalls:
+		reason = DiscardQuota
+	default:
+		p.idle = append(p.idle, instance)
+	}
+	p.mu.Unlock()
+	if reason != "" {
+		// A failure to close is of no use to the op that has its answer.
+		_ = p.discard(ctx, instance, reason)
+	}
+}
+
+// discard closes an instance, even when the context of the op is over.
+func (p *pool) discard(ctx context.Context, instance engine.Instance, reason string) error {
+	p.observer.InstanceDiscarded(reason)
+	return instance.Close(context.WithoutCancel(ctx))
+}
+
+// trim closes the instances that idle.
+func (p *pool) trim(ctx context.Context) {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, instance := range idle {
+		_ = p.discard(ctx, instance, DiscardIdle) // nobody waits for it
+	}
+}
+
+// close ends the pool: it waits until every lent instance is back, and closes
+// all of them. Nothing may call the pool any more, but close.
+func (p *pool) close(ctx context.Context) error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	var errs []error
+	for _, instance := range idle {
+		errs = append(errs, p.discard(ctx, instance, DiscardClosed))
+	}
+	for range cap(p.tokens) {
+		<-p.tokens
+	}
+	return errors.Join(errs...)
+}

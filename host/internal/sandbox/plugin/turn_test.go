@@ -1,0 +1,91 @@
+package plugin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+)
+
+// held is a response that tells when its decoding begins, and waits then.
+type held struct {
+	abi.VolumeLabelsResponse
+	begun, goOn chan struct{}
+}
+
+func (h *held) Reset() {
+	close(h.begun)
+	<-h.goOn
+}
+
+func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
+	large := true
+	e := &fakeEngine{call: func(_ context.Context, op abi.Op, _ []byte) (engine.Result, error) {
+		switch {
+		case op != abi.OpVolumeLabels:
+			return engine.Result{}, nil
+		case large:
+			return ok(&abi.VolumeLabelsResponse{Labels: map[string]string{"a": strings.Repeat("b", 100<<10)}}), nil
+		}
+		return ok(&abi.VolumeLabelsResponse{}), nil
+	}}
+	slot, _ := serve(t, e, testLimits())
+	invoke := func(ctx context.Context, resp abi.Message) error {
+		return slot.Invoke(ctx, abi.OpVolumeLabels, &abi.VolumeLabelsRequest{}, resp)
+	}
+
+	first := &held{begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- invoke(t.Context(), first) }()
+	<-first.begun
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	second := &abi.VolumeLabelsResponse{}
+	if err := invoke(ctx, second); !errors.Is(err, context.DeadlineExceeded) || len(second.Labels) > 0 {
+		t.Errorf("a second large response is decoded beside the first: %v", err)
+	}
+	large = false
+	if err := invoke(t.Context(), &abi.VolumeLabelsResponse{}); err != nil {
+		t.Errorf("a small response has to wait: %v", err)
+	}
+	close(first.goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	large = true
+	if err := invoke(t.Context(), second); err != nil || len(second.Labels["a"]) != 100<<10 {
+		t.Errorf("the next large response: %v", err)
+	}
+}
+
+// A guest that hashes its request sees a change only where there is one.
+func TestEqualRequestsAreEqualBytes(t *testing.T) {
+	var first []byte
+	e := &fakeEngine{call: func(_ context.Context, op abi.Op, request []byte) (engine.Result, error) {
+		if op != abi.OpInstanceExists {
+			return engine.Result{}, nil
+		}
+		if first == nil {
+			first = bytes.Clone(request)
+		}
+		if !bytes.Equal(first, request) {
+			t.Errorf("the same Node in other bytes:\n%q\n%q", first, request)
+		}
+		return ok(&abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}), nil
+	}}
+	slot, _ := serve(t, e, testLimits())
+	for range 20 {
+		node := &abi.Node{Name: "n", Labels: map[string]string{}}
+		for _, label := range []string{"beta.kubernetes.io/arch", "kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os", "node.kubernetes.io/instance-type"} {
+			node.Labels[label] = "x"
+		}
+		if err := slot.Invoke(t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: node}, &abi.InstanceExistsResponse{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
