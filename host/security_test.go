@@ -141,13 +141,13 @@ func invariants(t *testing.T, root string) map[string][]string {
 	return found
 }
 
-// hasTest looks in the directory, or in those below host/ that are meant by a
-// path from the repository's root.
-func hasTest(t *testing.T, dir, name string) bool {
+// hasTest looks for a test in a package, which is named by its room, by the end
+// of its path below host/, or by its path from the repository's root.
+func hasTest(t *testing.T, room, name string) bool {
 	t.Helper()
 	re := regexp.MustCompile(`(?m)^func ` + name + `\(`)
-	for _, base := range []string{dir, filepath.Join("..", dir)} {
-		files, err := filepath.Glob(filepath.Join(base, "*_test.go"))
+	for _, dir := range rooms(t, room) {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,4 +162,20 @@ func hasTest(t *testing.T, dir, name string) bool {
 		}
 	}
 	return false
+}
+
+// rooms are the directories that a name of a package may mean.
+func rooms(t *testing.T, name string) []string {
+	t.Helper()
+	found := []string{filepath.Join("..", name)}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (path == name || strings.HasSuffix(path, "/"+name)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

@@ -68,7 +68,7 @@ func compiler(tb testing.TB, engineName, cacheDir string) *compile.Owner {
 }
 
 // The limits are the manager's defaults (host/internal/manager/config and
-// cmd/cloud-controller-manager), but for the times: 30 s each would take hours.
+// internal/manager), but for the times: 30 s each would take hours.
 const (
 	memoryLimit   = 64 << 20
 	tableLimit    = 1 << 20
@@ -204,7 +204,7 @@ func goodModule(tb testing.TB) []byte {
 // readModule reads testdata/wat/hostile/NAME.wasm.
 func readModule(tb testing.TB, name string) []byte {
 	tb.Helper()
-	wasm, err := os.ReadFile(filepath.Join("..", "..", "testdata", "wat", "hostile", name+".wasm"))
+	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wat", "hostile", name+".wasm"))
 	if err != nil {
 		tb.Fatal(err)
 	}

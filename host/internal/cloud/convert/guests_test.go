@@ -29,7 +29,7 @@ func TestAnswersOfTheGuests(t *testing.T) {
 		{"-tags", "cpo", "-run", "CPO", "./openstack"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-count=1"}, args)...)
-		cmd.Dir = filepath.Join("..", "..", "guests")
+		cmd.Dir = filepath.Join("..", "..", "..", "..", "guests")
 		cmd.Env = append(os.Environ(), "SDKTEST_ANSWERS="+dir)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)

@@ -98,7 +98,7 @@ type suite struct {
 // of their package, and an engine's is host/internal/sandbox/engine/NAME.
 func Metered(tb testing.TB, name string) []byte {
 	tb.Helper()
-	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wat", name))
+	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "testdata", "wat", name))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -178,7 +178,7 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 
 // The folder of the cache is named after the library that go.mod pins.
 func TestLibraryVersion(t *testing.T) {
-	mod, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
+	mod, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
