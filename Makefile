@@ -32,7 +32,7 @@ say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 .PHONY: run
 run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; KUBECONFIG=... uses that cluster.
 	$(call say,the show)
-	$(GO) build -o $(BUILD)/demo-run ./host/cmd/demo
+	$(GO) build -o $(BUILD)/demo-run ./host/test/demo
 	ONCE=$(ONCE) KUBEBUILDER_ASSETS=$(BIN) $(BUILD)/demo-run
 
 .PHONY: test

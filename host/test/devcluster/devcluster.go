@@ -3,7 +3,7 @@
 // dual-stack Services, but without kube-controller-manager, scheduler and
 // kubelets, so that nothing but the caller and the manager under test writes.
 //
-// It may be imported by host/cmd/demo and by tests, and imports nothing of
+// It may be imported by host/test/demo and by tests, and imports nothing of
 // this project.
 package devcluster
 
