@@ -1,8 +1,9 @@
-# make run    the main job, shown on a control plane of its own
-# make test   every test that needs no cloud
-# make check  format, vet, lint, import rules, generated code, tidy
-# make bench  benchmarks, each beside its baseline
-# make help   the rest
+# make run       the main job, shown on a control plane of its own
+# make test      the tests that find most, in five minutes
+# make test-all  every test that needs no cloud
+# make check     format, vet, lint, import rules, generated code, tidy
+# make bench     benchmarks, each beside its baseline
+# make help      the rest
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -35,8 +36,17 @@ run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; 
 	$(GO) build -o $(BUILD)/demo-run ./host/test/demo
 	ONCE=$(ONCE) KUBEBUILDER_ASSETS=$(BIN) $(BUILD)/demo-run
 
+# With -short, tests that take long say so and end; each of them is in test-all.
 .PHONY: test
-test: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-wasmtime test-kubernetes ## Every test that needs no cloud.
+test: deps build ccmctl guests guests-test $(CONTROL_PLANE) ## All packages and the main job on a real control plane, with one engine; five minutes.
+	$(call say,tests of the ABI and the guests)
+	for module in abi guests testdata/cpo; do (cd $$module && $(GO) test -short ./...); done
+	$(call say,tests of the host and the main job end to end)
+	$(TEST_ENV) $(GO) test -short -timeout 15m ./... ./testdata/objects
+	$(call say,the tests passed; make test-all runs the long ones too)
+
+.PHONY: test-all
+test-all: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-wasmtime test-kubernetes ## Every test that needs no cloud, with the race detector and both engines; 40 minutes.
 	$(call say,all tests passed)
 
 ## ---- simple things ---------------------------------------------------------

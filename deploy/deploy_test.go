@@ -93,6 +93,9 @@ func depend(t *testing.T) {
 }
 
 func TestDeploy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	depend(t)
 	c := start(t)
 	// A dry run makes no namespace for what is to be in it.

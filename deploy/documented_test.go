@@ -37,6 +37,9 @@ func elsewhere() map[string]string {
 // as it stands, in their order, in a copy of the repository, by an administrator
 // of a real API server.
 func TestDocumentedCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	depend(t)
 	c := start(t)
 	for _, name := range []string{"cp-1", "worker-1"} {

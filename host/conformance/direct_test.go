@@ -31,6 +31,9 @@ func (d direct) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.H
 // TestCloudAsAFunction: a Go test needs no HostConfiguration, and its faults
 // are as real as with one.
 func TestCloudAsAFunction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	t.Parallel()
 	cloud := newWidgets(t)
 	o := widgetOptions(t, "")

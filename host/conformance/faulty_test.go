@@ -115,6 +115,9 @@ func faultyOptions(tb testing.TB, config string) (conformance.Options, *shelf) {
 // TestFaulty: what the compiled guest does wrong by its configuration is found
 // on the real engine, over the network and with a signer.
 func TestFaulty(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	const counting = "count=URL\ncredential=cloud\nprobe=cloud\nroutes=on"
 	for _, c := range []struct {
 		name, config string

@@ -69,6 +69,9 @@ func volume() (pv corev1.PersistentVolume) {
 
 // TestEveryClauseCanPass: nothing is sabotaged, and every clause applies.
 func TestEveryClauseCanPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	t.Parallel()
 	report := run(t, widgetOptions(t, ""))
 	for _, r := range report.Results {

@@ -36,6 +36,9 @@ func TestStartWithoutAssets(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	cluster, err := devcluster.Start(devcluster.Options{AssetsDir: assets(t), Dir: t.TempDir(), Audit: true})
 	if err != nil {
 		t.Fatal(err)

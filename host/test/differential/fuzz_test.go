@@ -18,6 +18,9 @@ func FuzzWazero(f *testing.F) {
 // TestMutants judges mutants of the suite's modules for five seconds, or for
 // DIFFERENTIAL_TIME, and says what has been compared.
 func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	duration := mutationTime(t)
 	var seeds [][]byte
 	for _, s := range append(suite(t, "v2"), own(t)...) {
@@ -69,6 +72,9 @@ func someDecisions(random *rand.Rand, most int) []byte {
 // TestMutatedGuests compares validators on what compilers made, with a few
 // changes. These modules are large: nothing is run.
 func TestMutatedGuests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	duration, readers, random := mutationTime(t), validators(t), rand.New(rand.NewPCG(2, uint64(time.Now().Unix())))
 	mutants, accepted := 0, 0
 	for end := time.Now().Add(duration); time.Now().Before(end); {

@@ -17,6 +17,9 @@ import (
 // instruction in the suites and in our own modules with those that a third
 // reader finds: wasm-objdump of Debian's wabt.
 func TestBoundariesAreThoseOfWabt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	objdump, err := exec.LookPath("wasm-objdump")
 	if err != nil {
 		t.Fatalf("%v: make deps installs Debian's package wabt", err)

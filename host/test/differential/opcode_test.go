@@ -13,6 +13,9 @@ import (
 // equal bytes behind it, which are immediates to some and instructions to
 // others: who reads one immediate more or less than we do gives another verdict.
 func TestEveryOpcodeIsReadTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	readers, accepted, modules := validators(t), 0, 0
 	for _, opcode := range everyOpcode() {
 		for _, fill := range []byte{0x00, 0x01, 0x70} {

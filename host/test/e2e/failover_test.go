@@ -22,6 +22,9 @@ const (
 // probed the provider, and its first op is at the cloud within one lease and a
 // second.
 func TestFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "failover-time")
 	ctx := t.Context()
 	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))

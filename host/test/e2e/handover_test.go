@@ -130,6 +130,9 @@ func (s *slowCloud) judge(begun, released time.Time) (cut, late []string) {
 // it, with the shipped times of the lease. The writes end, the lease is given
 // back after them, and the standby leads within some seconds.
 func TestRollingRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "handover")
 	ctx := t.Context()
 	slow := newSlowCloud(t, r.cloud.server.Handler)
@@ -183,6 +186,9 @@ func TestRollingRestart(t *testing.T) {
 // leaves a lease behind that the next one has to wait for, and none suspects
 // what it ran.
 func TestEndsAtAnyPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "ends")
 	ctx := t.Context()
 	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))
@@ -233,6 +239,9 @@ const podGrace = 30 * time.Second
 // TestAnOpThatHangsKeepsTheLease ends the leader while its cloud does not answer
 // a write: nobody else may write until that is surely over.
 func TestAnOpThatHangsKeepsTheLease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "hangs")
 	ctx := t.Context()
 	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))

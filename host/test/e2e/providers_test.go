@@ -36,6 +36,9 @@ const twoProviders = `
 // TestTwoProvidersOneHangs: the time that the Services of one provider take is
 // the same beside another one whose cloud never answers, in one run, by turns.
 func TestTwoProvidersOneHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "two")
 	ctx := t.Context()
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "two-slow"}}

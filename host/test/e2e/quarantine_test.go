@@ -65,6 +65,9 @@ func enders() []ender {
 // restarted once; the provider before serves again within a minute, and the
 // module is not loaded a second time by any manager, until a person wants it.
 func TestAModuleEndsTheManagerOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	base := newRig(t, "quarantine")
 	for _, e := range enders() {
 		for _, managers := range []int{1, 2} {

@@ -35,6 +35,9 @@ const (
 // the time of 20 requests per second to the API server; without this limit it
 // is the time of the host.
 func TestHungServiceReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	if os.Getenv("BENCH_REPORT") == "" {
 		t.Log("make bench prints the report")
 		return

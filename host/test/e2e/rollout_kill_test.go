@@ -75,6 +75,9 @@ func (k kill) want() []string {
 // that lasts. The next manager serves with what was kept last before it does
 // anything else, and asks the cloud for no write.
 func TestKillAtEveryPhase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "kill")
 	ctx := t.Context()
 	k := &killer{rig: r, good: r.wasm(t, "faulty.wasm"), config: "count=" + r.url("a") + "\nzone=first"}

@@ -52,6 +52,9 @@ const oneProvider = `
 // controllers are busy with it. No op fails or is lost, the cloud is asked to
 // write nothing because of it, and the manager is no larger afterwards.
 func TestReplacementsUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	r := newRig(t, "load")
 	ctx := t.Context()
 	builds := r.builds(t, "faulty.wasm")

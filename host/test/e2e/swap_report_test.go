@@ -24,6 +24,9 @@ const swapRounds = 20
 // the write of the node controller behind it, which looks every 10 ms. So it is
 // more than the time until the first op.
 func TestSwapLatencyReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	if os.Getenv("BENCH_REPORT") == "" {
 		t.Log("make bench prints the report")
 		return

@@ -29,6 +29,9 @@ const tutorialCloud = "127.0.0.1:18080"
 // One thing differs from what a reader does: until this repository's modules
 // are published, go.mod needs to be told where they are (replace).
 func TestTutorial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	repository, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)

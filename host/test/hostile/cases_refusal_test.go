@@ -79,6 +79,9 @@ func (w *world) withSecret(tb testing.TB, secret string, options egress.Options)
 // TestTenThousandGuesses asks the manager's host calls, with the right guess among
 // the others: the answers are those of a host with another secret, byte by byte.
 func TestTenThousandGuesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	const right = "004711"
 	often := egress.Options{RequestsPerSecond: 1e9, Burst: 1e9}
 	host, other := newWorld(true).withSecret(t, right, often).host, newWorld(true).withSecret(t, "another", often).host

@@ -32,6 +32,9 @@ type declaration struct {
 // TestDeclarationsAreBounded looks at what a module and its instances hold of
 // the manager that declares as much as it may.
 func TestDeclarationsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {
 			var text strings.Builder

@@ -36,6 +36,9 @@ const callsPerOp = 10_000
 // behind: each import of the ABI and of WASI is called again and again in one
 // instance, with arguments that it takes and with such that it refuses.
 func TestImportsLeaveNothingBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	long := os.Getenv("HOSTILE_STRICT") == "1"
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {

@@ -42,6 +42,9 @@ func (k *kept) tank() time.Duration { return time.Duration(k.perFuel * engine.Ta
 // TestInstructionsKeepNothing runs every instruction a million times in one
 // instance.
 func TestInstructionsKeepNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	imported := slices.DeleteFunc(imports.Functions(), func(f imports.Function) bool { return f.Module == engine.RefuelModule })
 	allowed := slices.DeleteFunc(samples(imported), func(s sample) bool { return s.op == wasmbin.OpRefFunc })
 	wasm, err := meter.Rewrite(samplesModule(imported, allowed), meterOptions())

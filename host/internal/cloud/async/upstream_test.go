@@ -183,6 +183,9 @@ func runServices(t *testing.T, c *cloud, options async.Options, d time.Duration,
 // TestOneThatHangsBesideAHundred is the promise: with one worker, the others
 // are done as fast as without it.
 func TestOneThatHangsBesideAHundred(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	for _, latency := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			alone := hundred(t, latency, "")

@@ -23,6 +23,9 @@ import (
 // in them as the manager does: what it refuses is a Service or a Node that waits
 // for ever.
 func TestAnswersOfTheGuests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"./static", "./openstack/...", "./example", "./faulty"},

@@ -269,6 +269,9 @@ func TestUpstreamOverTheFakeClientset(t *testing.T) {
 // $KUBEBUILDER_ASSETS (make test sets it): the fake clientset compares no
 // resourceVersions and knows no finalizers.
 func TestUpstreamOverAnAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	cluster, err := devcluster.Start(devcluster.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,9 @@ import (
 // TestWatchedSecrets needs etcd and kube-apiserver in $KUBEBUILDER_ASSETS (make
 // test sets it): the fake clientset knows neither rights nor field selectors.
 func TestWatchedSecrets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	cluster, err := devcluster.Start(devcluster.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

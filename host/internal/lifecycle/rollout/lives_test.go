@@ -32,8 +32,11 @@ const lifeSteps = 40
 // after each step at what must never be. Nothing of a process may be left when
 // it has ended: a goroutine without an owner fails the test.
 func TestRandomLives(t *testing.T) {
-	bundles := allBundles(t)
-	for seed := range uint64(lives) {
+	bundles, n := allBundles(t), lives
+	if testing.Short() {
+		n /= 8
+	}
+	for seed := range uint64(n) {
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newLife(t, seed, bundles).run() })
 		})

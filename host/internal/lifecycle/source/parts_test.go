@@ -203,6 +203,9 @@ func TestPartThatMayNotBeListed(t *testing.T) {
 // $KUBEBUILDER_ASSETS (make test sets it): the fake clientset knows neither
 // rights nor field selectors, and its watches end by themselves.
 func TestPartsAgainstAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	cluster, err := devcluster.Start(devcluster.Options{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(func() { must(t, cluster.Stop()) })

@@ -28,6 +28,9 @@ import (
 // TestAgainstAPIServer needs etcd and kube-apiserver in $KUBEBUILDER_ASSETS
 // (make test sets it): the fake clientset compares no resourceVersions.
 func TestAgainstAPIServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	cluster, err := devcluster.Start(devcluster.Options{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(func() {

@@ -189,6 +189,9 @@ func TestDamagedMachineCodeIsCompiledAgain(t *testing.T) {
 }
 
 func TestChildIsLimited(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -332,6 +335,9 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 }
 
 func TestCompileBombsCostAnError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	limits := compile.Limits{Wall: 20 * time.Second, CPU: 3 * time.Second, MemoryBytes: memoryFactor * 256 << 20, OutputBytes: 64 << 20}
 	dir := filepath.Join(t.TempDir(), "cache")
 	p := newParent(t, dir, func(o *compile.Options) { o.Limits = limits })
@@ -377,6 +383,9 @@ func residentBytes(tb testing.TB) int64 {
 }
 
 func TestStockGoGuestFitsTheDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	if _, err := os.Stat("../../../../build/static-go.wasm"); err != nil {
 		t.Log("it is not built; run make guests-go")
 		return

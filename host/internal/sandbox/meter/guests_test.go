@@ -134,6 +134,9 @@ func firstLine(err error) string {
 }
 
 func TestRealGuestsDoTheSameAndCostTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	for _, name := range []string{"static.wasm", "static-go.wasm"} {
 		wasm, err := os.ReadFile(filepath.Join(buildDir(), name))
 		if errors.Is(err, os.ErrNotExist) && name == "static-go.wasm" {

@@ -206,6 +206,9 @@ type tally struct {
 }
 
 func TestSpecificationSuiteRunsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it")
+	}
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
 	if err != nil {
 		t.Fatal(err)
