@@ -80,10 +80,10 @@ func TestMentionedConfigurationExists(t *testing.T) {
 	}
 }
 
-// With --config, the flags for which it stands set nothing: an error that says
-// to use one of them says what to write there, too.
+// The flags for which --config stands: an error that says to use one of them
+// says what to write there, too.
 func TestErrorsNameTheConfigurationBesideTheFlag(t *testing.T) {
-	standsFor := regexp.MustCompile(`--provider-(configmap|dir|op-timeout|max-[a-z-]+|allow-[a-z]+)`)
+	standsFor := regexp.MustCompile(`--provider-(configmap|dir)`)
 	for _, text := range texts(t) {
 		if filepath.Ext(text.file) != ".go" || strings.HasPrefix(text.file, "../host/internal/manager/config/") || strings.Contains(text.file, "/test/demo/") {
 			continue // who parses the flags, and who starts a manager with them

@@ -331,7 +331,7 @@ func (s *shared) newLoader(m *managed) *providerLoader {
 }
 
 func (s *shared) newSource(p *v1alpha1.Provider) source.Source {
-	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration, or --provider-max-module-bytes"}
+	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration"}
 	src := newSource(s.client, p.Source, limits)
 	if file := s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
 		src = source.WithConfigFile(src, file, limits, source.Watching{})

@@ -190,14 +190,30 @@ func (r *report) manager(t *testing.T, namespace string, flags []string) *manage
 	}
 	err = m.start(filepath.Join(r.build, "cloud-controller-manager"), append([]string{
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
-		"--provider-configmap=" + namespace + "/" + configMap, "--health-probe-bind-address=" + m.probe,
+		"--config=" + r.hostConfiguration(t, namespace), "--health-probe-bind-address=" + m.probe,
 		"--bind-address=127.0.0.1", "--secure-port=" + m.secure[strings.LastIndex(m.secure, ":")+1:],
-		"--provider-allow-url=http://127.0.0.1:" + r.cloud.port + "/", "--provider-allow-cidr=127.0.0.1/32",
 	}, flags...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// hostConfiguration writes one that says only where the module is, and what it may reach.
+func (r *report) hostConfiguration(t *testing.T, namespace string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ccm.yaml")
+	text := fmt.Sprintf(`apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: HostConfiguration
+providers:
+- name: provider
+  source: {configMap: {namespace: %s, name: %s}}
+  grants: [{scheme: http, host: 127.0.0.1, port: %s, cidrs: [127.0.0.1/32]}]
+`, namespace, configMap, r.cloud.port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // awaitLeader waits until the manager's controllers run: a Service has an

@@ -248,7 +248,7 @@ func (i *Invoker) Healthy() error {
 		// Invariant O5 (host/SECURITY.md): an op that outlives its time and a grace makes the
 		// manager unhealthy.
 		if d := time.Since(t.started); d > limit {
-			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (providers[].ops.timeout of the HostConfiguration, or --provider-op-timeout); the manager must be restarted",
+			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (providers[].ops.timeout of the HostConfiguration); the manager must be restarted",
 				t.about(), d.Round(time.Second), i.options.OpTimeout)
 		}
 	}

@@ -129,5 +129,5 @@ func (i *Invoker) busy(c *call, why string) error {
 }
 
 func busyReply(why string) *reply {
-	return retryAfter(busyRetry, "the provider is busy: %s; more room: providers[].limits.instances of the HostConfiguration, or --provider-max-instances", why)
+	return retryAfter(busyRetry, "the provider is busy: %s; more room: providers[].limits.instances of the HostConfiguration", why)
 }

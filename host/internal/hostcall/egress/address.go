@@ -50,7 +50,7 @@ func (v *vetter) check(addr netip.Addr, allowed []netip.Prefix) error {
 	case contains(allowed, addr), v.public(addr):
 		return nil
 	}
-	return fmt.Errorf("%s is not a public address (loopback, link-local, metadata, private or reserved); if it is right, add it to the cidrs of the grant in the HostConfiguration (providers[].grants), or to --provider-allow-cidr", addr)
+	return fmt.Errorf("%s is not a public address (loopback, link-local, metadata, private or reserved); if it is right, add it to the cidrs of the grant in the HostConfiguration (providers[].grants)", addr)
 }
 
 func (v *vetter) public(addr netip.Addr) bool {

@@ -106,7 +106,7 @@ func TestAllowedNetworks(t *testing.T) {
 		t.Errorf("the server saw the host %q (%v)", got.GetResponse().GetBody(), got.GetError())
 	}
 	other, port := behindDNS(t, loopback, netip.MustParsePrefix("10.0.0.0/8"))
-	wantCode(t, sendOne(t, other, get("http://cloud.example:"+port)), abi.CodeDenied, "--provider-allow-cidr")
+	wantCode(t, sendOne(t, other, get("http://cloud.example:"+port)), abi.CodeDenied, "cidrs of the grant")
 	for _, never := range []string{"0.0.0.0", "::", "224.0.0.1", "ff02::1"} {
 		addr := netip.MustParseAddr(never)
 		all, port := behindDNS(t, []netip.Addr{addr}, netip.PrefixFrom(addr, 0).Masked())

@@ -99,7 +99,7 @@ func TestRefusedBeforeAnythingIsSent(t *testing.T) {
 		want    abi.Code
 		text    string
 	}{
-		"other host":          {get("https://other.example.com:8774/v2.1/"), abi.CodeDenied, "--provider-allow-url=https://other.example.com:8774/"},
+		"other host":          {get("https://other.example.com:8774/v2.1/"), abi.CodeDenied, `{scheme: https, host: "other.example.com", port: 8774}`},
 		"subdomain":           {get("https://x.api.example.com:8774/v2.1/"), abi.CodeDenied, "no grant"},
 		"other port":          {get("https://api.example.com:8775/v2.1/"), abi.CodeDenied, "no grant"},
 		"default port":        {get("https://api.example.com/v2.1/"), abi.CodeDenied, "no grant"},

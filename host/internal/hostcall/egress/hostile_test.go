@@ -65,7 +65,7 @@ func TestHostileRequests(t *testing.T) {
 		want    abi.Code
 		text    string
 	}{
-		"other port":                    {get("http://cloud.example:" + s.other + "/v1/"), abi.CodeDenied, "add a grant to the HostConfiguration (providers[].grants) or --provider-allow-url=http://cloud.example:" + s.other},
+		"other port":                    {get("http://cloud.example:" + s.other + "/v1/"), abi.CodeDenied, `{scheme: http, host: "cloud.example", port: ` + s.other + `} to the grants`},
 		"other scheme":                  {get("https://cloud.example:" + s.port + "/v1/"), abi.CodeDenied, "no grant"},
 		"other path":                    {get("http://cloud.example:" + s.port + "/v2/"), abi.CodeDenied, "no grant"},
 		"IP literal":                    {at("127.0.0.1"), abi.CodeDenied, "no grant"},

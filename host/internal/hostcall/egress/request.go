@@ -106,8 +106,8 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 		return granted{}, denied("%s %s: a grant allows this URL, but not the method; to allow it, add %s to the methods of the grant in the HostConfiguration (providers[].grants[].methods)",
 			method, call.name, method)
 	case !allowed:
-		return granted{}, denied("%s %s: no grant allows it; to allow it, add a grant to the HostConfiguration (providers[].grants) or --provider-allow-url=%s://%s/",
-			method, call.name, t.scheme, authority(t))
+		return granted{}, denied("%s %s: no grant allows it; to allow it, add {scheme: %s, host: %q, port: %d} to the grants of the provider in the HostConfiguration (providers[].grants)",
+			method, call.name, t.scheme, t.host, t.port)
 	case c.options.Credentials == nil:
 		return granted{}, denied("%s %s: no credential named %q is configured", method, call.name, clip(credential))
 	}

@@ -169,7 +169,7 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 
 func (h *Host) send(ctx context.Context, request []byte) ([]byte, error) {
 	if h.options.HTTP == nil {
-		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("provider %q has no network: to allow it, add a grant to the HostConfiguration (providers[].grants), or --provider-allow-url=https://HOST/PATH/", h.options.Provider)}
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("provider %q has no network: to allow it, add a grant to the HostConfiguration (providers[].grants)", h.options.Provider)}
 	}
 	var m abi.HttpSendRequest
 	if err := decode(ctx, request, &m); err != nil {

@@ -122,7 +122,7 @@ func TestWithoutAGrant(t *testing.T) {
 	for _, name := range abi.Capabilities() {
 		text := `provider "static"`
 		if name == abi.CapabilityHTTP {
-			text = "--provider-allow-url"
+			text = "providers[].grants"
 		}
 		want(t, callRaw(onService(t.Context()), t, h, name, nil, nil), abi.CodeDenied, text)
 	}

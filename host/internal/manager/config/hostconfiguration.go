@@ -4,12 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
@@ -19,11 +15,7 @@ import (
 const FlagProvider = "provider"
 
 // replaced are the flags that --config stands for.
-var replaced = [...]string{
-	"provider-configmap", "provider-dir", "provider-op-timeout", "provider-max-instances",
-	"provider-max-calls-per-instance", "provider-max-memory-bytes", "provider-max-module-bytes",
-	"provider-allow-url", "provider-allow-cidr",
-}
+var replaced = [...]string{"provider-configmap", "provider-dir"}
 
 // excluded returns an error when --config is given together with a flag that
 // it stands for: nobody should have to know which of them wins.
@@ -71,12 +63,6 @@ func readBounded(path string) ([]byte, error) {
 
 func (o *Options) ofFlags() (*v1alpha1.HostConfiguration, error) {
 	p := v1alpha1.Provider{Name: FlagProvider}
-	p.Ops.Timeout.Duration = o.OpTimeout
-	p.Limits = v1alpha1.Limits{
-		Instances: o.MaxInstances, CallsPerInstance: o.MaxCallsPerInstance,
-		Memory: *resource.NewQuantity(o.MaxMemoryBytes, resource.BinarySI),
-		Module: *resource.NewQuantity(o.MaxModuleBytes, resource.BinarySI),
-	}
 	p.Source.Directory = o.ProviderDir
 	if o.ProviderConfigMap != "" {
 		name, err := o.ConfigMap()
@@ -85,38 +71,10 @@ func (o *Options) ofFlags() (*v1alpha1.HostConfiguration, error) {
 		}
 		p.Source.ConfigMap = &v1alpha1.Reference{Namespace: name.Namespace, Name: name.Name}
 	}
-	cidrs, err := o.CIDRs()
-	if err != nil {
-		return nil, err
-	}
-	for _, prefix := range o.AllowedURLs {
-		grant, err := grantOf(prefix)
-		if err != nil {
-			return nil, err
-		}
-		for _, cidr := range cidrs {
-			grant.CIDRs = append(grant.CIDRs, cidr.String())
-		}
-		p.Grants = append(p.Grants, grant)
-	}
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}
 	v1alpha1.SetDefaults(c)
 	if err := v1alpha1.Validate(c).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("--provider-...: %w", err)
 	}
 	return c, nil
-}
-
-// grantOf takes a URL prefix apart; egress checks what is in it. The error
-// does not repeat it, since it may hold a password.
-func grantOf(prefix string) (v1alpha1.Grant, error) {
-	u, err := url.Parse(prefix)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(prefix, "#") {
-		return v1alpha1.Grant{}, errors.New("--provider-allow-url: give https://HOST[:PORT][/PATH/], without user name, password, query and fragment")
-	}
-	port, err := strconv.ParseUint("0"+u.Port(), 10, 16)
-	if err != nil || strings.HasSuffix(u.Host, ":") {
-		return v1alpha1.Grant{}, errors.New("--provider-allow-url: the port is not a number from 1 to 65535")
-	}
-	return v1alpha1.Grant{Scheme: u.Scheme, Host: strings.ToLower(u.Hostname()), Port: uint16(port), PathPrefix: u.EscapedPath()}, nil
 }

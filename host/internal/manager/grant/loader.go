@@ -54,7 +54,7 @@ func limits(p *v1alpha1.Provider) plugin.Limits {
 		MaxTableElements:    maxTableElements,
 		OpTimeout:           p.Ops.Timeout.Duration,
 		OpTimeouts:          map[abi.Op]time.Duration{},
-		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration, or --provider-op-timeout",
+		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration",
 		LoadTimeout:         min(LoadTimeout, p.Ops.Timeout.Duration),
 	}
 	for name, timeout := range p.Ops.Timeouts {

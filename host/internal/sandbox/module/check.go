@@ -209,7 +209,7 @@ func checkGranted(declared, granted []string) error {
 		}
 		mend := "the administrator has not granted it"
 		if capability == abi.CapabilityHTTP {
-			mend = "add a grant to the HostConfiguration (providers[].grants), or without one give --provider-allow-url"
+			mend = "add a grant to the HostConfiguration (providers[].grants)"
 		}
 		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, mend)
 	}

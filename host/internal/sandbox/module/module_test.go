@@ -181,7 +181,7 @@ func TestCheckRefuses(t *testing.T) {
 		"imported table":          {importing(module.Import{Module: "env", Name: "table", Kind: module.KindTable}), module.ReasonImportUnknown, []string{"is a table"}},
 		"imported global":         {importing(module.Import{Module: "env", Name: "global", Kind: module.KindGlobal}), module.ReasonImportUnknown, []string{"is a global"}},
 		"not in the manifest":     {importing(module.Import{Module: "ccm_v1", Name: "store", Type: hostCall}), module.ReasonCapabilityUndeclared, []string{`"store"`, "manifest"}},
-		"not granted":             {withManifest(strings.Replace(goodManifest, `["cache"]`, `["cache","http_send"]`, 1)), module.ReasonCapabilityDenied, []string{`"http_send"`, "--provider-allow-url"}},
+		"not granted":             {withManifest(strings.Replace(goodManifest, `["cache"]`, `["cache","http_send"]`, 1)), module.ReasonCapabilityDenied, []string{`"http_send"`, "(providers[].grants)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good()

@@ -104,7 +104,7 @@ func stuckIn(stuck abi.Op) *fakeEngine {
 // The error of an op that is late names what gives it more time, and that of
 // loading, which has a time of its own, does not.
 func TestLateErrorsNameWhatSetsTheTime(t *testing.T) {
-	const setting = "providers[].ops.timeout, or --provider-op-timeout"
+	const setting = "providers[].ops.timeout"
 	for _, test := range []struct {
 		op              abi.Op
 		opTimeout, load time.Duration
@@ -130,13 +130,13 @@ func TestLateErrorsNameWhatSetsTheTime(t *testing.T) {
 
 func TestDeadlineNamesItsFlag(t *testing.T) {
 	limits := testLimits()
-	limits.OpTimeout, limits.TimeoutSetting = 10*time.Millisecond, "--provider-op-timeout"
+	limits.OpTimeout, limits.TimeoutSetting = 10*time.Millisecond, "providers[].ops.timeout"
 	slot, c := serve(t, onExists(func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}), limits)
 	err := exists(t.Context(), slot)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "--provider-op-timeout") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "providers[].ops.timeout") {
 		t.Errorf("error %v", err)
 	}
 	if n := c.count(plugin.DiscardDeadline); n != 1 {
