@@ -64,7 +64,7 @@ func TestACrashIsLocated(t *testing.T) {
 
 // TestTheReadmeShowsTheCrashes: what guests/README.md shows is what is read.
 func TestTheReadmeShowsTheCrashes(t *testing.T) {
-	readme := read(t, filepath.Join("..", "..", "guests", "README.md"))
+	readme := read(t, filepath.Join("..", "..", "..", "guests", "README.md"))
 	balancers := crashing(t, engines()[0], guestOfTinyGo(t, "faulty.wasm"), func(s string) string { return s })
 	for _, how := range []string{"nil-map", "index", "memory"} {
 		err := balancers.ensure("crash:" + how)
@@ -79,7 +79,7 @@ func TestTheReadmeShowsTheCrashes(t *testing.T) {
 
 // TestADebugBuildTellsTheLine, of each mistake, by its own words.
 func TestADebugBuildTellsTheLine(t *testing.T) {
-	source := strings.Split(read(t, filepath.Join("..", "..", "guests", "faulty", "crash.go")), "\n")
+	source := strings.Split(read(t, filepath.Join("..", "..", "..", "guests", "faulty", "crash.go")), "\n")
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {
 			balancers := crashing(t, e, guestOfTinyGo(t, "faulty-debug.wasm"), func(s string) string { return s })
