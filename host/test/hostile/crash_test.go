@@ -22,7 +22,7 @@ func guestOfTinyGo(tb testing.TB, name string) []byte {
 	tb.Helper()
 	dir := os.Getenv("CCM_BUILD")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "build")
+		dir = filepath.Join("..", "..", "..", "build")
 	}
 	wasm, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
