@@ -72,7 +72,7 @@ func heartbeat(node *corev1.Node) time.Time {
 // base notes the renewal that later ones are compared with.
 func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
 	now := b.now()
-	beat, hold := b.lease(ctx, c, now.Add(-heartbeatsAge))
+	beat, hold := b.lease(ctx, c.key.name, now.Add(-heartbeatsAge))
 	if hold != nil {
 		return hold
 	}
@@ -91,7 +91,7 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 	if recent := b.now().Add(-heartbeatsPause); recent.After(notBefore) {
 		notBefore = recent // it may have waited for hours since
 	}
-	beat, hold := b.lease(ctx, c, notBefore)
+	beat, hold := b.lease(ctx, c.key.name, notBefore)
 	if hold != nil {
 		return hold
 	}
@@ -113,8 +113,8 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 }
 
 // lease returns the renewal of a Node's Lease as it was not before a time.
-func (b *Brake) lease(ctx context.Context, c *candidate, notBefore time.Time) (time.Time, *Hold) {
-	beat, err := b.beats.of(ctx, c.key.name, notBefore, b.now())
+func (b *Brake) lease(ctx context.Context, node string, notBefore time.Time) (time.Time, *Hold) {
+	beat, err := b.beats.of(ctx, node, notBefore, b.now())
 	if errors.Is(err, errTooSoon) {
 		return beat, soonf(ReasonGrace, "%v", err)
 	}

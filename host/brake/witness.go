@@ -3,6 +3,7 @@ package brake
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,18 @@ type jury struct {
 	nodes  []*corev1.Node // that are to be asked about
 	asked  int
 	exists bool
+	// denied are those that the provider says do not exist, when it had said so
+	// of all, and when one of their kubelets renewed its Lease last after that.
+	denied   []denial
+	answered time.Time
+	lived    time.Time
+}
+
+// denial is of a Node that was Ready when the provider was asked.
+type denial struct {
+	node    *corev1.Node
+	renewed time.Time
+	based   bool // the Lease was looked at
 }
 
 const (
@@ -44,6 +57,9 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) 
 		case verdict.exists:
 			return nil
 		case next == nil && verdict.asked > 0:
+			if hold := b.unmask(ctx, j); hold != nil {
+				return hold
+			}
 			return holdf(ReasonNoWitness, "the provider says of %d Nodes which are Ready that they do not exist", verdict.asked)
 		case next == nil:
 			return holdf(ReasonNoWitness, "no Node that is Ready has been initialised by the provider, so none can be asked about")
@@ -53,22 +69,69 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) 
 			return soonf(ReasonNoWitness, "whether the provider knows the Node %s, which is Ready, has no answer: %v", next.Name, err)
 		}
 		b.mu.Lock()
-		denied := j.answer(next, exists)
+		j.answer(next, exists, b.now())
 		b.mu.Unlock()
-		if denied {
-			b.contradict(ctx, next, ByWitness)
-		}
 	}
 }
 
-// answer notes one, and reports whether it was the last and there is no other
-// than that a Node does not exist.
-func (j *jury) answer(node *corev1.Node, exists bool) bool {
+// answer notes one.
+func (j *jury) answer(node *corev1.Node, exists bool, now time.Time) {
 	if len(j.nodes) == 0 || j.nodes[0] != node { // another worker was told
-		return false
+		return
 	}
-	j.nodes, j.asked, j.exists = j.nodes[1:], j.asked+1, j.exists || exists
-	return len(j.nodes) == 0 && !j.exists
+	j.nodes, j.asked, j.exists, j.answered = j.nodes[1:], j.asked+1, j.exists || exists, now
+	if !exists {
+		j.denied = append(j.denied, denial{node: node})
+	}
+}
+
+// unmask holds it against a provider that Nodes are denied of which a kubelet
+// lives on, as in waited. That they are Ready does not say so: a Node is for most
+// of a minute after its machine is gone, as where a zone is emptied one machine
+// after the other.
+func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
+	b.mu.Lock()
+	denied, notBefore, now := slices.Clone(j.denied), j.answered, b.now()
+	b.mu.Unlock()
+	if recent := now.Add(-heartbeatsPause); recent.After(notBefore) {
+		notBefore = recent
+	}
+	var alive *corev1.Node
+	for i := range denied {
+		d := &denied[i]
+		beat, hold := b.lease(ctx, d.node.Name, notBefore)
+		if hold != nil {
+			return hold
+		}
+		if d.based && !beat.IsZero() && !beat.Equal(d.renewed) {
+			alive = d.node
+		}
+		d.renewed, d.based = beat, true
+	}
+	b.mu.Lock()
+	j.denied = denied
+	if alive != nil {
+		j.lived = now
+	}
+	lie := alive != nil && now.Sub(j.answered) >= lieAfter
+	if lie {
+		j.at, j.answered, j.lived = now, now, time.Time{} // once
+	}
+	b.mu.Unlock()
+	if lie {
+		b.contradict(ctx, alive, ByWitness)
+	}
+	return nil
+}
+
+// over reports whether the provider is to be asked anew. While one lives that it
+// denied, there is yet to be seen whether that is a lie.
+func (j *jury) over(now time.Time) bool {
+	latest := j.at
+	if j.lived.After(latest) {
+		latest = j.lived
+	}
+	return now.Sub(latest).Abs() >= juryTime || j.asked == 0 && len(j.nodes) == 0
 }
 
 // jury returns that of the Node's zone.
@@ -77,7 +140,7 @@ func (b *Brake) jury(node *corev1.Node) *jury {
 	defer b.mu.Unlock()
 	now, zone := b.now(), node.Labels[corev1.LabelTopologyZone]
 	j := b.juries[zone]
-	if j != nil && now.Sub(j.at).Abs() < juryTime && (j.asked > 0 || len(j.nodes) > 0) {
+	if j != nil && !j.over(now) {
 		return j
 	}
 	if len(b.juries) >= maxJuries {
