@@ -25,6 +25,9 @@ const (
 	heartbeatsAge = 10 * time.Second
 	// heartbeatsPause is the time between two readings.
 	heartbeatsPause = time.Second
+	// leastSilence is that of a kubelet that has a Lease, whatever Settle is: it
+	// renews it every ten seconds.
+	leastSilence = 20 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 10 * time.Second
 )
@@ -79,7 +82,16 @@ func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.renewed, c.since, c.based = beat, now, true
+	c.grace = c.patient(c.grace)
 	return nil
+}
+
+// patient is a grace period in which a kubelet that lives is heard.
+func (c *candidate) patient(grace time.Duration) time.Duration {
+	if c.renewed.IsZero() {
+		return grace
+	}
+	return max(grace, leastSilence)
 }
 
 // silent holds a Node whose kubelet has given a sign of life since the grace

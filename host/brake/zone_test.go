@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/brake"
 )
 
 // A zone is emptied by hand, one machine after the other. The Nodes that vouch
@@ -53,4 +55,18 @@ func TestAZoneThatIsDenied(t *testing.T) {
 	if n := c.count("contradicted by witness"); n != 1 {
 		t.Errorf("contradicted %d times: %q", n, c.told)
 	}
+}
+
+// With a settling time below that between two heartbeats every kubelet would look
+// dead.
+func TestAShortSettlingTimeHearsKubelets(t *testing.T) {
+	c := newCluster(t, 10, 1, func(o *brake.Options) { o.Settle = time.Second })
+	for range 12 * 60 / 2 { // its Node is not Ready, as of a broken network plugin
+		c.beats["n000"] = c.clock.Now().Truncate(10 * time.Second)
+		c.round()
+		c.clock.Step(2 * time.Second)
+	}
+	c.wantDeleted(0)
+	c.rounds(time.Hour) // it is dead
+	c.wantDeleted(1)
 }
