@@ -85,6 +85,10 @@ func writes(op abi.Op) bool {
 	return false
 }
 
+// outlives reports whether a result holds for the generation after the one that
+// it is of: what was changed in the cloud is. A failure is not.
+func outlives(op abi.Op, r *reply) bool { return writes(op) && r.err == nil }
+
 func encode(m abi.Message) ([]byte, error) {
 	data := make([]byte, m.SizeVT())
 	n, err := m.MarshalToSizedBufferVT(data)
