@@ -88,7 +88,7 @@ func (j *jury) answer(node *corev1.Node, exists bool, now time.Time) {
 // unmask holds it against a provider that Nodes are denied of which a kubelet
 // lives on, as in waited. That they are Ready does not say so: a Node is for most
 // of a minute after its machine is gone, as where a zone is emptied one machine
-// after the other.
+// after the other. Of one without a Lease nothing else is known.
 func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 	b.mu.Lock()
 	denied, notBefore, now := slices.Clone(j.denied), j.answered, b.now()
@@ -97,13 +97,17 @@ func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 		notBefore = recent
 	}
 	var alive *corev1.Node
+	lie := false
 	for i := range denied {
 		d := &denied[i]
 		beat, hold := b.lease(ctx, d.node.Name, notBefore)
 		if hold != nil {
 			return hold
 		}
-		if d.based && !beat.IsZero() && !beat.Equal(d.renewed) {
+		switch {
+		case !d.based && beat.IsZero():
+			alive, lie = d.node, true
+		case d.based && !beat.IsZero() && !beat.Equal(d.renewed):
 			alive = d.node
 		}
 		d.renewed, d.based = beat, true
@@ -113,8 +117,7 @@ func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 	if alive != nil {
 		j.lived = now
 	}
-	lie := alive != nil && now.Sub(j.answered) >= lieAfter
-	if lie {
+	if lie = lie || alive != nil && now.Sub(j.answered) >= lieAfter; lie {
 		j.at, j.answered, j.lived = now, now, time.Time{} // once
 	}
 	b.mu.Unlock()

@@ -1,6 +1,7 @@
 package brake_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -50,7 +51,25 @@ func TestAZoneThatIsDenied(t *testing.T) {
 	c.change(50, 100, func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "b"} })
 	without := func(node string) (bool, error) { return node >= "n050", nil }
 	c.instances.exists, c.instances.fresh = without, without
-	c.rounds(10 * time.Minute)
+	c.rounds(5 * time.Minute)
+	if n := c.count("contradicted by witness"); n != 0 {
+		t.Errorf("contradicted %d times within five minutes: %q", n, c.told)
+	}
+	c.rounds(5 * time.Minute)
+	c.wantDeleted(0)
+	if n := c.count("contradicted by witness"); n != 1 {
+		t.Errorf("contradicted %d times: %q", n, c.told)
+	}
+}
+
+// Where kubelets have no Leases, that a Node is Ready is all that is known of it.
+func TestWitnessesWithoutLeases(t *testing.T) {
+	c := newCluster(t, 10, 1, func(o *brake.Options) {
+		o.Heartbeats = func(context.Context) (map[string]time.Time, error) { return nil, nil }
+	})
+	c.instances.exists = func(string) (bool, error) { return false, nil }
+	c.instances.fresh = c.instances.exists
+	c.rounds(2 * time.Minute)
 	c.wantDeleted(0)
 	if n := c.count("contradicted by witness"); n != 1 {
 		t.Errorf("contradicted %d times: %q", n, c.told)
