@@ -112,3 +112,25 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// The second question about a Node is asked at the end of 40 seconds of silence:
+// an answer from before them, for which nobody came, is none to it.
+func TestASecondOpinionIsOfNow(t *testing.T) {
+	next, calls := taking(always(3 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		confirm := func() error {
+			return i.InvokeFresh(about("node-1"), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "node-1"}}, &abi.InstanceExistsResponse{})
+		}
+		retry(t, confirm())
+		time.Sleep(5 * time.Second) // the kubelet has lived, so nobody asks
+		time.Sleep(40 * time.Second)
+		retry(t, confirm())
+		if calls.Load() != 2 {
+			t.Errorf("%d calls: an old answer was handed out", calls.Load())
+		}
+		time.Sleep(20 * time.Second) // many other Nodes are asked about
+		if err := confirm(); err != nil || calls.Load() != 2 {
+			t.Errorf("%v after %d calls", err, calls.Load())
+		}
+	})
+}
