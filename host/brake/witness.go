@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ type jury struct {
 	nodes  []*corev1.Node // that are to be asked about
 	asked  int
 	exists bool
+	// mixed: there are Nodes of other clouds that are Ready, by the scheme of
+	// their ProviderIDs. To deny one of another cloud is no lie.
+	mixed bool
 	// denied are those that the provider says do not exist, when it had said so
 	// of all, and when one of their kubelets renewed its Lease last after that.
 	denied   []denial
@@ -44,7 +48,7 @@ const (
 )
 
 // witnessed holds a Node while the provider knows no other that is there.
-func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) *Hold {
+func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
 	j := b.jury(node)
 	for {
 		b.mu.Lock()
@@ -57,6 +61,9 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) 
 		case verdict.exists:
 			return nil
 		case next == nil && verdict.asked > 0:
+			b.mu.Lock()
+			c.counts = false // it is in nobody's way
+			b.mu.Unlock()
 			if hold := b.unmask(ctx, j); hold != nil {
 				return hold
 			}
@@ -114,10 +121,10 @@ func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 	}
 	b.mu.Lock()
 	j.denied = denied
-	if alive != nil {
+	if alive != nil && !j.mixed {
 		j.lived = now
 	}
-	if lie = lie || alive != nil && now.Sub(j.answered) >= lieAfter; lie {
+	if lie = !j.mixed && (lie || alive != nil && now.Sub(j.answered) >= lieAfter); lie {
 		j.at, j.answered, j.lived = now, now, time.Time{} // once
 	}
 	b.mu.Unlock()
@@ -137,47 +144,58 @@ func (j *jury) over(now time.Time) bool {
 	return now.Sub(latest).Abs() >= juryTime || j.asked == 0 && len(j.nodes) == 0
 }
 
-// jury returns that of the Node's zone.
+// jury returns that of the Node's cloud and zone.
 func (b *Brake) jury(node *corev1.Node) *jury {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, zone := b.now(), node.Labels[corev1.LabelTopologyZone]
-	j := b.juries[zone]
+	now, key := b.now(), schemeOf(node)+" "+node.Labels[corev1.LabelTopologyZone]
+	j := b.juries[key]
 	if j != nil && !j.over(now) {
 		return j
 	}
 	if len(b.juries) >= maxJuries {
 		clear(b.juries)
 	}
-	j = &jury{at: now, nodes: picked(zone, b.options.Cluster())}
-	b.juries[zone] = j
+	j = &jury{at: now}
+	j.nodes, j.mixed = picked(node, b.options.Cluster())
+	b.juries[key] = j
 	return j
 }
 
-// picked are Nodes that are Ready and that the provider has known, of the zone
-// where it has any there. Where no Node has a ProviderID, it may be any.
-func picked(zone string, cluster corelisters.NodeLister) []*corev1.Node {
-	var near, far, others []*corev1.Node
+// schemeOf is what the ProviderID begins with, which says whose machine it is.
+func schemeOf(node *corev1.Node) string {
+	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
+	return scheme
+}
+
+// picked are Nodes that are Ready and that the provider has known, of the same
+// cloud where it has any, and of the same zone where it has any there. Where no
+// Node has a ProviderID, it may be any. It reports whether there are other clouds.
+func picked(about *corev1.Node, cluster corelisters.NodeLister) (some []*corev1.Node, mixed bool) {
+	var near, far, abroad, others []*corev1.Node
 	all, err := cluster.List(labels.Everything())
 	if err != nil {
-		return nil
+		return nil, false
 	}
+	zone := about.Labels[corev1.LabelTopologyZone]
 	for _, node := range all {
 		switch {
 		case !ready(node) || node.DeletionTimestamp != nil || tainted(node, cloudproviderapi.TaintExternalCloudProvider):
 		case !known(node):
 			others = append(others, node)
+		case known(about) && schemeOf(node) != schemeOf(about):
+			abroad = append(abroad, node)
 		case node.Labels[corev1.LabelTopologyZone] == zone:
 			near = append(near, node)
 		default:
 			far = append(far, node)
 		}
 	}
-	for _, some := range [][]*corev1.Node{near, far, others} {
+	for _, some := range [][]*corev1.Node{near, far, abroad, others} {
 		if len(some) > 0 {
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-			return some[:min(jurySize, len(some))]
+			return some[:min(jurySize, len(some))], len(abroad) > 0
 		}
 	}
-	return nil
+	return nil, false
 }
