@@ -250,6 +250,7 @@ type DeletionBrake struct {
 	Nodes   int             `json:"nodes,omitempty"`
 	Period  metav1.Duration `json:"period,omitempty"`
 	// Settle is how long the provider must keep saying that a machine does not
-	// exist, and the kubelet be silent, before the Node may go. Default 40s.
+	// exist, and the kubelet be silent, before the Node may go; a kubelet with a
+	// Lease for 20 s at least. Default 40s.
 	Settle metav1.Duration `json:"settle,omitempty"`
 }

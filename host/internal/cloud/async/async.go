@@ -209,7 +209,8 @@ func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi
 
 // Reset forgets which objects failed or were slow, and what was answered: a new
 // generation is not answerable for the one before. How long ops take is
-// remembered: that is the cloud's. Ops go on, and the results of changes stay.
+// remembered: that is the cloud's. Ops go on, and what became of changes stays,
+// unless they failed: the new generation may do better.
 func (i *Invoker) Reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -217,7 +218,7 @@ func (i *Invoker) Reset() {
 	for key, o := range i.objects {
 		for op, s := range o.ops {
 			s.record = record{}
-			if s.result != nil && !writes(op) {
+			if s.result != nil && !outlives(op, s.result.reply) {
 				i.drop(s, op, droppedSuperseded)
 			}
 		}

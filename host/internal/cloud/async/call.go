@@ -66,7 +66,21 @@ func (c *call) group() group {
 // same reports whether two calls ask the same. Requests are compared, not what
 // they are encoded to: labels and annotations are in no order there.
 func (c *call) same(other *call) bool {
-	return c.op == other.op && c.nodes == other.nodes && c.req.EqualMessageVT(other.req)
+	if c.op != other.op || c.nodes != other.nodes {
+		return false
+	}
+	a, about := c.req.(*abi.InstanceRequest)
+	b, both := other.req.(*abi.InstanceRequest)
+	if about && both && a.Node != nil && b.Node != nil {
+		return machineOf(a.Node) == machineOf(b.Node)
+	}
+	return c.req.EqualMessageVT(other.req)
+}
+
+// machineOf is what a question about a Node is about. The rest of the Node others
+// write, some of them each minute: an answer that takes longer would never come.
+func machineOf(n *abi.Node) [4]string {
+	return [...]string{n.Name, n.Uid, n.ProviderId, n.SystemUuid}
 }
 
 func (c *call) about() string {
@@ -84,6 +98,10 @@ func writes(op abi.Op) bool {
 	}
 	return false
 }
+
+// outlives reports whether a result holds for the generation after the one that
+// it is of: what was changed in the cloud is. A failure is not.
+func outlives(op abi.Op, r *reply) bool { return writes(op) && r.err == nil }
 
 func encode(m abi.Message) ([]byte, error) {
 	data := make([]byte, m.SizeVT())

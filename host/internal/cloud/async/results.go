@@ -15,6 +15,9 @@ const (
 	writeAge = 15 * time.Minute
 	// readAge is short: the answer to a question gets old.
 	readAge = time.Minute
+	// freshAge is shorter than the time in which a Node must be silent before a
+	// fresh instance is asked about it: an answer from before says nothing.
+	freshAge = 30 * time.Second
 	// getAge is longer than that back-off, too: upstream asks on it whether a
 	// load balancer that is to be deleted is there.
 	getAge = writeAge
@@ -45,6 +48,8 @@ func (r *result) size() int { return len(r.data) + r.question.req.SizeVT() }
 func (r *result) expired(op abi.Op, now time.Time) bool {
 	age := readAge
 	switch {
+	case r.question.fresh:
+		age = freshAge
 	case writes(op):
 		age = writeAge
 	case op == abi.OpLoadBalancerGet:
@@ -102,7 +107,7 @@ func (i *Invoker) keep(t *task, o *object) {
 	if s.result != nil {
 		i.results.drop(s)
 	}
-	kept := &result{reply: t.reply, question: &call{op: t.op, nodes: t.nodes, req: t.req}, at: time.Now()}
+	kept := &result{reply: t.reply, question: &call{op: t.op, fresh: t.fresh, nodes: t.nodes, req: t.req}, at: time.Now()}
 	for i.results.count >= maxResults || i.results.count > 0 && i.results.bytes+kept.size() > maxResultBytes {
 		i.dropOldest()
 	}

@@ -30,6 +30,42 @@ func TestMetadataOfASlowCloudArrives(t *testing.T) {
 	})
 }
 
+// Of a Node others write all the time: virt-handler its heartbeat each minute, a
+// network plugin its addresses. The answer that comes is about the machine.
+func TestMetadataOfANodeThatOthersWriteArrives(t *testing.T) {
+	next, calls := taking(always(4 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		node := &abi.Node{Name: "node-1", Uid: "1", ProviderId: "cloud://1"}
+		ask := func() error {
+			req := &abi.Node{Name: node.Name, Uid: node.Uid, ProviderId: node.ProviderId, SystemUuid: node.SystemUuid}
+			req.Annotations = map[string]string{"kubevirt.io/heartbeat": time.Now().Format(time.RFC3339)}
+			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, &abi.InstanceRequest{Node: req}, &abi.InstanceMetadataResponse{})
+		}
+		retry(t, ask())
+		time.Sleep(5 * time.Minute)
+		if err := ask(); err != nil || calls.Load() != 1 {
+			t.Errorf("%v after %d calls", err, calls.Load())
+		}
+		for _, another := range []*abi.Node{
+			{Name: "node-1", Uid: "2", ProviderId: "cloud://1"}, {Name: "node-1", Uid: "1", ProviderId: "cloud://2"},
+			{Name: "node-1", Uid: "1", ProviderId: "cloud://1", SystemUuid: "another"},
+		} {
+			retry(t, ask())
+			time.Sleep(5 * time.Second)
+			node = another
+			before := calls.Load()
+			retry(t, ask())
+			if calls.Load() != before+1 {
+				t.Errorf("%v got the answer about another machine", another)
+			}
+			time.Sleep(5 * time.Second)
+			if err := ask(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // A route that was made in the background and is not in a later list is made
 // again: the result of the first time is not handed out.
 func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
@@ -73,6 +109,28 @@ func TestARouteThatVanishedIsMadeAgain(t *testing.T) {
 		list()
 		if err := create(); err == nil || err.Error() != "quota" || creates.Load() != 3 {
 			t.Errorf("a failure is told as %v after %d creations", err, creates.Load())
+		}
+	})
+}
+
+// The second question about a Node is asked at the end of 40 seconds of silence:
+// an answer from before them, for which nobody came, is none to it.
+func TestASecondOpinionIsOfNow(t *testing.T) {
+	next, calls := taking(always(3 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		confirm := func() error {
+			return i.InvokeFresh(about("node-1"), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "node-1"}}, &abi.InstanceExistsResponse{})
+		}
+		retry(t, confirm())
+		time.Sleep(5 * time.Second) // the kubelet has lived, so nobody asks
+		time.Sleep(40 * time.Second)
+		retry(t, confirm())
+		if calls.Load() != 2 {
+			t.Errorf("%d calls: an old answer was handed out", calls.Load())
+		}
+		time.Sleep(20 * time.Second) // many other Nodes are asked about
+		if err := confirm(); err != nil || calls.Load() != 2 {
+			t.Errorf("%v after %d calls", err, calls.Load())
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (b *Brake) said(node *corev1.Node, own terms) *candidate {
 		c.status = beat
 		c.lives(now)
 	}
-	c.said, c.grace, c.missing = now, own.grace, notReadySince(node)
+	c.said, c.grace, c.missing = now, c.patient(own.grace), notReadySince(node)
 	c.counts = !own.never && !own.unbraked && !marked(node) && !c.granted
 	return c
 }

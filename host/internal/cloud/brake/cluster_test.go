@@ -113,12 +113,23 @@ func newCluster(t *testing.T, size, gone int, change ...func(*brake.Options)) *c
 	c.options = brake.DefaultOptions()
 	c.options.Clock, c.options.Observer, c.options.Ledger = c.clock, c.observed, &c.ledger
 	c.options.Cluster = func() corelisters.NodeLister { return corelisters.NewNodeLister(c.nodes) }
-	c.options.Heartbeats = func(context.Context) (map[string]time.Time, error) { return maps.Clone(c.beats), c.beatsErr }
+	c.options.Heartbeats = func(context.Context) (map[string]time.Time, error) { return c.renewals(), c.beatsErr }
 	for _, f := range change {
 		f(&c.options)
 	}
 	c.restart()
 	return c
+}
+
+// renewals are beats, and those of the Nodes that are Ready.
+func (c *cluster) renewals() map[string]time.Time {
+	all := maps.Clone(c.beats)
+	for _, item := range c.nodes.List() {
+		if node := item.(*corev1.Node); all[node.Name].IsZero() && node.Status.Conditions[0].Status == corev1.ConditionTrue {
+			all[node.Name] = c.clock.Now().Truncate(10 * time.Second)
+		}
+	}
+	return all
 }
 
 func (c *cluster) restart() { c.Brake = brake.New(c.instances, c.options) }

@@ -25,6 +25,9 @@ const (
 	heartbeatsAge = 10 * time.Second
 	// heartbeatsPause is the time between two readings.
 	heartbeatsPause = time.Second
+	// leastSilence is that of a kubelet that has a Lease, whatever Settle is: it
+	// renews it every ten seconds.
+	leastSilence = 20 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 10 * time.Second
 )
@@ -72,14 +75,23 @@ func heartbeat(node *corev1.Node) time.Time {
 // base notes the renewal that later ones are compared with.
 func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
 	now := b.now()
-	beat, hold := b.lease(ctx, c, now.Add(-heartbeatsAge))
+	beat, hold := b.lease(ctx, c.key.name, now.Add(-heartbeatsAge))
 	if hold != nil {
 		return hold
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.renewed, c.since, c.based = beat, now, true
+	c.grace = c.patient(c.grace)
 	return nil
+}
+
+// patient is a grace period in which a kubelet that lives is heard.
+func (c *candidate) patient(grace time.Duration) time.Duration {
+	if c.renewed.IsZero() {
+		return grace
+	}
+	return max(grace, leastSilence)
 }
 
 // silent holds a Node whose kubelet has given a sign of life since the grace
@@ -91,7 +103,7 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 	if recent := b.now().Add(-heartbeatsPause); recent.After(notBefore) {
 		notBefore = recent // it may have waited for hours since
 	}
-	beat, hold := b.lease(ctx, c, notBefore)
+	beat, hold := b.lease(ctx, c.key.name, notBefore)
 	if hold != nil {
 		return hold
 	}
@@ -113,8 +125,8 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 }
 
 // lease returns the renewal of a Node's Lease as it was not before a time.
-func (b *Brake) lease(ctx context.Context, c *candidate, notBefore time.Time) (time.Time, *Hold) {
-	beat, err := b.beats.of(ctx, c.key.name, notBefore, b.now())
+func (b *Brake) lease(ctx context.Context, node string, notBefore time.Time) (time.Time, *Hold) {
+	beat, err := b.beats.of(ctx, node, notBefore, b.now())
 	if errors.Is(err, errTooSoon) {
 		return beat, soonf(ReasonGrace, "%v", err)
 	}

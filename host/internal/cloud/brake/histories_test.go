@@ -68,7 +68,7 @@ func (h *history) inZone(zone string) (all []string) {
 
 // event is one thing that happens.
 func (h *history) event() {
-	switch h.of(12) {
+	switch h.of(14) {
 	case 0, 1: // kubelets crash, and come back
 		some := h.some(h.few())
 		h.silence(some...)
@@ -104,7 +104,56 @@ func (h *history) event() {
 		}
 	case 11:
 		h.trouble()
+	case 12: // machines are made anew under the names of those that are gone
+		for _, name := range h.gone(h.few()) {
+			h.again(name)
+		}
+	case 13: // the provider hangs, or traps, where it is asked afresh
+		before := honest
+		if !h.honest {
+			before = h.saying()
+		}
+		h.say(func(w *world, m *machine, fresh bool) (bool, error) {
+			if fresh && w.now()/time.Minute%3 == 0 {
+				return false, errors.New("unreachable")
+			}
+			return before(w, m, fresh)
+		})
+		time.AfterFunc(h.minutes(30), func() { h.say(before) })
 	}
+}
+
+func (h *history) saying() says {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.says
+}
+
+// gone are up to most of the machines that are deleted.
+func (h *history) gone(most int) (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, m := range h.machines {
+		if !m.exists && len(all) < most {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// again makes a machine of an old name. Its kubelet takes over the Node, where
+// that is still there.
+func (h *history) again(name string) {
+	h.mu.Lock()
+	m := h.machines[name]
+	m.exists = true
+	_, there, _ := h.nodes.GetByKey(name)
+	h.mu.Unlock()
+	if there {
+		h.revive(name)
+		return
+	}
+	h.join(name, m.zone, true)
 }
 
 // trouble is the API server's, and what a liar says next.

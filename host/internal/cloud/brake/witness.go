@@ -3,6 +3,8 @@ package brake
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,21 @@ type jury struct {
 	nodes  []*corev1.Node // that are to be asked about
 	asked  int
 	exists bool
+	// mixed: there are Nodes of other clouds that are Ready, by the scheme of
+	// their ProviderIDs. To deny one of another cloud is no lie.
+	mixed bool
+	// denied are those that the provider says do not exist, when it had said so
+	// of all, and when one of their kubelets renewed its Lease last after that.
+	denied   []denial
+	answered time.Time
+	lived    time.Time
+}
+
+// denial is of a Node that was Ready when the provider was asked.
+type denial struct {
+	node    *corev1.Node
+	renewed time.Time
+	based   bool // the Lease was looked at
 }
 
 const (
@@ -31,7 +48,7 @@ const (
 )
 
 // witnessed holds a Node while the provider knows no other that is there.
-func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) *Hold {
+func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
 	j := b.jury(node)
 	for {
 		b.mu.Lock()
@@ -44,6 +61,12 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) 
 		case verdict.exists:
 			return nil
 		case next == nil && verdict.asked > 0:
+			b.mu.Lock()
+			c.counts = false // it is in nobody's way
+			b.mu.Unlock()
+			if hold := b.unmask(ctx, j); hold != nil {
+				return hold
+			}
 			return holdf(ReasonNoWitness, "the provider says of %d Nodes which are Ready that they do not exist", verdict.asked)
 		case next == nil:
 			return holdf(ReasonNoWitness, "no Node that is Ready has been initialised by the provider, so none can be asked about")
@@ -53,65 +76,126 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, _ *candidate) 
 			return soonf(ReasonNoWitness, "whether the provider knows the Node %s, which is Ready, has no answer: %v", next.Name, err)
 		}
 		b.mu.Lock()
-		denied := j.answer(next, exists)
+		j.answer(next, exists, b.now())
 		b.mu.Unlock()
-		if denied {
-			b.contradict(ctx, next, ByWitness)
-		}
 	}
 }
 
-// answer notes one, and reports whether it was the last and there is no other
-// than that a Node does not exist.
-func (j *jury) answer(node *corev1.Node, exists bool) bool {
+// answer notes one.
+func (j *jury) answer(node *corev1.Node, exists bool, now time.Time) {
 	if len(j.nodes) == 0 || j.nodes[0] != node { // another worker was told
-		return false
+		return
 	}
-	j.nodes, j.asked, j.exists = j.nodes[1:], j.asked+1, j.exists || exists
-	return len(j.nodes) == 0 && !j.exists
+	j.nodes, j.asked, j.exists, j.answered = j.nodes[1:], j.asked+1, j.exists || exists, now
+	if !exists {
+		j.denied = append(j.denied, denial{node: node})
+	}
 }
 
-// jury returns that of the Node's zone.
+// unmask holds it against a provider that Nodes are denied of which a kubelet
+// lives on, as in waited. That they are Ready does not say so: a Node is for most
+// of a minute after its machine is gone, as where a zone is emptied one machine
+// after the other. Of one without a Lease nothing else is known.
+func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
+	b.mu.Lock()
+	denied, notBefore, now := slices.Clone(j.denied), j.answered, b.now()
+	b.mu.Unlock()
+	if recent := now.Add(-heartbeatsPause); recent.After(notBefore) {
+		notBefore = recent
+	}
+	var alive *corev1.Node
+	lie := false
+	for i := range denied {
+		d := &denied[i]
+		beat, hold := b.lease(ctx, d.node.Name, notBefore)
+		if hold != nil {
+			return hold
+		}
+		switch {
+		case !d.based && beat.IsZero():
+			alive, lie = d.node, true
+		case d.based && !beat.IsZero() && !beat.Equal(d.renewed):
+			alive = d.node
+		}
+		d.renewed, d.based = beat, true
+	}
+	b.mu.Lock()
+	j.denied = denied
+	if alive != nil && !j.mixed {
+		j.lived = now
+	}
+	if lie = !j.mixed && (lie || alive != nil && now.Sub(j.answered) >= lieAfter); lie {
+		j.at, j.answered, j.lived = now, now, time.Time{} // once
+	}
+	b.mu.Unlock()
+	if lie {
+		b.contradict(ctx, alive, ByWitness)
+	}
+	return nil
+}
+
+// over reports whether the provider is to be asked anew. While one lives that it
+// denied, there is yet to be seen whether that is a lie.
+func (j *jury) over(now time.Time) bool {
+	latest := j.at
+	if j.lived.After(latest) {
+		latest = j.lived
+	}
+	return now.Sub(latest).Abs() >= juryTime || j.asked == 0 && len(j.nodes) == 0
+}
+
+// jury returns that of the Node's cloud and zone.
 func (b *Brake) jury(node *corev1.Node) *jury {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, zone := b.now(), node.Labels[corev1.LabelTopologyZone]
-	j := b.juries[zone]
-	if j != nil && now.Sub(j.at).Abs() < juryTime && (j.asked > 0 || len(j.nodes) > 0) {
+	now, key := b.now(), schemeOf(node)+" "+node.Labels[corev1.LabelTopologyZone]
+	j := b.juries[key]
+	if j != nil && !j.over(now) {
 		return j
 	}
 	if len(b.juries) >= maxJuries {
 		clear(b.juries)
 	}
-	j = &jury{at: now, nodes: picked(zone, b.options.Cluster())}
-	b.juries[zone] = j
+	j = &jury{at: now}
+	j.nodes, j.mixed = picked(node, b.options.Cluster())
+	b.juries[key] = j
 	return j
 }
 
-// picked are Nodes that are Ready and that the provider has known, of the zone
-// where it has any there. Where no Node has a ProviderID, it may be any.
-func picked(zone string, cluster corelisters.NodeLister) []*corev1.Node {
-	var near, far, others []*corev1.Node
+// schemeOf is what the ProviderID begins with, which says whose machine it is.
+func schemeOf(node *corev1.Node) string {
+	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
+	return scheme
+}
+
+// picked are Nodes that are Ready and that the provider has known, of the same
+// cloud where it has any, and of the same zone where it has any there. Where no
+// Node has a ProviderID, it may be any. It reports whether there are other clouds.
+func picked(about *corev1.Node, cluster corelisters.NodeLister) (some []*corev1.Node, mixed bool) {
+	var near, far, abroad, others []*corev1.Node
 	all, err := cluster.List(labels.Everything())
 	if err != nil {
-		return nil
+		return nil, false
 	}
+	zone := about.Labels[corev1.LabelTopologyZone]
 	for _, node := range all {
 		switch {
 		case !ready(node) || node.DeletionTimestamp != nil || tainted(node, cloudproviderapi.TaintExternalCloudProvider):
 		case !known(node):
 			others = append(others, node)
+		case known(about) && schemeOf(node) != schemeOf(about):
+			abroad = append(abroad, node)
 		case node.Labels[corev1.LabelTopologyZone] == zone:
 			near = append(near, node)
 		default:
 			far = append(far, node)
 		}
 	}
-	for _, some := range [][]*corev1.Node{near, far, others} {
+	for _, some := range [][]*corev1.Node{near, far, abroad, others} {
 		if len(some) > 0 {
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-			return some[:min(jurySize, len(some))]
+			return some[:min(jurySize, len(some))], len(abroad) > 0
 		}
 	}
-	return nil
+	return nil, false
 }

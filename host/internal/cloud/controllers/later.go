@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ const (
 	// maxHeard bounds what is remembered of each kind. What is beyond it is not
 	// kept back, and not asked for at a replacement.
 	maxHeard = 10_000
+	// maxTexts bounds the texts that are known: thousands of Services that are put
+	// off have another one each time they are asked about.
+	maxTexts = 100_000
 	// sweepPeriod is how often old things are looked for.
 	sweepPeriod = time.Minute
 )
@@ -40,8 +44,9 @@ const opGet = "get"
 // Errors of other kinds pass, and so does what is put off for long.
 type later struct {
 	mu     sync.Mutex
-	putOff map[string]spells   // by object
-	texts  map[string]text     // of errors
+	putOff map[string]spells // by object
+	seed   maphash.Seed
+	texts  map[uint64]text     // of errors, by a hash: they may be long
 	failed map[string]struct{} // objects whose last call had an error
 	swept  time.Time
 }
@@ -60,7 +65,7 @@ type spells map[string]spell
 type spell struct{ first, last time.Time }
 
 func newLater() *later {
-	return &later{putOff: map[string]spells{}, texts: map[string]text{}, failed: map[string]struct{}{}}
+	return &later{putOff: map[string]spells{}, seed: maphash.MakeSeed(), texts: map[uint64]text{}, failed: map[string]struct{}{}}
 }
 
 // heard is told how a call of an op about an object ended. It returns when the
@@ -90,10 +95,10 @@ func (l *later) heard(op, object string, err error) time.Duration {
 // is no room nothing is kept back: a failure whose text is not known could pass
 // for what it has in its words.
 func (l *later) said(err error, t text) {
-	if len(l.texts) >= maxHeard {
+	if len(l.texts) >= maxTexts {
 		clear(l.texts)
 	}
-	l.texts[err.Error()] = t
+	l.texts[maphash.String(l.seed, err.Error())] = t
 }
 
 // answered ends what was put off. A question that is answered says nothing of
@@ -139,7 +144,7 @@ func (l *later) sweep(now time.Time) {
 		maps.DeleteFunc(ops, func(_ string, s spell) bool { return now.Sub(s.last) > putOffMemory })
 		return len(ops) == 0
 	})
-	maps.DeleteFunc(l.texts, func(_ string, t text) bool { return now.Sub(t.at) > textMemory })
+	maps.DeleteFunc(l.texts, func(_ uint64, t text) bool { return now.Sub(t.at) > textMemory })
 }
 
 // failing returns the objects whose last call had an error, in order.
@@ -167,7 +172,7 @@ func (l *later) isQuiet(event *corev1.Event) bool {
 	for rest := event.Message; ; {
 		// Invariant O8 (host/SECURITY.md): the longest text that is known decides. That is the whole
 		// error, so what a provider writes into one is not taken for another.
-		if t, known := l.texts[rest]; known {
+		if t, known := l.texts[maphash.String(l.seed, rest)]; known {
 			return t.quiet
 		}
 		var more bool

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,14 +56,31 @@ func TestWhatIsPutOffInTheSameWordsIsTold(t *testing.T) {
 func TestTooManyTextsHideNothing(t *testing.T) {
 	l := newLater()
 	var last error
-	for n := range maxHeard + 1 {
+	for n := range maxTexts + 1 {
 		last = cloudproviderapi.NewRetryError(fmt.Sprintf("lb_ensure default/web-%d: later (retry after 3s)", n), 3*time.Second)
 		l.heard("ensure", "default/web", last)
 	}
 	if l.isQuiet(heardOf(l, "default/api", fmt.Errorf("lb_ensure default/api: no: %s", last.Error()))) {
 		t.Error("a failure is quiet")
 	}
-	if len(l.texts) > maxHeard {
+	if len(l.texts) > maxTexts {
 		t.Errorf("%d texts are kept", len(l.texts))
 	}
+}
+
+// What a provider says may be long, and another one each time.
+func TestLongTextsTakeLittle(t *testing.T) {
+	l, words := newLater(), strings.Repeat("x", 4096)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for n := range 10_000 {
+		l.heard("ensure", "default/web", fmt.Errorf("%d %s", n, words))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > 8<<20 {
+		t.Errorf("10,000 errors take %d MiB", took>>20)
+	}
+	runtime.KeepAlive(l)
 }

@@ -230,7 +230,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		u.due(n, cloudprovider.InstanceNotFound, time.Now())
 		l.heard("ensure", n.Name, cloudproviderapi.NewRetryError(n.Name, time.Second))
 	}
-	if len(u.nodes) > maxUninitialised || len(l.texts) > maxHeard || len(l.failed) > maxHeard || len(l.putOff) > maxHeard {
+	if len(u.nodes) > maxUninitialised || len(l.texts) > maxTexts || len(l.failed) > maxHeard || len(l.putOff) > maxHeard {
 		t.Errorf("%d Nodes, %d texts, %d failed, %d put off", len(u.nodes), len(l.texts), len(l.failed), len(l.putOff))
 	}
 }

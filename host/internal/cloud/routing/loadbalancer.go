@@ -26,6 +26,7 @@ func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s
 		if err := l.claim(ctx, service); err != nil {
 			return nil, err
 		}
+		service = labelled(service, l.provider)
 	case l.provider:
 		l.tellHowToMove(service)
 	// Invariant P3 (host/SECURITY.md): the label decides, not the annotation.
@@ -33,6 +34,17 @@ func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s
 		return nil, l.foreign(service, owner)
 	}
 	return l.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
+}
+
+// labelled is the Service as everybody sees it from now on: what the provider is
+// asked again about it is the same question then.
+func labelled(service *corev1.Service, owner string) *corev1.Service {
+	service = service.DeepCopy()
+	if service.Labels == nil {
+		service.Labels = map[string]string{}
+	}
+	service.Labels[ServiceOwnerLabel] = owner
+	return service
 }
 
 // GetLoadBalancer gives the Service up when it wants no load balancer and has

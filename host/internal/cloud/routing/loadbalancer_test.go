@@ -107,6 +107,27 @@ func TestLabelBeforeTheFirstEnsure(t *testing.T) {
 	}
 }
 
+// An op that takes long is asked for twice, and the second time the Service has
+// the label: were it another question, the first answer would be for nobody, and
+// each load balancer asked for twice.
+func TestTheFirstEnsureSeesTheLabel(t *testing.T) {
+	var seen []*corev1.Service
+	cloud := &fakeCloud{ensure: func(s *corev1.Service) (*corev1.LoadBalancerStatus, error) {
+		seen = append(seen, s)
+		return &corev1.LoadBalancerStatus{}, nil
+	}}
+	b, api, _ := balancer(t, cloud, service("", ""))
+	for range 2 {
+		s := stored(t, api) // as the informer has it by then
+		if _, err := b.EnsureLoadBalancer(t.Context(), "c", s, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(seen[1].Labels, seen[0].Labels); diff != "" {
+		t.Errorf("the provider was asked otherwise the second time: %s", diff)
+	}
+}
+
 func TestClaimAgainstConflicts(t *testing.T) {
 	cloud := &fakeCloud{ensure: func(*corev1.Service) (*corev1.LoadBalancerStatus, error) { return &corev1.LoadBalancerStatus{}, nil }}
 	b, api, _ := balancer(t, cloud, service("", ""))

@@ -205,7 +205,7 @@ func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCa
 		bounded, end = r.Begin(bounded, op, request)
 	}
 	err = g.run(bounded, end, call, op, request, resp)
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if !expired(ctx) && errors.Is(err, context.DeadlineExceeded) {
 		return g.limits.late(op, timeout, err)
 	}
 	return err

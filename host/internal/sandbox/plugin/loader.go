@@ -207,7 +207,7 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	bounded, cancel := context.WithTimeout(ctx, l.Limits.LoadTimeout)
 	defer cancel()
 	switch err := configureOnce(bounded, g.module, request, response); {
-	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+	case err != nil && !expired(ctx) && errors.Is(err, context.DeadlineExceeded):
 		return l.Limits.late(abi.OpConfigure, l.Limits.LoadTimeout, err)
 	case err != nil:
 		return err

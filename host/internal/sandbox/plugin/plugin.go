@@ -8,6 +8,7 @@
 package plugin
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -66,6 +67,13 @@ func (l Limits) late(op abi.Op, timeout time.Duration, err error) error {
 		setting = "which no setting changes"
 	}
 	return fmt.Errorf("the provider did not answer within %v (%s): %w", timeout, setting, err)
+}
+
+// expired reports whether a caller's own time is over, also when the context's
+// timer has yet to fire: engines look at the clock.
+func expired(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 func (l Limits) timeout(op abi.Op) time.Duration {
