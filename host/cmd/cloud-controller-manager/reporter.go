@@ -366,8 +366,13 @@ func (r *providerReporter) configuration(err error) {
 	}
 	message := r.clean(err.Error())
 	r.status.configured(message)
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration,
-		message+"; what the file of --config said before holds. Mend it before a manager is started anew: it does not start with a file that is not valid")
+	message += "; what the file of --config said before holds"
+	if errors.Is(err, errRestart) {
+		message += " until then"
+	} else {
+		message += ". Mend it before a manager is started anew: it does not start with a file that is not valid"
+	}
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration, message)
 }
 
 // idle tells of entries that the administrator wrote in vain.
