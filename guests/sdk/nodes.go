@@ -23,7 +23,8 @@ const (
 )
 
 // Nodes iterates over the nodes of the running op with those fields filled, or
-// all of them when none is named. A node is valid until the next one. After an
+// all of them when none is named. A node that joins has no addresses and no
+// provider ID yet. A node is valid until the next one. After an
 // error it ends: do not take what came before for the whole. It needs the
 // capability nodes.
 func (op *Op) Nodes(snapshot *abi.NodeSnapshot, fields ...NodeField) iter.Seq2[*abi.Node, error] {

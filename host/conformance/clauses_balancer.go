@@ -21,6 +21,7 @@ func balancerClauses() []clause {
 		{id: "lb-absent", text: "what was never made does not exist, and deleting it is ok and changes nothing", check: checkAbsent},
 		{id: "lb-ensure", text: "lb_ensure ends with an address; again it says the same and writes nothing; lb_get says the same", check: checkEnsure},
 		{id: "lb-nodes", text: "lb_update follows nodes that come and go, down to none; again it writes nothing", check: checkNodes},
+		{id: "lb-joining", text: "a node that has just joined, without provider ID and addresses, fails neither lb_update nor lb_ensure; again they write nothing", check: checkJoining},
 		{id: "lb-order", text: "lb_ensure and lb_update with the same nodes in another order write nothing", check: checkOrder},
 		{id: "lb-ports", text: "lb_ensure follows ports that are added, changed and removed, with the same address; again it writes nothing", check: checkPorts},
 		{id: "lb-delete", text: "lb_delete leaves nothing, lb_get says so, and again is ok", check: checkDelete},
@@ -197,6 +198,29 @@ func checkNodes(ctx context.Context, c *check) {
 			}
 		}
 		c.checkState(ctx, s, begin, outcome{}, "Service "+s.Name+", with the nodes of the beginning")
+	})
+}
+
+// checkJoining: between its registration and its initialisation a node has
+// nothing but a name, and upstream names it as a backend all the same. An
+// error would keep the others from being followed for that long.
+func checkJoining(ctx context.Context, c *check) {
+	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
+		what := "Service " + s.Name + ", one more node that has no addresses yet: "
+		joining := &corev1.Node{}
+		joining.Name, joining.UID = "conformance-joining", uidOf("joining")
+		more := append(slices.Clone(nodes), joining)
+		if o := c.updated(ctx, nil, s, more); o.err != nil {
+			c.failf(o, "%s%s", what, o)
+			return
+		}
+		c.restart(ctx)
+		c.checkQuiet(c.updated(ctx, nil, s, more), what+"lb_update again")
+		again, o := c.ensured(ctx, nil, s, more)
+		c.checkQuiet(o, what+"lb_ensure after lb_update")
+		if o.err == nil && text(again) != text(status) {
+			c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+		}
 	})
 }
 

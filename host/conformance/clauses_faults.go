@@ -123,7 +123,7 @@ func checkFaultError(ctx context.Context, c *check) {
 		switch {
 		case o.err == nil && at > 1: // it did without; whether that is right is another clause's
 		case o.err == nil:
-			c.failf(o, "%s: ok, although all that it was answered was that", name)
+			c.failf(o, "%s: ok, although that was all that the cloud answered: it is to be an error", name)
 		case strings.TrimSpace(o.err.Error()) == "" || o.err.Error() == o.code().String():
 			c.failf(o, "%s: %s without a message", name, o.code())
 		case !names(o, f):

@@ -58,8 +58,8 @@ func faults() []*fault {
 		{name: "hang", answer: hang, hangs: true, store: abi.CodeDeadline},
 		{name: "reset", answer: reset, store: abi.CodeUnavailable},
 		{name: "truncated", mangle: truncate, readsOnly: true},
-		{name: "html", answer: answering(http.StatusOK, "text/html", page, nil), readsOnly: true},
-		{name: "empty", answer: answering(http.StatusOK, "application/json", "{}", nil), readsOnly: true},
+		{name: "200 with a page of HTML", answer: answering(http.StatusOK, "text/html", page, nil), readsOnly: true},
+		{name: "an empty object {}", answer: answering(http.StatusOK, "application/json", "{}", nil), readsOnly: true},
 	}
 }
 

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -113,9 +114,12 @@ func (g *guest) create(c *callOf, name string, lb *widget) error {
 }
 
 func (g *guest) members(c *callOf, req *abi.LoadBalancerRequest) (string, error) {
-	names, err := c.nodes()
-	if err != nil {
+	names, bare, err := c.nodes()
+	switch {
+	case err != nil:
 		return "", err
+	case bare && g.sabotage == "each node has an address":
+		return "", errors.New("index out of range")
 	}
 	if g.sabotage != "the order of the nodes counts" {
 		slices.Sort(names)

@@ -101,13 +101,14 @@ func (c *callOf) log(text string) {
 }
 
 // nodes are the names of the op's nodes.
-func (c *callOf) nodes() (names []string, err error) {
+func (c *callOf) nodes() (names []string, bare bool, err error) {
 	resp := &abi.NodesResponse{}
 	err = c.hostCall(abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: opcontext.SnapshotID}, resp)
 	for _, n := range resp.Nodes {
 		names = append(names, n.Name)
+		bare = bare || len(n.Addresses) == 0
 	}
-	return names, err
+	return names, bare, err
 }
 
 // http sends one request, and decodes what a 2xx answered.

@@ -95,13 +95,36 @@ func (r Report) WriteText(w io.Writer) error {
 
 // WriteSummary writes how many clauses have which verdict.
 func (r Report) WriteSummary(w io.Writer) error {
-	text := fmt.Sprintf("%s %s: %d passed, %d failed, %d not applicable", printable(r.Guest), printable(r.Version), r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
+	guest := printable(r.Guest + " " + r.Version)
+	if r.Guest == "" {
+		guest = "the module, which does not load"
+	}
+	text := fmt.Sprintf("%s: %d passed, %d failed, %d not applicable", guest, r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
 	if r.Count(Ended) > 0 {
 		text += "; the run was ended early, what comes behind was not tried"
+	}
+	if r.crashedSomewhere() {
+		text += "\nTo see the line of a crash, build it with GUEST_DEBUG=1 and run this again; guests/README.md, \"When it crashes\""
 	}
 	_, err := io.WriteString(w, text+"\n")
 	return err
 }
+
+// crashedSomewhere: it crashed, and nothing says in which line.
+func (r Report) crashedSomewhere() (crashed bool) {
+	for _, one := range r.Results {
+		for _, line := range one.Evidence {
+			crashed = crashed || strings.Contains(line, trapped)
+			if strings.Contains(line, ".go:") {
+				return false
+			}
+		}
+	}
+	return crashed
+}
+
+// trapped is in the evidence of a crash.
+const trapped = "the guest trapped"
 
 // WriteText writes the line of one clause, with the evidence below it.
 func (r Result) WriteText(w io.Writer) error {

@@ -114,6 +114,7 @@ var sabotages = map[string]string{
 	"short delay":                      "throttled",
 	"nothing to delete is an error":    "lb-absent lb-delete",
 	"the order of the nodes counts":    "lb-order",
+	"each node has an address":         "lb-joining",
 	"half a load balancer is none":     "half-made",
 	"what is gone is elsewhere":        "lb-absent lb-delete",
 	"deletes nothing":                  "lb-delete",

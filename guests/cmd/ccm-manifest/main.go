@@ -1,5 +1,5 @@
 // Command ccm-manifest writes the manifest into a finished guest, and shows
-// the one that is there. It imports abi/manifest only.
+// the one that is there. It imports abi and abi/manifest only.
 //
 //	ccm-manifest append -manifest manifest.json [-version VERSION] -o OUT.wasm IN.wasm
 //	ccm-manifest show GUEST.wasm
@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 )
 
@@ -61,10 +63,30 @@ func appendManifest(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := declared(module, text); err != nil {
+		return fmt.Errorf("%s: %w", *file, err)
+	}
 	if module, err = manifest.Append(module, text); err != nil {
 		return fmt.Errorf("%s into %s: %w", *file, flags.Arg(0), err)
 	}
 	return os.WriteFile(*out, module, 0o644)
+}
+
+// declared looks whether the manifest names each capability that the module
+// imports: the manager refuses it otherwise, which is late to hear of it.
+func declared(module, text []byte) error {
+	m, err := manifest.Parse(text)
+	if err != nil {
+		return err
+	}
+	for _, name := range abi.Capabilities() {
+		// As an import is written: two names, each behind its length.
+		imported := fmt.Sprintf("%c%s%c%s", len(abi.ImportModule), abi.ImportModule, len(name), name)
+		if bytes.Contains(module, []byte(imported)) && !slices.Contains(m.Capabilities, name) {
+			return fmt.Errorf("the code uses %q, which is not in the list: add it to \"capabilities\"", name)
+		}
+	}
+	return nil
 }
 
 // compact removes the white space and, where version is not empty, sets the

@@ -39,10 +39,15 @@ func TestMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	imports := filepath.Join(dir, "imports.wasm")
+	if err := os.WriteFile(imports, []byte("\x00asm\x01\x00\x00\x00\x02\x11\x01\x06ccm_v1\x05nodes\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
+		"undeclared":  {[]string{"append", "-manifest", "../../static/manifest.json", "-o", empty, imports}, `add it to "capabilities"`},
 		"nothing":     {nil, "usage"},
 		"unknown":     {[]string{"fly"}, "usage"},
 		"no output":   {[]string{"append", empty}, "usage"},

@@ -195,8 +195,8 @@ func (o *brakeObserver) Failed(what string, err error) {
 		o.logger.Info("The deletion brake has what it needs again", "what", what)
 		return
 	}
-	o.logger.Error(err, "The deletion brake lacks something of the API server; without it fewer Nodes are deleted, or none", "what", what)
-	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, cut(fmt.Sprintf("the deletion brake of provider %s lacks the %s: %v", o.provider, what, err)))
+	o.logger.Error(err, "The deletion brake cannot use something of the API server; without it fewer Nodes are deleted, or none", "what", what)
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, cut(fmt.Sprintf("the deletion brake of provider %s cannot use the %s: %v", o.provider, what, err)))
 }
 
 func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits) }

@@ -2,7 +2,9 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,9 +237,16 @@ func (m *managed) lead(ctx context.Context, looked <-chan struct{}) {
 	}()
 }
 
+// errUnread is of an annotation of the provider's ConfigMap that is no command.
+var errUnread = errors.New("nobody reads this annotation here; there are " + strings.Join(status.Annotations(), ", "))
+
 // obey carries out a command of a person.
 func (m *managed) obey(ctx context.Context, c status.Command) {
-	if c.Kind == status.Promote && m.promoteSigner(ctx, c) {
+	switch {
+	case c.Kind == status.Promote && m.promoteSigner(ctx, c):
+		return
+	case c.Kind == status.Unread:
+		m.reporter.Commanded(rollout.Command{Kind: c.Argument, By: c.By}, errUnread)
 		return
 	}
 	if err := m.rollout.Command(rollout.Command{Kind: string(c.Kind), Argument: c.Argument, By: c.By}); err != nil {

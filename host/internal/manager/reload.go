@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -175,6 +176,7 @@ func fixedField(old, next *v1alpha1.Provider) string {
 	return ""
 }
 
-func restart(path string) error {
-	return fmt.Errorf("%s cannot change while the manager runs: restart it, or change it back", path)
-}
+// errRestart is of a file that is valid, and needs another process.
+var errRestart = errors.New("cannot change while the manager runs: restart it, or change it back")
+
+func restart(path string) error { return fmt.Errorf("%s %w", path, errRestart) }

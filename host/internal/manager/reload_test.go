@@ -76,7 +76,11 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 		{strings.Replace(valid, "name: test", "name: other", 1), "providers[0].name cannot change while the manager runs"},
 	} {
 		r.offer(t.Context(), "config.yaml", []byte(test.file), nil)
-		if text := <-events; !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
+		text := <-events
+		if valid := strings.Contains(text, "restart it"); valid == strings.Contains(text, "does not start with") {
+			t.Errorf("Event %q: whether a manager may be restarted with it", text)
+		}
+		if !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
 			t.Errorf("Event %q, want %q", text, test.want)
 		}
 		if c := meta.FindStatusCondition(reporter.status.status.Conditions, conditionConfigured); c == nil || c.Status != "False" || !strings.Contains(c.Message, test.want) {

@@ -117,6 +117,15 @@ func still(v *rollout.Version) string {
 	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
 }
 
+// instead says what serves in the place of what was held or rolled back: what
+// serves again has its configuration of then, and not that of the source.
+func instead(x rollout.Report) string {
+	if x.Phase != rollout.RolledBack || x.Serving == nil {
+		return still(x.Serving)
+	}
+	return fmt.Sprintf("%s %s serves again, with its configuration of then, sha256:%s", x.Serving.Name, x.Serving.Version, short(x.Serving.ConfigDigest))
+}
+
 // signerReporter tells of a signer, which has no status and no metrics.
 type signerReporter struct{ teller }
 
@@ -214,7 +223,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 	case rollout.Probed, rollout.Shadowed:
 		if x.Err != nil || x.Phase == rollout.Shadowed && x.Allowed {
 			r.log(x)
-			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+", which is allowed to fail: "+x.Message)
+			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+", which is allowed to fail, so the rollout goes on: "+x.Message)
 			return
 		}
 		r.phase(x, corev1.EventTypeNormal)
@@ -296,7 +305,7 @@ func describe(x rollout.Report) string {
 	text := strings.Join(parts, ": ")
 	switch x.Phase {
 	case rollout.Held, rollout.RolledBack:
-		text += "; " + still(x.Serving) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=" + promotable(x.Subject)
+		text += "; " + instead(x) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=" + promotable(x.Subject)
 	}
 	return text
 }
@@ -329,7 +338,8 @@ func (r *providerReporter) Commanded(c rollout.Command, err error) {
 		r.metrics.Promoted()
 	}
 	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", oneLine(c.Argument), "by", by)
-	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s %s, by %s", c.Kind, c.Argument, by)))
+	text := strings.TrimSpace(c.Kind + " " + c.Argument)
+	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s, by %s", text, by)))
 }
 
 // Journalled is rollout.Reporter's.
@@ -356,8 +366,13 @@ func (r *providerReporter) configuration(err error) {
 	}
 	message := r.clean(err.Error())
 	r.status.configured(message)
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration,
-		message+"; what the file of --config said before holds. Mend it before a manager is started anew: it does not start with a file that is not valid")
+	message += "; what the file of --config said before holds"
+	if errors.Is(err, errRestart) {
+		message += " until then"
+	} else {
+		message += ". Mend it before a manager is started anew: it does not start with a file that is not valid"
+	}
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration, message)
 }
 
 // idle tells of entries that the administrator wrote in vain.

@@ -94,3 +94,26 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 		t.Errorf("the condition about what serves says %+v", c)
 	}
 }
+
+// A rollback brings the configuration of then back, too, which the source does
+// not hold: the Event says so.
+func TestARollbackTellsOfTheConfiguration(t *testing.T) {
+	r, events := newTestReporter(t)
+	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}})
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its configuration of then, sha256:bbbbbbbbbbbb;") {
+		t.Error(text)
+	}
+}
+
+// What people command is told in whole sentences, also where there is no value.
+func TestCommandsAreTold(t *testing.T) {
+	r, events := newTestReporter(t)
+	r.Commanded(rollout.Command{Kind: rollout.CommandPause, By: "kubectl-annotate at 15:04"}, nil)
+	r.Commanded(rollout.Command{Kind: "wasm-ccm.dev/rolback", By: "kubectl-annotate at 15:04"}, errUnread)
+	for _, want := range []string{"Pause, by kubectl-annotate", "wasm-ccm.dev/rolback by kubectl-annotate at 15:04: nobody reads this annotation here; there are wasm-ccm.dev/pause, wasm-ccm.dev/promote, wasm-ccm.dev/rollback"} {
+		if text := <-events; !strings.Contains(text, want) {
+			t.Errorf("%q does not say %q", text, want)
+		}
+	}
+}

@@ -122,14 +122,14 @@ func surelyOwnNodes(p Provider) func(*corev1.Node) bool {
 
 func hasInstances(_ *config.CompletedConfig, p Provider) string {
 	if _, ok := p.Cloud.InstancesV2(); !ok {
-		return "the provider has no instances"
+		return "no provider serves that has instances"
 	}
 	return ""
 }
 
 func balancesLoad(_ *config.CompletedConfig, p Provider) string {
 	if _, ok := p.Cloud.LoadBalancer(); !ok {
-		return "the provider has no load balancers"
+		return "no provider serves that has load balancers"
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func canRoute(completed *config.CompletedConfig, p Provider) string {
 		return "--configure-cloud-routes is false"
 	}
 	if _, ok := p.Cloud.Routes(); !ok {
-		return "the provider has no routes"
+		return "no provider serves that has routes"
 	}
 	if strings.TrimSpace(shared.ClusterCIDR) == "" {
 		return "--cluster-cidr is empty, so no routes are made although the provider has them; " +
@@ -154,7 +154,7 @@ func canRoute(completed *config.CompletedConfig, p Provider) string {
 
 func labelsVolumes(_ *config.CompletedConfig, p Provider) string {
 	if p.Volumes == nil || !p.Volumes.Supports() {
-		return "the provider labels no volumes"
+		return "no provider serves that labels volumes"
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func TestRouteControllerStartsOnlyWhereItCanRun(t *testing.T) {
 		"no CIDR":      {true, "", true, "--cluster-cidr is empty"},
 		"blank CIDR":   {true, " ", true, "--cluster-cidr is empty"},
 		"switched off": {false, "", true, "--configure-cloud-routes is false"},
-		"no routes":    {true, "", false, "the provider has no routes"},
+		"no routes":    {true, "", false, "no provider serves that has routes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

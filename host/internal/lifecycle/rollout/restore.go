@@ -93,6 +93,9 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 		r.takeover = r.options.Clock.After(r.delays.Step())
 		return Nothing
 	}
+	if err == nil {
+		r.state.Refused = nil // the record knows better: a person may have let it through since
+	}
 	r.recall(record)
 	action := r.leadWith(ctx, r.goodOf(record, bundle), bundle, record.Refused)
 	if !slices.Equal(r.state.Refused, record.Refused) { // what serves is refused no more

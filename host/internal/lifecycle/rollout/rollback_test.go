@@ -221,3 +221,24 @@ func TestTheJournalIsFlushed(t *testing.T) {
 		t.Errorf("record %+v", r)
 	}
 }
+
+// What the leader before has let through again, after it was refused, is
+// refused no more by the standby that knew of the refusal only.
+func TestAPromotionOutlivesATakeover(t *testing.T) {
+	for _, phase := range []rollout.Phase{rollout.RolledBack, rollout.Held} {
+		one := bundle(t, "one")
+		refused := rollout.Refusal{Revision: rollout.Revision{Bundle: "two"}, Scope: rollout.ScopeBundle, Phase: phase, Reason: "ByOperator", Message: "a person asked for it"}
+		j := &journal{bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Refused: []rollout.Refusal{refused}}}
+		w := newWorld(t, j).run(false)
+		w.until(rollout.Kept)
+		w.offer("two")
+		w.until(phase)
+		j.forget() // a person has promoted it, and the leader ends before it is kept
+		w.Lead()
+		w.until(rollout.Serving)
+		w.serves("two")
+		if got := j.read().Refused; len(got) > 0 {
+			t.Errorf("%s: the record refuses it again: %+v", phase, got)
+		}
+	}
+}

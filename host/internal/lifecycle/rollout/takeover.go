@@ -27,12 +27,20 @@ func (s *State) Lead(good Revision, refused []Refusal, m Modes) Action {
 	case s.postponed(): // now it is this manager's turn
 		s.adopt()
 		return s.load()
+	case s.lifted():
+		s.adopt()
+		return s.load()
 	case s.Serving.none() || s.Serving == s.Good:
 		return Nothing
 	case s.Serving == good || s.Good.none() || m.Observe == Off:
 		return Keep
 	}
 	return Observe
+}
+
+// lifted: what is offered was refused when it came, and is not any more.
+func (s *State) lifted() bool {
+	return s.Candidate.none() && !s.Offered.none() && (s.Phase == RolledBack || s.Phase == Held) && s.refusal(s.Offered) == nil
 }
 
 // adopt makes what serves the one to come back to, where there is none: a

@@ -163,6 +163,13 @@ func (j *journal) read() rollout.Record {
 	return j.record
 }
 
+// forget is what a leader does with a refusal that a person has lifted.
+func (j *journal) forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.record.Refused = nil
+}
+
 // mend has writes go well from now on.
 func (j *journal) mend() {
 	j.mu.Lock()

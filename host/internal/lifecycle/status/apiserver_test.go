@@ -239,6 +239,8 @@ func testCommands(t *testing.T, config *rest.Config, provider string) {
 	r := start(t, config, provider)
 	r.Publish(status.Status{Phase: "Kept"})
 	r.wait(t, "the status", phaseIs("Kept"))
+	r.annotate(t, `{"wasm-ccm.dev/rolback":"true"}`) // it stays, and is told of once
+	r.wantCommand(t, status.Unread, "wasm-ccm.dev/rolback", "kubectl-annotate at 20")
 	r.annotate(t, `{"wasm-ccm.dev/pause":""}`)
 	r.wantCommand(t, status.Pause, "", "kubectl-annotate at 20")
 	r.annotate(t, `{"wasm-ccm.dev/promote":"0123","note":"mine"}`)

@@ -3,6 +3,8 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,9 @@ const (
 	Resume   CommandKind = "Resume"
 	Promote  CommandKind = "Promote"
 	Rollback CommandKind = "Rollback"
+	// Unread is no command: Argument names an annotation that looks like one, and
+	// that nobody reads.
+	Unread CommandKind = "Unread"
 )
 
 // Command is what a person wants of a rollout.
@@ -46,6 +51,8 @@ var oneShot = [...]struct {
 type seen struct {
 	started bool
 	paused  bool
+	// unread are the annotations that were told of as Unread.
+	unread map[string]bool
 	// taken is the resourceVersion at which commands were removed last.
 	taken string
 }
@@ -58,6 +65,7 @@ func (w *worker) commands(ctx context.Context) {
 		cm = &corev1.ConfigMap{}
 	}
 	w.pause(cm)
+	w.unread(cm)
 	commands := pick(cm)
 	if len(commands) == 0 || cm.ResourceVersion == w.seen.taken && cm.ResourceVersion != "" {
 		return
@@ -106,6 +114,25 @@ func (w *worker) pause(cm *corev1.ConfigMap) {
 	case !paused && was:
 		w.handle(Command{Kind: Resume})
 	}
+}
+
+// maxUnread bounds the annotations that are told of as Unread.
+const maxUnread = 5
+
+// unread tells once of each annotation of this project that nobody reads here: a
+// misspelt rollback must not look like one that was obeyed.
+func (w *worker) unread(cm *corev1.ConfigMap) {
+	found := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(cm.Annotations)) {
+		if !strings.HasPrefix(name, annotationPrefix) || slices.Contains(Annotations(), name) || len(found) == maxUnread {
+			continue
+		}
+		found[name] = true
+		if !w.seen.unread[name] {
+			w.handle(Command{Kind: Unread, Argument: cut(name, maxText), By: author(cm, name)})
+		}
+	}
+	w.seen.unread = found
 }
 
 // pick returns the commands that are to be removed.

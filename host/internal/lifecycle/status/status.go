@@ -58,7 +58,13 @@ const (
 	AnnotationPause    = "wasm-ccm.dev/pause"
 	AnnotationPromote  = "wasm-ccm.dev/promote"
 	AnnotationRollback = "wasm-ccm.dev/rollback"
+	annotationPrefix   = "wasm-ccm.dev/"
 )
+
+// Annotations returns those by which people steer.
+func Annotations() []string {
+	return []string{AnnotationPause, AnnotationPromote, AnnotationRollback}
+}
 
 // The owners of fields in server-side apply: the status and the record are
 // written by themselves, and neither touches what people add.

@@ -207,7 +207,7 @@ func checkGranted(declared, granted []string) error {
 		if slices.Contains(granted, capability) {
 			continue
 		}
-		mend := "the administrator has not granted it"
+		mend := "the administrator has not granted it; add it to the capabilities of the provider in the HostConfiguration (providers[].capabilities)"
 		if capability == abi.CapabilityHTTP {
 			mend = "add a grant to the HostConfiguration (providers[].grants)"
 		}
