@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/wasm-ccm/wasm-ccm/host/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 )
 
 // A zone is emptied by hand, one machine after the other. The Nodes that vouch

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // overdue is a context whose time is over, and whose timer has yet to fire:
