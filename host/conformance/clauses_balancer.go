@@ -161,14 +161,14 @@ func checkEnsure(ctx context.Context, c *check) {
 		for range 2 {
 			again, o := c.ensured(ctx, nil, s, nodes)
 			c.checkQuiet(o, "Service "+s.Name+": lb_ensure again")
-			if a, b := text(status), text(again); a != b {
+			if a, b := inJSON(status), inJSON(again); a != b {
 				c.failf(o, "Service %s: the status is %s, and before %s", s.Name, b, a)
 			}
 			c.restart(ctx) // the next one remembers nothing
 		}
 		got, o := c.lbGet(ctx, nil, s)
-		if o.err != nil || got.Existence != abi.Existence_EXISTENCE_EXISTS || text(got.Status) != text(status) {
-			c.failf(o, "Service %s: %s, %s %s, want EXISTS %s", s.Name, o, got.Existence, text(got.Status), text(status))
+		if o.err != nil || got.Existence != abi.Existence_EXISTENCE_EXISTS || inJSON(got.Status) != inJSON(status) {
+			c.failf(o, "Service %s: %s, %s %s, want EXISTS %s", s.Name, o, got.Existence, inJSON(got.Status), inJSON(status))
 		}
 		if writes := o.writes(); len(writes) > 0 {
 			c.failf(o, "Service %s: lb_get writes: %s", s.Name, writes[0])
@@ -193,8 +193,8 @@ func checkNodes(ctx context.Context, c *check) {
 			c.checkQuiet(c.updated(ctx, nil, s, some), what+"lb_update again")
 			again, o := c.ensured(ctx, nil, s, some)
 			c.checkQuiet(o, what+"lb_ensure after lb_update")
-			if o.err == nil && text(again) != text(status) {
-				c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+			if o.err == nil && inJSON(again) != inJSON(status) {
+				c.failf(o, "%sthe status is %s, and before %s", what, inJSON(again), inJSON(status))
 			}
 		}
 		c.checkState(ctx, s, begin, outcome{}, "Service "+s.Name+", with the nodes of the beginning")
@@ -218,8 +218,8 @@ func checkJoining(ctx context.Context, c *check) {
 		c.checkQuiet(c.updated(ctx, nil, s, more), what+"lb_update again")
 		again, o := c.ensured(ctx, nil, s, more)
 		c.checkQuiet(o, what+"lb_ensure after lb_update")
-		if o.err == nil && text(again) != text(status) {
-			c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+		if o.err == nil && inJSON(again) != inJSON(status) {
+			c.failf(o, "%sthe status is %s, and before %s", what, inJSON(again), inJSON(status))
 		}
 	})
 }
@@ -236,8 +236,8 @@ func checkOrder(ctx context.Context, c *check) {
 			c.checkQuiet(c.updated(ctx, nil, s, orders[order]), what+"lb_update")
 			again, o := c.ensured(ctx, nil, s, orders[order])
 			c.checkQuiet(o, what+"lb_ensure")
-			if o.err == nil && text(again) != text(status) {
-				c.failf(o, "%sthe status is %s, and before %s", what, text(again), text(status))
+			if o.err == nil && inJSON(again) != inJSON(status) {
+				c.failf(o, "%sthe status is %s, and before %s", what, inJSON(again), inJSON(status))
 			}
 			c.restart(ctx)
 		}

@@ -86,8 +86,8 @@ func (c *check) disturbEnsure(ctx context.Context, plans []plan) {
 func (c *check) checkSettled(ctx context.Context, s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, after string) {
 	again, o := c.ensured(ctx, nil, s, nodes)
 	c.checkQuiet(o, after+", lb_ensure again")
-	if o.err == nil && text(again) != text(status) {
-		c.failf(o, "%s: the status is %s, and before %s", after, text(again), text(status))
+	if o.err == nil && inJSON(again) != inJSON(status) {
+		c.failf(o, "%s: the status is %s, and before %s", after, inJSON(again), inJSON(status))
 	}
 }
 

@@ -70,7 +70,7 @@ func checkMetadata(ctx context.Context, c *check) {
 				first = m
 				c.checkFit(o, c.Cases.Nodes[i], m)
 			}
-			if a, b := text(first), text(m); a != b {
+			if a, b := inJSON(first), inJSON(m); a != b {
 				c.failf(o, "node %s (provider ID %q): %s, and before: %s", n.Name, n.Spec.ProviderID, b, a)
 			}
 		}
@@ -164,7 +164,7 @@ func checkForeign(ctx context.Context, c *check) {
 			c.failf(o, "node %s with the provider ID %q: %s, want an error", name, node.Spec.ProviderID, e)
 		}
 		if m, o := c.metadata(ctx, nil, node); o.err == nil || o.code() == abi.CodeInstanceNotFound {
-			c.failf(o, "node %s with the provider ID %q: %s, %s, want an error, and not that it is not found", name, node.Spec.ProviderID, o, text(m))
+			c.failf(o, "node %s with the provider ID %q: %s, %s, want an error, and not that it is not found", name, node.Spec.ProviderID, o, inJSON(m))
 		}
 	}
 }

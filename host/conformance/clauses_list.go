@@ -40,7 +40,7 @@ var errEndless = &abi.Error{Code: abi.CodeInternal, Message: "there are more tha
 func sorted(all []*abi.Instance) []string {
 	lines := make([]string, len(all))
 	for i, one := range all {
-		lines[i] = text(one)
+		lines[i] = inJSON(one)
 	}
 	slices.Sort(lines)
 	return lines
@@ -90,7 +90,7 @@ func checkListed(ctx context.Context, c *check) {
 			continue
 		}
 		m, single := c.metadata(ctx, nil, node)
-		if a, b := text(one.Metadata), text(m); a != b {
+		if a, b := inJSON(one.Metadata), inJSON(m); a != b {
 			c.failf(single, "node %s: the list says %s, instance_metadata %s", node.Name, a, b)
 		}
 		if one.NodeName != "" && one.NodeName != node.Name {

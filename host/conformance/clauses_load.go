@@ -7,6 +7,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 func loadClauses() []clause {
@@ -59,7 +60,7 @@ func checkRubbish(ctx context.Context, c *check) {
 	for _, config := range rubbish {
 		g, err := loader.Prepare(ctx, plugin.Bundle{Module: c.Module, Config: []byte(config)}, func(string) {})
 		if err == nil {
-			c.failf(outcome{}, "the configuration %q is accepted", clip(config, 80))
+			c.failf(outcome{}, "the configuration %s is accepted", text.Quote(config))
 			_ = g.Close(ctx) // what it would say is of no use here
 			continue
 		}
@@ -67,11 +68,11 @@ func checkRubbish(ctx context.Context, c *check) {
 		var answer *abi.Error
 		switch {
 		case !errors.As(err, &answer):
-			c.failf(outcome{}, "the configuration %q: no answer of the guest: %v", clip(config, 80), err)
+			c.failf(outcome{}, "the configuration %s: no answer of the guest: %v", text.Quote(config), err)
 		case answer.Code != abi.CodeInvalid:
-			c.failf(outcome{}, "the configuration %q: code %s (%s), want invalid", clip(config, 80), answer.Code, clip(answer.Message, 200))
+			c.failf(outcome{}, "the configuration %s: code %s (%s), want invalid", text.Quote(config), answer.Code, text.Line(answer.Message, 200))
 		case answer.Message == "":
-			c.failf(outcome{}, "the configuration %q is refused without a message", clip(config, 80))
+			c.failf(outcome{}, "the configuration %s is refused without a message", text.Quote(config))
 		}
 	}
 	c.notef("%d configurations", len(rubbish))
@@ -83,7 +84,7 @@ func checkProbe(ctx context.Context, c *check) {
 			c.failf(o, "%s", o)
 		}
 	}
-	c.notef("%s", clip(c.slot.Serving().Summary(), 100))
+	c.notef("%s", text.Line(c.slot.Serving().Summary(), 100))
 }
 
 func noCredentials(k *kit) string {
@@ -118,5 +119,5 @@ func checkWrongCredentials(ctx context.Context, c *check) {
 	if code := codeOf(err); code != abi.CodeUnauthenticated || strings.TrimSpace(err.Error()) == "" {
 		c.failf(outcome{}, "probe: %s: %v, want unauthenticated with a message", code, err)
 	}
-	c.notef("%s", clip(err.Error(), 200))
+	c.notef("%s", text.Line(err.Error(), 200))
 }

@@ -97,8 +97,8 @@ func checkSafeMetadata(ctx context.Context, c *check) {
 			switch {
 			case o.code() == abi.CodeInstanceNotFound:
 				return fmt.Sprintf("node %s: %s", node.Name, o), o
-			case o.err == nil && text(m) != text(right):
-				return fmt.Sprintf("node %s: %s, and without the fault %s", node.Name, text(m), text(right)), o
+			case o.err == nil && inJSON(m) != inJSON(right):
+				return fmt.Sprintf("node %s: %s, and without the fault %s", node.Name, inJSON(m), inJSON(right)), o
 			}
 			return "", o
 		})

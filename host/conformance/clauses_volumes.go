@@ -57,7 +57,7 @@ func checkSafeVolumes(ctx context.Context, c *check) {
 	c.eachFault(ctx, func(p *plan) (string, outcome) {
 		labels, o := c.volumeLabels(ctx, p, pv)
 		if o.err == nil && !maps.Equal(labels, right) {
-			return "other labels than without the fault: " + text(labels), o
+			return "other labels than without the fault: " + inJSON(labels), o
 		}
 		return "", o
 	})

@@ -8,7 +8,5 @@
 // and credentials. Between it and the cloud stands an injector, which ends ops
 // and spoils answers. Nothing of a guest's language or source is asked for.
 //
-// It may import plugin, module, engine, hostfunc, egress, credential, addresses,
-// convert, opcontext, store and config/v1alpha1, and no engine: the caller brings
-// one.
+// The caller brings an engine.
 package conformance

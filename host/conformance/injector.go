@@ -11,6 +11,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // crash is when an op is ended, as by the end of the manager.
@@ -228,7 +229,7 @@ func about(r *abi.HttpRequest) string {
 	if err != nil {
 		return r.GetMethod() + " ?"
 	}
-	return r.GetMethod() + " " + clip(u.Path, 200)
+	return r.GetMethod() + " " + text.Line(u.Path, 200)
 }
 
 func outcomeOf(r *abi.HttpResult) string {
@@ -252,7 +253,7 @@ func (i *injector) Write(ctx context.Context, write *abi.StoreWrite) (*abi.Store
 	for _, key := range write.GetDelete() {
 		keys = append(keys, "-"+key)
 	}
-	what := "store write " + clip(strings.Join(keys, " "), 200)
+	what := "store write " + text.Line(strings.Join(keys, " "), 200)
 	return i.callStore(ctx, what, true, func() (*abi.StoreResponse, error) { return i.store.Write(ctx, write) })
 }
 

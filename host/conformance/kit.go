@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const hostVersion = "v0-conformance"
@@ -203,12 +204,12 @@ func (o outcome) String() string {
 	if o.err == nil {
 		return o.op.String() + ": ok"
 	}
-	text := o.err.Error()
+	why := o.err.Error()
 	var crash *plugin.Crash
 	if errors.As(o.err, &crash) {
-		text = crash.Err.Error()
+		why = crash.Err.Error()
 	}
-	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), clip(text, 300))
+	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), text.Line(why, 300))
 }
 
 // crash returns what is known of a crash of the guest, in lines.

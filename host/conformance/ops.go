@@ -70,8 +70,8 @@ func (k *kit) metadata(ctx context.Context, p *plan, n *corev1.Node) (*abi.Insta
 	return resp.Metadata, o
 }
 
-// text is a message in one line, with the keys of maps in order.
-func text(m any) string {
+// inJSON is a message in one line, with the keys of maps in order.
+func inJSON(m any) string {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err.Error()

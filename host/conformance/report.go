@@ -6,7 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Verdict is what became of a clause.
@@ -95,18 +96,18 @@ func (r Report) WriteText(w io.Writer) error {
 
 // WriteSummary writes how many clauses have which verdict.
 func (r Report) WriteSummary(w io.Writer) error {
-	guest := printable(r.Guest + " " + r.Version)
+	guest := text.Escape(r.Guest + " " + r.Version)
 	if r.Guest == "" {
 		guest = "the module, which does not load"
 	}
-	text := fmt.Sprintf("%s: %d passed, %d failed, %d not applicable", guest, r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
+	summary := fmt.Sprintf("%s: %d passed, %d failed, %d not applicable", guest, r.Count(Pass), r.Count(Fail), r.Count(NotApplicable))
 	if r.Count(Ended) > 0 {
-		text += "; the run was ended early, what comes behind was not tried"
+		summary += "; the run was ended early, what comes behind was not tried"
 	}
 	if r.crashedSomewhere() {
-		text += "\nTo see the line of a crash, build it with GUEST_DEBUG=1 and run this again; guests/README.md, \"When it crashes\""
+		summary += "\nTo see the line of a crash, build it with GUEST_DEBUG=1 and run this again; guests/README.md, \"When it crashes\""
 	}
-	_, err := io.WriteString(w, text+"\n")
+	_, err := io.WriteString(w, summary+"\n")
 	return err
 }
 
@@ -131,11 +132,11 @@ func (r Result) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%-14s  %-17s %6.1f s  %s", r.Verdict, r.ID, r.Took.Seconds(), r.Clause)
 	if r.Note != "" {
-		fmt.Fprintf(b, " (%s)", printable(r.Note))
+		fmt.Fprintf(b, " (%s)", text.Escape(r.Note))
 	}
 	b.WriteByte('\n')
 	for _, line := range r.Evidence {
-		fmt.Fprintf(b, "    %s\n", printable(line))
+		fmt.Fprintf(b, "    %s\n", text.Escape(line))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -146,22 +147,4 @@ func (r Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
-}
-
-// printable leaves nothing that would control a terminal: guests and clouds
-// wrote it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
-}
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

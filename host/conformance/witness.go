@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // What differs from run to run though nothing is different.
@@ -90,9 +91,9 @@ func differ(want, got []string) (out []string) {
 	for _, line := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(want), got...)))) {
 		switch n := count[line]; {
 		case n > 0:
-			out = append(out, "  more: "+clip(line, 300))
+			out = append(out, "  more: "+text.Line(line, 300))
 		case n < 0:
-			out = append(out, "  less: "+clip(line, 300))
+			out = append(out, "  less: "+text.Line(line, 300))
 		}
 	}
 	if more := len(out) - maxDifferences; more > 0 {
@@ -155,7 +156,7 @@ func shape(s *abi.LoadBalancerStatus) string {
 		if in.Hostname != "" {
 			kind += " hostname"
 		}
-		all = append(all, kind+" "+in.IpMode+" "+text(in.Ports))
+		all = append(all, kind+" "+in.IpMode+" "+inJSON(in.Ports))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

@@ -96,7 +96,9 @@ func wantFailure(t *testing.T, says string, args ...string) {
 		t.Errorf("ccmctl %v = %q, %v; want an error with %q", args, out, err, says)
 		return
 	}
-	if line := oneLine(err); strings.Contains(line, "\n") || len(line) > 600 {
+	var said strings.Builder
+	complain(&said, err)
+	if line := said.String(); strings.Count(line, "\n") != 1 || len(line) > 600 {
 		t.Errorf("the error is not one short line: %q", line)
 	}
 }
@@ -168,9 +170,10 @@ func TestDigestRefuses(t *testing.T) {
 }
 
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {
-	got := oneLine(errors.Join(errors.New("a\x1b[2J\u009b\r"), errors.New("b")))
-	if want := "a?[2J??; b"; got != want {
-		t.Errorf("oneLine = %q, want %q", got, want)
+	var said strings.Builder
+	complain(&said, errors.Join(errors.New("a\x1b[2J\u009b\r"), errors.New("b")))
+	if want := "error: a?[2J? ; b\n"; said.String() != want {
+		t.Errorf("the error is %q, want %q", said.String(), want)
 	}
 }
 

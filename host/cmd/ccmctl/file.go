@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,15 +89,4 @@ func createFile(path string, data []byte, mode os.FileMode) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-// oneLine makes several errors one line, and leaves nothing in it that would
-// control a terminal: errors quote manifests, which others wrote.
-func oneLine(err error) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, strings.ReplaceAll(err.Error(), "\n", "; "))
 }

@@ -2,15 +2,12 @@
 // signs it, verifies signatures, and makes the ConfigMaps for kubectl. It talks
 // to no cluster, and to no network but for the cloud that a provider is tested
 // against (ccmctl conformance).
-//
-// It may import host/internal/lifecycle/provenance, host/internal/lifecycle/source, host/conformance with
-// host/config/v1alpha1, host/internal/sandbox/compile, host/internal/sandbox/plugin and host/internal/sandbox/engine/wazero, and
-// abi.
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -18,6 +15,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 func main() {
@@ -25,9 +23,15 @@ func main() {
 		os.Exit(compileChild())
 	}
 	if err := newCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", oneLine(err))
+		complain(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// complain writes an error, which may quote manifests that others wrote.
+func complain(w io.Writer, err error) {
+	const most = 8 << 10
+	fmt.Fprintln(w, "error:", text.Line(err.Error(), most))
 }
 
 // compileChild is what the conformance kit's compiler starts.

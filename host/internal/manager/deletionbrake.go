@@ -24,6 +24,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of the Events of the deletion brake.
@@ -80,6 +81,14 @@ func (r brakeRecord) Change(ctx context.Context, change func(string) (string, er
 // leasesPage is how many Leases are read at a time.
 const leasesPage = 500
 
+// withRule adds to an error of missing rights the rule that would give them.
+func withRule(err error, namespace string, rule text.Rule) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, text.AddRules(namespace, rule))
+}
+
 // heartbeats reads when the kubelets renewed their Leases.
 func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
@@ -87,7 +96,8 @@ func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]ti
 	for {
 		page, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
 		if err != nil {
-			return nil, fmt.Errorf("list the Leases of namespace %s (wasm-ccm:manager of deploy/rbac allows it): %w", corev1.NamespaceNodeLease, err)
+			err = withRule(err, corev1.NamespaceNodeLease, text.Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"list"}})
+			return nil, fmt.Errorf("list the Leases of namespace %s: %w", corev1.NamespaceNodeLease, err)
 		}
 		for i := range page.Items {
 			if renewed := page.Items[i].Spec.RenewTime; renewed != nil {
@@ -159,7 +169,7 @@ func (o *brakeObserver) Held(node *corev1.Node, hold brake.Hold) {
 	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
 	o.logger.Info("A Node stays although the provider says that its machine does not exist", "node", node.Name, "reason", hold.Reason, "why", hold.Message)
 	if o.held.Allow() { // the Event on the namespace says how many there are
-		o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, cut(message))
+		o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, text.Line(message, maxEventBytes))
 	}
 }
 
@@ -186,7 +196,7 @@ func (o *brakeObserver) Engaged(s brake.Status) {
 		"If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
 		o.provider, s.Gone, s.Size, pace, o.namespace, brake.LiftedUntilAnnotation)
 	o.logger.Error(nil, "The deletion brake is engaged", append(values, "message", message)...)
-	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeEngaged, cut(message))
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeEngaged, text.Line(message, maxEventBytes))
 }
 
 func (o *brakeObserver) Failed(what string, err error) {
@@ -196,7 +206,7 @@ func (o *brakeObserver) Failed(what string, err error) {
 		return
 	}
 	o.logger.Error(err, "The deletion brake cannot use something of the API server; without it fewer Nodes are deleted, or none", "what", what)
-	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, cut(fmt.Sprintf("the deletion brake of provider %s cannot use the %s: %v", o.provider, what, err)))
+	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, text.Line(fmt.Sprintf("the deletion brake of provider %s cannot use the %s: %v", o.provider, what, err), maxEventBytes))
 }
 
 func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits) }

@@ -13,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of the Events on an object about which the provider gave no answer,
@@ -60,7 +61,7 @@ func (o *observer) tell(object *corev1.ObjectReference, reason, what string, err
 		return
 	}
 	o.logger.Error(err, what, "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
-	o.events.Event(object, corev1.EventTypeWarning, reason, cut(fmt.Sprintf("%s: %v", what, err)))
+	o.events.Event(object, corev1.EventTypeWarning, reason, text.Line(fmt.Sprintf("%s: %v", what, err), maxEventBytes))
 }
 
 // scrubbed replaces secrets in what a guest says of its failures.

@@ -13,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventRemoved is the reason of the Event on the status of a provider that is
@@ -71,6 +72,6 @@ func (r *removed) tellOf(ctx context.Context, name string) {
 	case gone:
 		logger.Info("A provider is not configured any more", "message", message)
 		reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.namespace, Name: object.Name()}
-		r.events.Event(reference, corev1.EventTypeWarning, eventRemoved, cut(message))
+		r.events.Event(reference, corev1.EventTypeWarning, eventRemoved, text.Line(message, maxEventBytes))
 	}
 }

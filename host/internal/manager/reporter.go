@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -16,6 +15,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of Events. Those of phases are eventPrefix and the phase.
@@ -32,8 +32,12 @@ const (
 	eventReconfigured  = "HostConfigurationAccepted"
 )
 
-// maxEventBytes is the API server's limit for an Event's message.
-const maxEventBytes = 1024
+const (
+	// maxEventBytes is the API server's limit for an Event's message.
+	maxEventBytes = 1024
+	// maxLogBytes is as long as the error of a module that does not load may be.
+	maxLogBytes = 8 << 10
+)
 
 // teller tells of rollouts in the log and by Events.
 type teller struct {
@@ -46,23 +50,13 @@ type teller struct {
 	object *corev1.ObjectReference
 }
 
-func (t *teller) clean(text string) string {
+// clean makes one line of what others said: klog writes a value of several lines
+// as it is, with whatever a terminal makes of it.
+func (t *teller) clean(said string) string {
 	if t.scrub != nil {
-		text = t.scrub(text)
+		said = t.scrub(said)
 	}
-	return oneLine(text)
-}
-
-// oneLine replaces line breaks, and what else cannot be printed: klog writes a
-// value of several lines as it is, with whatever a terminal makes of it.
-func oneLine(text string) string {
-	text = strings.ReplaceAll(strings.TrimSpace(strings.ToValidUTF8(text, "?")), "\n", "; ")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
+	return text.Line(said, maxLogBytes)
 }
 
 func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
@@ -71,7 +65,7 @@ func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
 		ref = t.object
 	}
 	if ref != nil {
-		t.events.Event(ref, kind, reason, cut(message))
+		t.events.Event(ref, kind, reason, text.Line(message, maxEventBytes))
 	}
 }
 
@@ -106,7 +100,7 @@ func offeredOf(x rollout.Report) string {
 	if x.Offered == nil {
 		return ""
 	}
-	return "sha256:" + short(x.Offered.Digest)
+	return "sha256:" + text.Digest(x.Offered.Digest)
 }
 
 // still says what serves.
@@ -123,7 +117,7 @@ func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
 		return still(x.Serving)
 	}
-	return fmt.Sprintf("%s %s serves again, with its configuration of then, sha256:%s", x.Serving.Name, x.Serving.Version, short(x.Serving.ConfigDigest))
+	return fmt.Sprintf("%s %s serves again, with its configuration of then, sha256:%s", x.Serving.Name, x.Serving.Version, text.Digest(x.Serving.ConfigDigest))
 }
 
 // signerReporter tells of a signer, which has no status and no metrics.
@@ -310,36 +304,33 @@ func describe(x rollout.Report) string {
 	return text
 }
 
-// promoteDigits of a digest are what messages tell people to repeat.
-const promoteDigits = 12
-
 // promotable is the argument that promotes what was just told of and nothing
 // else.
 func promotable(g *plugin.Generation) string {
 	if g == nil {
 		return "true"
 	}
-	return short(g.Digests().Module)
+	return text.Digest(g.Digests().Module)
 }
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
-	by := oneLine(c.By)
+	by := text.Line(c.By, maxLogBytes)
 	if by == "" {
 		by = "somebody"
 	}
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
 	if err != nil {
-		r.logger.Error(errors.New(oneLine(err.Error())), "A command is refused", "command", c.Kind, "by", by)
-		r.events.Event(r.object, corev1.EventTypeWarning, eventDisobeyed, cut(fmt.Sprintf("%s by %s: %v", c.Kind, by, err)))
+		r.logger.Error(errors.New(text.Line(err.Error(), maxLogBytes)), "A command is refused", "command", c.Kind, "by", by)
+		r.events.Event(r.object, corev1.EventTypeWarning, eventDisobeyed, text.Line(fmt.Sprintf("%s by %s: %v", c.Kind, by, err), maxEventBytes))
 		return
 	}
 	if c.Kind == rollout.CommandPromote {
 		r.metrics.Promoted()
 	}
-	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", oneLine(c.Argument), "by", by)
-	text := strings.TrimSpace(c.Kind + " " + c.Argument)
-	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, cut(fmt.Sprintf("%s, by %s", text, by)))
+	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", text.Line(c.Argument, maxLogBytes), "by", by)
+	command := strings.TrimSpace(c.Kind + " " + c.Argument)
+	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, text.Line(fmt.Sprintf("%s, by %s", command, by), maxEventBytes))
 }
 
 // Journalled is rollout.Reporter's.
@@ -351,7 +342,7 @@ func (r *providerReporter) Journalled(err error) {
 	err = errors.New(r.clean(err.Error())) // it may hold what a guest said
 	r.status.durable(err)
 	r.logger.Error(err, "What a restart would need is not kept")
-	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, cut(err.Error()))
+	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, text.Line(err.Error(), maxEventBytes))
 }
 
 // configuration tells what became of the HostConfiguration: an error says which
@@ -385,15 +376,4 @@ func (r *providerReporter) idle(entries []string) {
 		"and one that is wider than a refused network does not open it. Remove it, or write what is meant"
 	r.logger.Info("The HostConfiguration allows in vain", "entries", entries, "field", "providers[].addresses.allow", "why", why)
 	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
-}
-
-// cut makes a message fit for an Event: one line without what a terminal
-// obeys, bounded, but not within a character, as the API server refuses text
-// that is not UTF-8.
-func cut(message string) string {
-	message = oneLine(message)
-	if len(message) <= maxEventBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxEventBytes-3], "") + "..."
 }

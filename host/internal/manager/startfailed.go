@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventCannotStart is the reason of the Event of a manager that ends at once.
@@ -39,7 +41,7 @@ func cannotStart(namespace, lease string, cause error) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: lease + ".", Namespace: namespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: lease},
-		Type:           corev1.EventTypeWarning, Reason: eventCannotStart, Message: cut(fmt.Sprintf("the manager cannot start: %v", cause)),
+		Type:           corev1.EventTypeWarning, Reason: eventCannotStart, Message: text.Line(fmt.Sprintf("the manager cannot start: %v", cause), maxEventBytes),
 		Source: corev1.EventSource{Component: component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventMetadataRefused is the reason of the Event on a Node whose metadata, an
@@ -66,7 +67,7 @@ func (s *steering) idle() []string {
 // refused tells of a Node, by an Event: upstream has only its log for it.
 func (s *steering) refused(node *corev1.Node, err error) {
 	if s.told.Allow() {
-		s.events.Event(nodeReference(node), corev1.EventTypeWarning, eventMetadataRefused, cut(err.Error()))
+		s.events.Event(nodeReference(node), corev1.EventTypeWarning, eventMetadataRefused, text.Line(err.Error(), maxEventBytes))
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *serviceCIDRs) refresh(ctx context.Context) {
 		if text := err.Error(); text != s.failure && ctx.Err() == nil {
 			s.failure = text
 			s.logger.Error(err, "The networks of the cluster's Services cannot be listed: addresses in those that are not known are not refused. "+
-				"Let the manager list servicecidrs.networking.k8s.io (deploy/rbac), or name them in providers[].addresses.deny of the HostConfiguration",
+				"Mend that, or name them in providers[].addresses.deny of the HostConfiguration",
 				"known", s.known())
 		}
 		return
@@ -147,12 +148,12 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	case apierrors.IsNotFound(err):
 		return nil, errors.New("the API server has no ServiceCIDR objects: it is older than Kubernetes 1.33")
 	case err != nil:
-		return nil, err
+		return nil, withRule(err, "", text.Rule{Group: "networking.k8s.io", Resource: "servicecidrs", Verbs: []string{"list"}})
 	}
 	var all []netip.Prefix
 	for i := range list.Items {
-		for _, text := range list.Items[i].Spec.CIDRs {
-			cidr, err := addresses.ParseCIDR(text)
+		for _, network := range list.Items[i].Spec.CIDRs {
+			cidr, err := addresses.ParseCIDR(network)
 			if err != nil {
 				return nil, fmt.Errorf("ServiceCIDR %s: %w", list.Items[i].Name, err)
 			}

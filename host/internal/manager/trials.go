@@ -16,6 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -300,7 +301,7 @@ func (r runs) suspected(s *trial.Suspect) error {
 		meanwhile = fmt.Sprintf("; it is tried once more in %v", again.Round(time.Minute))
 	}
 	return &rollout.Suspected{Again: again, Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s%s",
-		s, r.object.Name(), status.AnnotationPromote, short(s.Module), meanwhile)}
+		s, r.object.Name(), status.AnnotationPromote, text.Digest(s.Module), meanwhile)}
 }
 
 // Begin is rollout.Trials'.
@@ -351,9 +352,6 @@ func (r runs) subject(bundle source.Bundle) trial.Subject {
 	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
 	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: d.Module, Config: d.Config}
 }
-
-// short is as much of a digest as a person has to repeat.
-func short(digest string) string { return digest[:min(len(digest), promoteDigits)] }
 
 // pardonSigner forgets what is known against a signer whose module's digest is
 // meant by the argument of a promotion. The name is "" when there is none.

@@ -11,6 +11,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventNotInitialised is the reason of the Event on a Node that keeps its taint.
@@ -25,7 +26,7 @@ func newUninitialised(events record.EventRecorder) func(*corev1.Node, error) {
 		if errors.As(err, &refused) || !told.Allow() { // of addresses, eventMetadataRefused has told
 			return
 		}
-		events.Event(nodeReference(node), corev1.EventTypeWarning, eventNotInitialised, cut(whyNotInitialised(err)))
+		events.Event(nodeReference(node), corev1.EventTypeWarning, eventNotInitialised, text.Line(whyNotInitialised(err), maxEventBytes))
 	}
 }
 

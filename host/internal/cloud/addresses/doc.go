@@ -7,6 +7,4 @@
 // It is the one owner of that: it reads addresses strictly, in one way, and
 // refuses by default what can never be right. The administrator opens what his
 // cloud uses, and closes what it must not.
-//
-// It imports nothing of this project.
 package addresses

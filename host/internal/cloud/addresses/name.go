@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds of DNS, in bytes.
@@ -47,23 +49,23 @@ func (r reserved) has(name string) bool {
 func (p *Policy) Hostname(name string) error {
 	switch {
 	case name != strings.ToLower(name):
-		return fmt.Errorf("%s: write it in lower case", quote(name))
+		return fmt.Errorf("%s: write it in lower case", text.Quote(name))
 	case strings.Contains(name, "_"):
-		return fmt.Errorf("%s has a character that is no letter, digit, '-' or '.'", quote(name))
+		return fmt.Errorf("%s has a character that is no letter, digit, '-' or '.'", text.Quote(name))
 	case strings.Trim(lastLabel(name), "0123456789") == "" && name != "":
-		return fmt.Errorf("%s is an IP address, or read as one by some: use ip", quote(name))
+		return fmt.Errorf("%s is an IP address, or read as one by some: use ip", text.Quote(name))
 	}
 	if err := nameSyntax(name); err != nil {
 		return err
 	}
 	for _, label := range strings.Split(name, ".") {
 		if strings.Trim(label, "-") != label {
-			return fmt.Errorf("%s: a part begins or ends with '-'", quote(name))
+			return fmt.Errorf("%s: a part begins or ends with '-'", text.Quote(name))
 		}
 	}
 	// A machine may be called so, so a Node's name may be it.
 	if name == "kubernetes" && !slices.Contains(p.allow.names, name) {
-		return &Error{What: quote(name), Why: "the API server's name, for pods of the namespace default", mend: name}
+		return &Error{What: text.Quote(name), Why: "the API server's name, for pods of the namespace default", mend: name}
 	}
 	return p.name(name)
 }
@@ -82,16 +84,16 @@ func (p *Policy) NodeName(name string) error {
 
 func (p *Policy) name(name string) error {
 	if i := slices.IndexFunc(p.deny.names, func(entry string) bool { return below(name, entry) }); i >= 0 {
-		return &Error{What: quote(name), Why: "denied by " + p.deny.names[i], denied: true}
+		return &Error{What: text.Quote(name), Why: "denied by " + p.deny.names[i], denied: true}
 	}
 	for _, r := range p.names {
 		opened := slices.ContainsFunc(p.allow.names, func(entry string) bool { return below(name, entry) && r.has(entry) })
 		if r.has(name) && !opened {
-			return &Error{What: quote(name), Why: r.why, mend: name}
+			return &Error{What: text.Quote(name), Why: r.why, mend: name}
 		}
 	}
 	if readAsAddress(name) && !slices.Contains(p.allow.names, name) {
-		return &Error{What: quote(name), Why: "read as an IP address by some", mend: name}
+		return &Error{What: text.Quote(name), Why: "read as an IP address by some", mend: name}
 	}
 	return nil
 }
@@ -110,14 +112,14 @@ func nameSyntax(name string) error {
 	case len(name) > maxNameBytes:
 		return fmt.Errorf("has %d bytes, at most %d are allowed", len(name), maxNameBytes)
 	case strings.HasSuffix(name, "."):
-		return fmt.Errorf("%s: leave out the dot at its end", quote(name))
+		return fmt.Errorf("%s: leave out the dot at its end", text.Quote(name))
 	}
 	for _, label := range strings.Split(name, ".") {
 		if label == "" || len(label) > maxLabelBytes {
-			return fmt.Errorf("%s: each part has 1 to %d characters", quote(name), maxLabelBytes)
+			return fmt.Errorf("%s: each part has 1 to %d characters", text.Quote(name), maxLabelBytes)
 		}
 		if i := strings.IndexFunc(label, func(r rune) bool { return !nameCharacter(r) }); i >= 0 {
-			return fmt.Errorf("%s has a character that is no letter, digit, '-', '_' or '.'", quote(name))
+			return fmt.Errorf("%s has a character that is no letter, digit, '-', '_' or '.'", text.Quote(name))
 		}
 	}
 	return nil

@@ -3,44 +3,37 @@ package addresses
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // ParseIP reads an address. Every spelling that it takes means the same to Go,
 // to Kubernetes and to libc: no leading zeros, no zone, no IPv4 address in the
 // spelling of IPv6. IPv6 may be written in upper case or at length.
-func ParseIP(text string) (netip.Addr, error) {
+func ParseIP(s string) (netip.Addr, error) {
 	// Invariant A2 (host/SECURITY.md): one spelling means one address to all readers; what some
 	// read otherwise is refused.
-	ip, err := netip.ParseAddr(text)
+	ip, err := netip.ParseAddr(s)
 	switch {
 	case err != nil:
-		return netip.Addr{}, fmt.Errorf("%s is not an IP address", quote(text))
+		return netip.Addr{}, fmt.Errorf("%s is not an IP address", text.Quote(s))
 	case ip.Zone() != "":
-		return netip.Addr{}, fmt.Errorf("%s has a zone, which Kubernetes does not know", quote(text))
+		return netip.Addr{}, fmt.Errorf("%s has a zone, which Kubernetes does not know", text.Quote(s))
 	case ip.Is4In6():
-		return netip.Addr{}, &Error{What: text, Why: "IPv4 in the spelling of IPv6, which is read in two ways: " + ip.Unmap().String() + " is meant"}
+		return netip.Addr{}, &Error{What: s, Why: "IPv4 in the spelling of IPv6, which is read in two ways: " + ip.Unmap().String() + " is meant"}
 	}
 	return ip, nil
 }
 
 // ParseCIDR reads a network as strictly. Bits behind the length are dropped, as
 // every reader does.
-func ParseCIDR(text string) (netip.Prefix, error) {
-	prefix, err := netip.ParsePrefix(text)
+func ParseCIDR(s string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(s)
 	switch {
 	case err != nil:
-		return netip.Prefix{}, fmt.Errorf("%s is not a CIDR", quote(text))
+		return netip.Prefix{}, fmt.Errorf("%s is not a CIDR", text.Quote(s))
 	case prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%s is IPv4 in the spelling of IPv6, which is read in two ways", quote(text))
+		return netip.Prefix{}, fmt.Errorf("%s is IPv4 in the spelling of IPv6, which is read in two ways", text.Quote(s))
 	}
 	return prefix.Masked(), nil
-}
-
-// quote shortens what a guest wrote for an error message.
-func quote(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return fmt.Sprintf("%.80q...", s)
-	}
-	return fmt.Sprintf("%q", s)
 }

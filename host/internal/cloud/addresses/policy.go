@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Policy decides about addresses and names. It is immutable and safe for
@@ -141,20 +143,20 @@ func parseList(entries []string) (l list, err error) {
 // ParseEntry reads an entry of a list: a network, or a name in lower case.
 func ParseEntry(entry string) (network netip.Prefix, name string, err error) {
 	if _, err := netip.ParseAddr(entry); err == nil {
-		return network, "", fmt.Errorf("%s: write an address with its length, as 192.0.2.1/32 or 2001:db8::1/128", quote(entry))
+		return network, "", fmt.Errorf("%s: write an address with its length, as 192.0.2.1/32 or 2001:db8::1/128", text.Quote(entry))
 	}
 	if !strings.Contains(entry, "/") {
 		if err := nameSyntax(entry); err != nil {
 			return network, "", err
 		}
 		if strings.Contains(entry, ".") && strings.Trim(lastLabel(entry), "0123456789") == "" {
-			return network, "", fmt.Errorf("%s ends like an address and is none: write a network, as 192.0.2.0/24, or a DNS name", quote(entry))
+			return network, "", fmt.Errorf("%s ends like an address and is none: write a network, as 192.0.2.0/24, or a DNS name", text.Quote(entry))
 		}
 		return network, strings.ToLower(entry), nil
 	}
 	network, err = ParseCIDR(entry)
 	if asIs, _ := netip.ParsePrefix(entry); err == nil && asIs != network {
-		err = fmt.Errorf("%s: write %s", quote(entry), network)
+		err = fmt.Errorf("%s: write %s", text.Quote(entry), network)
 	}
 	return network, "", err
 }

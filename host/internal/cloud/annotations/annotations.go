@@ -2,7 +2,7 @@
 // Services and Nodes that nobody reads, since they are misspelt or at the wrong
 // place, and tells of them by an Event on the object.
 //
-// It imports nothing of this project: who reads a key says so.
+// Who reads a key says so.
 package annotations
 
 import (
@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Key is an annotation or a label that somebody reads.
@@ -47,9 +49,8 @@ func (k *Keys) Has(name string) bool {
 
 // Bounds of what is looked at and told.
 const (
-	maxKeys     = 1000 // of one object; it may have many, of 256 KiB together
-	maxUnread   = 5    // that are told of one object
-	maxNameText = 100
+	maxKeys   = 1000 // of one object; it may have many, of 256 KiB together
+	maxUnread = 5    // that are told of one object
 	// slips are as many characters as may be wrong in a key that is meant to be
 	// another one.
 	slips = 2
@@ -86,7 +87,7 @@ func (k *Keys) explain(found Key) []string {
 	if distance > slips && (!ours || !known) {
 		return nil
 	}
-	text := fmt.Sprintf("nobody reads the %s", Key{found.Kind, found.Label, fmt.Sprintf("%.*q", maxNameText, found.Name)})
+	text := fmt.Sprintf("nobody reads the %s", Key{found.Kind, found.Label, text.Quote(found.Name)})
 	if best.Name != "" {
 		text += ", the nearest that is read is the " + best.String()
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/lru"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Unread is the reason of the Event.
@@ -123,6 +125,6 @@ func (r *Reporter) next(ctx context.Context) bool {
 	}
 	r.said.Add(o, nil)
 	r.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: o.kind, Namespace: o.namespace, Name: o.name, UID: o.uid},
-		corev1.EventTypeWarning, Unread, o.text[:min(len(o.text), eventBytes)])
+		corev1.EventTypeWarning, Unread, text.Line(o.text, eventBytes))
 	return true
 }

@@ -5,7 +5,4 @@
 // What a guest answered is checked on the way back: a Kubernetes object that
 // comes out of here is one that the API server would take, or there is an
 // error that says what is wrong with the answer.
-//
-// It imports abi, host/internal/cloud/addresses and Kubernetes' API types, and nothing else of
-// this project.
 package convert

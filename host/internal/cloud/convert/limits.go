@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds on what one answer of a guest may hold.
@@ -22,22 +24,13 @@ const (
 	maxPortErrorBytes  = 316
 )
 
-// quote shortens what a guest wrote for an error message.
-func quote(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return fmt.Sprintf("%.80q...", s)
-	}
-	return fmt.Sprintf("%q", s)
-}
-
 // checkText refuses what would break logs, events or an object's encoding.
 func checkText(what, s string, limit int) error {
 	switch {
 	case len(s) > limit:
 		return fmt.Errorf("%s has %d bytes, at most %d are allowed", what, len(s), limit)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s %s has bytes that are not printable", what, quote(s))
+		return fmt.Errorf("%s %s has bytes that are not printable", what, text.Quote(s))
 	}
 	return nil
 }
@@ -46,7 +39,7 @@ func checkText(what, s string, limit int) error {
 // the empty string is one.
 func checkLabelValue(what, s string) error {
 	if problems := content.IsLabelValue(s); len(problems) > 0 {
-		return fmt.Errorf("%s %s cannot be a label: %s", what, quote(s), problems[0])
+		return fmt.Errorf("%s %s cannot be a label: %s", what, text.Quote(s), problems[0])
 	}
 	return nil
 }
@@ -61,16 +54,16 @@ func checkLabels(labels map[string]string) error {
 	}
 	for key, value := range labels {
 		if problems := content.IsLabelKey(key); len(problems) > 0 {
-			return fmt.Errorf("label key %s: %s", quote(key), problems[0])
+			return fmt.Errorf("label key %s: %s", text.Quote(key), problems[0])
 		}
 		// Invariant P1 (host/SECURITY.md): no provider says by a label whose an object is.
 		if domain, _, _ := strings.Cut(key, "/"); domain == ownDomain || strings.HasSuffix(domain, "."+ownDomain) {
-			return fmt.Errorf("label key %s: the labels of %s are the manager's and the administrator's", quote(key), ownDomain)
+			return fmt.Errorf("label key %s: the labels of %s are the manager's and the administrator's", text.Quote(key), ownDomain)
 		}
 		// Invariant N4 (host/SECURITY.md): no provider says which Nodes are of the control plane, of
 		// which half must be Ready before one of them is deleted.
 		if key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master" {
-			return fmt.Errorf("label key %s: which Nodes are of the control plane is the administrator's to say", quote(key))
+			return fmt.Errorf("label key %s: which Nodes are of the control plane is the administrator's to say", text.Quote(key))
 		}
 		if err := checkLabelValue("label "+key, value); err != nil {
 			return err

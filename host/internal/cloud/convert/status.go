@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // LoadBalancerStatus returns the message of a status; nil for nil.
@@ -77,11 +78,11 @@ func ipMode(in *abi.LoadBalancerIngress) (*corev1.LoadBalancerIPMode, error) {
 	case in.GetIp() == "" && mode == "":
 		return nil, nil
 	case in.GetIp() == "":
-		return nil, fmt.Errorf("ip_mode %s stands without an ip, leave it out", quote(in.GetIpMode()))
+		return nil, fmt.Errorf("ip_mode %s stands without an ip, leave it out", text.Quote(in.GetIpMode()))
 	case mode == "":
 		mode = corev1.LoadBalancerIPModeVIP
 	case mode != corev1.LoadBalancerIPModeVIP && mode != corev1.LoadBalancerIPModeProxy:
-		return nil, fmt.Errorf("unknown ip_mode %s, use VIP or Proxy", quote(in.GetIpMode()))
+		return nil, fmt.Errorf("unknown ip_mode %s, use VIP or Proxy", text.Quote(in.GetIpMode()))
 	}
 	return &mode, nil
 }
@@ -109,7 +110,7 @@ func portStatus(p *abi.PortStatus) (corev1.PortStatus, error) {
 	switch out.Protocol {
 	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 	default:
-		return out, fmt.Errorf("unknown protocol %s, use TCP, UDP or SCTP", quote(p.GetProtocol()))
+		return out, fmt.Errorf("unknown protocol %s, use TCP, UDP or SCTP", text.Quote(p.GetProtocol()))
 	}
 	if reason := p.GetError(); reason != "" {
 		if err := checkText("error", reason, maxPortErrorBytes); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // instances are a provider's, for the Nodes that are its own.
@@ -71,8 +73,8 @@ func (i *instances) checkScheme(node *corev1.Node, id string) error {
 	if id == "" || i.router.schemes[scheme] == i.provider {
 		return nil
 	}
-	return fmt.Errorf("provider %q gives %s a ProviderID with the scheme %q, which is not one of its own; add it to the provider's schemes, or mend the provider",
-		i.provider, about(node), brief(scheme))
+	return fmt.Errorf("provider %q gives %s a ProviderID with the scheme %s, which is not one of its own; add it to the provider's schemes, or mend the provider",
+		i.provider, about(node), text.Quote(scheme))
 }
 
 // alone returns an error unless all other providers that may be asked say that
@@ -174,9 +176,9 @@ func (r *Router) mark(node *corev1.Node) string {
 	case unmarked(node):
 		return fmt.Sprintf("it has no ProviderID and no label %s", NodeLabel)
 	case node.Spec.ProviderID != "":
-		return fmt.Sprintf("its ProviderID has the scheme %q", brief(schemeOf(node.Spec.ProviderID)))
+		return fmt.Sprintf("its ProviderID has the scheme %s", text.Quote(schemeOf(node.Spec.ProviderID)))
 	}
-	return fmt.Sprintf("its label %s says %q", NodeLabel, brief(node.Labels[NodeLabel]))
+	return fmt.Sprintf("its label %s says %s", NodeLabel, text.Quote(node.Labels[NodeLabel]))
 }
 
 func about(node *corev1.Node) string { return "node " + node.Name }

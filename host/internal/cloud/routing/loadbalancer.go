@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // notMoved is the Event's reason.
@@ -69,16 +71,16 @@ func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster st
 }
 
 func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {
-	return fmt.Errorf("provider %q does not own the load balancer of Service %s: its label %s says %q", l.provider, key(service), ServiceOwnerLabel, brief(owner))
+	return fmt.Errorf("provider %q does not own the load balancer of Service %s: its label %s says %s", l.provider, key(service), ServiceOwnerLabel, text.Quote(owner))
 }
 
 func (l *loadBalancer) tellHowToMove(service *corev1.Service) {
 	choice := service.Annotations[ServiceAnnotation]
-	if l.options.Recorder == nil || choice == "" || choice == l.provider || !l.said.first(service.UID, brief(choice)) {
+	if l.options.Recorder == nil || choice == "" || choice == l.provider || !l.said.first(service.UID, choice) {
 		return
 	}
 	l.options.Recorder.Eventf(service, corev1.EventTypeWarning, notMoved,
-		"The load balancer stays with provider %q, although the annotation %s says %q. To move it, which interrupts its traffic and may change its address: "+
+		"The load balancer stays with provider %q, although the annotation %s says %s. To move it, which interrupts its traffic and may change its address: "+
 			"delete the Service and make it again; or set its type to ClusterIP, wait until its label %s is gone, and set the type back",
-		l.provider, ServiceAnnotation, brief(choice), ServiceOwnerLabel)
+		l.provider, ServiceAnnotation, text.Quote(choice), ServiceOwnerLabel)
 }

@@ -154,7 +154,7 @@ func TestForbiddenPatchNamesTheRule(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(services, "web", errors.New("no"))
 	})
 	_, err := b.EnsureLoadBalancer(t.Context(), "c", service("", ""), nil)
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{apiGroups: [""], resources: [services], verbs: [get]} and {apiGroups: [""], resources: [services/status], verbs: [patch]}`) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{apiGroups: [""], resources: ["services"], verbs: ["get"]} and {apiGroups: [""], resources: ["services/status"], verbs: ["patch"]}`) {
 		t.Errorf("%v", err)
 	}
 }

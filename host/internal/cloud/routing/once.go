@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -40,15 +39,4 @@ func (o *once) was(uid types.UID, what string) bool {
 	defer o.mu.Unlock()
 	_, ok := o.said.Get(saying{uid, what})
 	return ok
-}
-
-// brief cuts a text that a user wrote; %q makes the rest safe.
-func brief(text string) string { return cut(text, 63) }
-
-// cut returns the text's first bytes.
-func cut(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytes], "") + "..."
 }

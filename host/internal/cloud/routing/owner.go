@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // claim sets the owner label. It reads the Service first: the one at hand is
@@ -46,7 +48,7 @@ func (l *loadBalancer) againstClaim(service, now *corev1.Service) string {
 	case !wantsLoadBalancer(now):
 		return "ceased to want a load balancer"
 	case l.router.serviceName(now) != l.provider:
-		return fmt.Sprintf("went to %q", brief(l.router.serviceName(now)))
+		return fmt.Sprintf("went to %s", text.Quote(l.router.serviceName(now)))
 	}
 	return ""
 }
@@ -99,8 +101,8 @@ func mend(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf(`%w; with several providers the service controller's ClusterRole needs the rules `+
-		`{apiGroups: [""], resources: [services], verbs: [get]} and {apiGroups: [""], resources: [services/status], verbs: [patch]}`, err)
+	return fmt.Errorf("%w; with several providers the service controller's ClusterRole needs the rules %s and %s", err,
+		text.Rule{Resource: "services", Verbs: []string{"get"}}, text.Rule{Resource: "services/status", Verbs: []string{"patch"}})
 }
 
 // wantsLoadBalancer is upstream's condition: with a class the Service is

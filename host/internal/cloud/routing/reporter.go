@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // The bounds of the Events: ten at once, then one each second.
@@ -132,7 +134,7 @@ func (p *Reporter) unsaid(object any) string {
 			advice = p.router.adviseNode(o)
 		}
 	}
-	advice = cut(advice, eventBytes) // there may be many providers
+	advice = text.Line(advice, eventBytes) // there may be many providers
 	if advice == "" || p.said.was(object.(metav1.Object).GetUID(), advice) {
 		return ""
 	}

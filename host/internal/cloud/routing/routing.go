@@ -2,8 +2,6 @@
 // belongs to, and stands before a provider's cloudprovider.Interface so that it
 // serves its own objects only. An object of no provider is left alone; it is
 // never deleted and never given away.
-//
-// It imports Kubernetes' packages and nothing of this project.
 package routing
 
 import (

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // UnroutedService reports whether the Service waits for a provider that there
@@ -46,11 +48,11 @@ func uninitialised(node *corev1.Node) bool {
 // adviseService says why an unrouted Service waits and what to do.
 func (r *Router) adviseService(service *corev1.Service) string {
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" {
-		return fmt.Sprintf("The label %s says %q, which is no provider of this manager (it has: %s). The load balancer is left alone. "+
-			"Configure that provider again; or, when its load balancer is gone, remove the label", ServiceOwnerLabel, brief(owner), r.configured())
+		return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). The load balancer is left alone. "+
+			"Configure that provider again; or, when its load balancer is gone, remove the label", ServiceOwnerLabel, text.Quote(owner), r.configured())
 	}
 	if choice := service.Annotations[ServiceAnnotation]; choice != "" {
-		return fmt.Sprintf("The annotation %s says %q, which is no provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, brief(choice), r.configured())
+		return fmt.Sprintf("The annotation %s says %s, which is no provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, text.Quote(choice), r.configured())
 	}
 	return fmt.Sprintf("No provider: the Service has no annotation %s, and no provider is the default for Services (routing.services.default). "+
 		"Set the annotation to one of: %s", ServiceAnnotation, r.configured())
@@ -63,10 +65,10 @@ func (r *Router) adviseNode(node *corev1.Node) string {
 		return fmt.Sprintf("No provider: the Node has no ProviderID and no label %s, and no provider may be asked for nodes (routing.nodes.ask). "+
 			"Set the label to one of: %s", NodeLabel, r.configured())
 	case node.Spec.ProviderID != "":
-		return fmt.Sprintf("No provider of this manager has the scheme %q of this Node's ProviderID (they have: %s). The Node is left alone",
-			brief(schemeOf(node.Spec.ProviderID)), strings.Join(r.schemeList(), ", "))
+		return fmt.Sprintf("No provider of this manager has the scheme %s of this Node's ProviderID (they have: %s). The Node is left alone",
+			text.Quote(schemeOf(node.Spec.ProviderID)), strings.Join(r.schemeList(), ", "))
 	}
-	return fmt.Sprintf("The label %s says %q, which is no provider of this manager (it has: %s). Correct the label", NodeLabel, brief(node.Labels[NodeLabel]), r.configured())
+	return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). Correct the label", NodeLabel, text.Quote(node.Labels[NodeLabel]), r.configured())
 }
 
 func (r *Router) schemeList() []string {

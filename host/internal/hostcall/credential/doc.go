@@ -6,6 +6,6 @@
 // Secrets (Secrets), and whatever it was given or has computed is known to its
 // Scrubber.
 //
-// It may import abi and nothing else of the project: egress, the signers'
-// modules and the configuration are handed in behind interfaces.
+// Egress, the signers' modules and the configuration are handed in behind
+// interfaces.
 package credential

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // defaultLease is how long a token is used whose server does not say.
@@ -78,7 +79,7 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of %d bytes, must be from %d to %d", len(token.AccessToken), minSecretBytes, maxHeaderBytes)
 	}
 	if t := token.Type(); t != "Bearer" {
-		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of type %q, bearer tokens only are known", clip(t, 32))
+		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of type %s, bearer tokens only are known", text.Quote(t))
 	}
 	o.holder.hold("token", []byte(token.AccessToken))
 	lifetime := defaultLease
@@ -97,7 +98,7 @@ func tokenFailure(err error) error {
 	}
 	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("the token endpoint answered %d", answer.Response.StatusCode)}
 	if answer.ErrorCode != "" {
-		e.Message += clip(fmt.Sprintf(": %s %s", answer.ErrorCode, answer.ErrorDescription), maxTokenErrorBytes)
+		e.Message += text.Line(fmt.Sprintf(": %s %s", answer.ErrorCode, answer.ErrorDescription), maxTokenErrorBytes)
 	}
 	switch answer.Response.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds of what a credential adds to a request.
@@ -24,7 +25,7 @@ const (
 // the grant was asked for.
 func checkHeaderName(name string) error {
 	if !httpguts.ValidHeaderFieldName(name) || len(name) > 256 {
-		return fmt.Errorf("header name %q is not valid", clip(name, 64))
+		return fmt.Errorf("header name %s is not valid", text.Quote(name))
 	}
 	switch http.CanonicalHeaderKey(name) {
 	case "Host", "Content-Length", "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Te", "Trailer",

@@ -13,6 +13,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Secrets has the values of Kubernetes Secrets. It is safe for concurrent use.
@@ -124,7 +126,7 @@ func (s *watchedSecret) unreadable() error {
 	defer s.mu.Unlock()
 	rule := ""
 	if apierrors.IsForbidden(s.err) {
-		rule = fmt.Sprintf("; add to a Role in namespace %s that is bound to the manager's service account: {apiGroups: [\"\"], resources: [\"secrets\"], resourceNames: [%q], verbs: [\"get\", \"list\", \"watch\"]}", s.name.Namespace, s.name.Name)
+		rule = "; " + text.AddRules(s.name.Namespace, text.Rule{Resource: "secrets", Names: []string{s.name.Name}, Verbs: []string{"get", "list", "watch"}})
 	}
 	return fmt.Errorf("list Secret %s: %w%s", s.name, s.err, rule)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // MaxScopeBytes is the length of the longest credential_scope.
@@ -79,7 +80,7 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error {
 	c := s.credentials[name]
 	if c == nil {
-		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("there is no credential %q; add it to the provider's credentials in the HostConfiguration", clip(name, 64))}
+		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("there is no credential %s; add it to the provider's credentials in the HostConfiguration", text.Quote(name))}
 	}
 	if len(scope) > MaxScopeBytes {
 		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("credential_scope has %d bytes, the limit is %d", len(scope), MaxScopeBytes)}
@@ -102,7 +103,7 @@ func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
 	}
 	message := fmt.Sprintf("credential %s: %v", name, err)
 	// Invariant S6 (host/SECURITY.md): errors leave the package scrubbed.
-	out.Message = clip(string(s.scrubber.Scrub([]byte(message))), maxMessageBytes)
+	out.Message = text.Line(string(s.scrubber.Scrub([]byte(message))), maxMessageBytes)
 	return out
 }
 

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -221,7 +220,7 @@ const inTheLog = "the manager's log has its words"
 // request it is what the cloud said, and bounded as such requests are.
 func (m *signerMethod) words(sent bool, message string) string {
 	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
-	message = clip(strings.Map(printable, message), maxSignerMessageBytes)
+	message = text.Line(message, maxSignerMessageBytes)
 	m.holder.set.signerFailed(m.holder.name, message)
 	if sent {
 		return message
@@ -229,13 +228,6 @@ func (m *signerMethod) words(sent bool, message string) string {
 	// Invariant S4 (host/SECURITY.md): before anything was sent a provider hears nothing of what a
 	// signer said.
 	return inTheLog
-}
-
-func printable(r rune) rune {
-	if r == utf8.RuneError || !unicode.IsPrint(r) {
-		return '?'
-	}
-	return r
 }
 
 // failure is the error of a signer for the provider. What the signer said is

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 )
 
 // maxValueBytes is the size of the largest value of a Secret that is used.
@@ -75,15 +73,4 @@ func checkValue(label string, value []byte, present, public bool) error {
 		return errors.New("has a value that cannot be scrubbed; choose a secret that cannot be guessed")
 	}
 	return nil
-}
-
-// clip bounds a text and keeps it valid UTF-8.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return strings.ToValidUTF8(s, "?")
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return strings.ToValidUTF8(s[:limit], "?") + "..."
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Client sends the requests of one provider. It keeps connections for reuse.
@@ -97,7 +98,7 @@ func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 	}
 	// Invariant S4 (host/SECURITY.md): words of the provider are never scrubbed.
 	return &abi.HttpResult{Code: uint32(err.Code), Error: &abi.ErrorDetail{
-		Message: clipMessage(err.Message), RetryAfterMs: err.RetryAfter.Milliseconds()}}
+		Message: text.Line(err.Message, maxErrorMessageSize), RetryAfterMs: err.RetryAfter.Milliseconds()}}
 }
 
 // sendOne sends a request and follows as many redirects as it asks for.

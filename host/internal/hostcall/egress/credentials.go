@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Credentials authenticate requests and know the secrets that no provider may
@@ -73,7 +74,7 @@ func (c *Client) checkApplied(call *call, req *http.Request) error {
 	}
 	for name := range req.Header {
 		if refusedHeader(name) != "" {
-			return fmt.Errorf("it must not set the header %q", clip(name))
+			return fmt.Errorf("it must not set the header %s", text.Quote(name))
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // errNoVerdict tells the breaker that an exchange says nothing about the host.
@@ -48,7 +49,7 @@ func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int6
 	}
 	out, verdict := c.observed(req, call, bytesLeft)
 	if verdict != nil && !errors.Is(verdict, errNoVerdict) {
-		call.host.fault(clip(c.reason(call, verdict, out.established)))
+		call.host.fault(text.Line(c.reason(call, verdict, out.established), maxFaultSize))
 	}
 	done(verdict)
 	if pause, ok := out.retryAfter(); ok {

@@ -7,8 +7,6 @@
 // Credentials are added after that, and removed from what comes back. To the
 // clouds it is a mannered client: bounded rate and concurrency, retries within
 // a budget, a circuit breaker per host.
-//
-// It imports abi and nothing else of this project.
 package egress
 
 import (

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // refusedHeader says why a request must not have a header, or "". Servers that
@@ -70,16 +71,16 @@ func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
 		name, value := h.GetName(), h.GetValue()
 		size += len(name) + len(value)
 		if !httpguts.ValidHeaderFieldName(name) {
-			return fmt.Errorf("header name %q is not valid", clip(name))
+			return fmt.Errorf("header name %s is not valid", text.Quote(name))
 		}
 		if !httpguts.ValidHeaderFieldValue(value) {
-			return fmt.Errorf("the value of header %q is not valid", clip(name))
+			return fmt.Errorf("the value of header %s is not valid", text.Quote(name))
 		}
 		if why := refusedHeader(name); why != "" {
-			return fmt.Errorf("header %q must not be set: %s", clip(name), why)
+			return fmt.Errorf("header %s must not be set: %s", text.Quote(name), why)
 		}
 		if credential && http.CanonicalHeaderKey(name) == "Range" {
-			return fmt.Errorf("header %q must not be set: with a credential only whole responses are read", clip(name))
+			return fmt.Errorf("header %s must not be set: with a credential only whole responses are read", text.Quote(name))
 		}
 	}
 	if size > maxHeaderBytes {

@@ -24,6 +24,7 @@ const (
 	defaultUserAgent    = "wasm-ccm"
 	maxErrorMessageSize = 1 << 10
 	maxTargetSize       = 256 // of a URL in an error
+	maxFaultSize        = 100 // of why a host is held for broken
 )
 
 // Options bound a Client. The zero value of a field is its default.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // call is a request that a grant allows.
@@ -41,7 +42,7 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
 	}
 	if !validMethod(request.GetMethod()) {
-		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %q is not allowed; methods are in upper case", out.name, clip(request.GetMethod()))}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %s is not allowed; methods are in upper case", out.name, text.Quote(request.GetMethod()))}
 	}
 	if err := checkHeaders(request.GetHeaders(), request.GetCredential() != ""); err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
@@ -58,10 +59,7 @@ func (c *Client) nameOf(t target, foreign bool) string {
 	if foreign {
 		name = c.scrubString(name)
 	}
-	if len(name) > maxTargetSize {
-		return name[:maxTargetSize] + "..."
-	}
-	return name
+	return text.Line(name, maxTargetSize)
 }
 
 func (c *Client) checkBounds(request *abi.HttpRequest) *abi.Error {
@@ -109,10 +107,10 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 		return granted{}, denied("%s %s: no grant allows it; to allow it, add {scheme: %s, host: %q, port: %d} to the grants of the provider in the HostConfiguration (providers[].grants)",
 			method, call.name, t.scheme, t.host, t.port)
 	case c.options.Credentials == nil:
-		return granted{}, denied("%s %s: no credential named %q is configured", method, call.name, clip(credential))
+		return granted{}, denied("%s %s: no credential named %s is configured", method, call.name, text.Quote(credential))
 	}
-	return granted{}, denied("%s %s: no grant for it lists the credential %q; to allow it, add it to the credentials of the grant in the HostConfiguration (providers[].grants)",
-		method, call.name, clip(credential))
+	return granted{}, denied("%s %s: no grant for it lists the credential %s; to allow it, add it to the credentials of the grant in the HostConfiguration (providers[].grants)",
+		method, call.name, text.Quote(credential))
 }
 
 func denied(format string, args ...any) *abi.Error {
@@ -157,14 +155,6 @@ func (c *Client) negotiate(req *http.Request) bool {
 	}
 	req.Header.Set("Accept-Encoding", "gzip")
 	return true
-}
-
-// clipMessage bounds a message and keeps it valid UTF-8.
-func clipMessage(s string) string {
-	if len(s) > maxErrorMessageSize {
-		s = s[:maxErrorMessageSize] + "..."
-	}
-	return strings.ToValidUTF8(s, "?")
 }
 
 // Refusal returns the result with which Send would refuse the request before

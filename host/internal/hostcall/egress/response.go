@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 var (
@@ -147,7 +148,7 @@ func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []by
 		return body, true, err
 	// Invariant S2 (host/SECURITY.md): what cannot be searched is not handed on.
 	case c.options.Credentials != nil && encoding != "" && encoding != "identity":
-		return nil, false, fmt.Errorf("%w: %q cannot be searched for secrets", errEncoding, clip(encoding))
+		return nil, false, fmt.Errorf("%w: %s cannot be searched for secrets", errEncoding, text.Quote(encoding))
 	}
 	body, err = io.ReadAll(&meteredReader{resp.Body, m})
 	return body, false, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 var errUserinfo = errors.New("it must not hold a user name or password")
@@ -41,7 +43,7 @@ func parseTarget(raw string) (target, error) {
 	case err != nil: // the error would repeat the URL
 		return target{}, errors.New("the URL is not valid")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return target{}, fmt.Errorf("scheme %q is not http or https", clip(u.Scheme))
+		return target{}, fmt.Errorf("scheme %s is not http or https", text.Quote(u.Scheme))
 	case u.User != nil:
 		return target{}, errUserinfo
 	case strings.Contains(raw, "#"):
@@ -72,18 +74,18 @@ func canonicalHost(host string, bracketed bool) (string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		switch {
 		case addr.Zone() != "" || addr.Is4In6():
-			return "", fmt.Errorf("host %q: write an address without a zone, and an IPv4 address as IPv4", clip(host))
+			return "", fmt.Errorf("host %s: write an address without a zone, and an IPv4 address as IPv4", text.Quote(host))
 		case addr.Is6() != bracketed:
-			return "", fmt.Errorf("host %q: brackets belong to IPv6 addresses, and only to those", clip(host))
+			return "", fmt.Errorf("host %s: brackets belong to IPv6 addresses, and only to those", text.Quote(host))
 		}
 		return addr.String(), nil
 	}
 	if len(validation.IsDNS1123Subdomain(strings.ReplaceAll(host, "_", "-"))) > 0 || bracketed {
-		return "", fmt.Errorf("host %q is neither a DNS name (without a trailing dot; international names in their xn-- form) nor an IP address", clip(host))
+		return "", fmt.Errorf("host %s is neither a DNS name (without a trailing dot; international names in their xn-- form) nor an IP address", text.Quote(host))
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
-		return "", fmt.Errorf("host %q: ends like an IP address but is none in the usual form", clip(host))
+		return "", fmt.Errorf("host %s: ends like an IP address but is none in the usual form", text.Quote(host))
 	}
 	return host, nil
 }
@@ -120,12 +122,4 @@ func hostPort(host string, port uint16) string {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(int(port))
-}
-
-func clip(s string) string {
-	const most = 100
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
 }

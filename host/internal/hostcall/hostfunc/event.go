@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds of an Event, which are those of the API server.
@@ -26,12 +27,12 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 		return err
 	}
 	if !isReason(m.GetReason()) {
-		return invalid("reason %q must be CamelCase, at most %d bytes", cut(m.GetReason(), maxEventReason), maxEventReason)
+		return invalid("reason %s must be CamelCase, at most %d bytes", text.Quote(m.GetReason()), maxEventReason)
 	}
 	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret.
 	// As the guest wrote it: that a scrubbed one is longer would tell the guest
 	// that it has guessed a secret.
-	if size := len(escape(m.GetMessage())); size == 0 || size > maxEventMessage {
+	if size := len(text.Escape(m.GetMessage())); size == 0 || size > maxEventMessage {
 		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
 	}
 	// Invariant G8 (host/SECURITY.md): the object is the op's; a request cannot name another.
@@ -48,7 +49,7 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if m.GetWarning() {
 		kind = corev1.EventTypeWarning
 	}
-	message := cut(escape(h.options.Scrub(m.GetMessage())), maxEventMessage)
+	message := text.Cut(text.Escape(h.options.Scrub(m.GetMessage())), maxEventMessage)
 	h.options.Events.Event(object.DeepCopy(), kind, m.GetReason(), message)
 	return nil
 }

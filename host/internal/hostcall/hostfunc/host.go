@@ -2,15 +2,12 @@
 // cache, store and http_send. It decodes strictly, bounds the size, number and
 // rate of everything, and refuses what was not granted. What is behind the
 // calls (an event recorder, a store, a network) it gets as narrow interfaces.
-//
-// It may import abi, convert, opcontext and egress.
 package hostfunc
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // EventRecorder is a part of client-go's record.EventRecorder.
@@ -224,7 +222,7 @@ func failure(name string, err error) (abi.Code, []byte) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		code = abi.CodeDeadline
 	}
-	detail.Message = cut(name+": "+strings.ToValidUTF8(err.Error(), "?"), abi.MaxErrorMessageBytes)
+	detail.Message = text.Line(name+": "+err.Error(), abi.MaxErrorMessageBytes)
 	data, err := encode(detail)
 	if err != nil {
 		return code, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -109,10 +110,10 @@ func logLine(m *abi.LogRequest, scrub func(string) string) (message string, valu
 	left, truncated := abi.MaxLogMessageBytes, false
 	take := func(s string) string {
 		s = scrub(s)
-		short := cut(s, left)
+		short := text.Cut(s, left)
 		truncated = truncated || len(short) < len(s)
-		escaped := escape(short)
-		short = cut(escaped, left)
+		escaped := text.Escape(short)
+		short = text.Cut(escaped, left)
 		truncated = truncated || len(short) < len(escaped)
 		left -= len(short)
 		return short
@@ -141,7 +142,7 @@ func (h *Host) Output(stream string) io.Writer {
 	logger := h.log.logger.WithValues("stream", stream)
 	return &lineWriter{emit: func(line []byte) {
 		if h.log.allow(len(line)) {
-			logger.Info(escape(h.log.scrub(string(line))))
+			logger.Info(text.Escape(h.log.scrub(string(line))))
 		}
 	}}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -24,14 +26,14 @@ type logKeys map[string]bool
 // next returns the key under which a value is logged.
 func (k logKeys) next(key string) string {
 	// Invariant M8 (host/SECURITY.md): no key ends its field, or is one of the host's.
-	key = cut(strings.Map(keyCharacter, key), maxLogKey)
+	key = text.Cut(strings.Map(keyCharacter, key), maxLogKey)
 	if key == "" || !isLetter(rune(key[0])) || reservedKey(key) {
-		key = cut(guestKey+key, maxLogKey)
+		key = text.Cut(guestKey+key, maxLogKey)
 	}
 	unique := key
 	for n := 2; k[strings.ToLower(unique)]; n++ {
 		suffix := "." + strconv.Itoa(n)
-		unique = cut(key, maxLogKey-len(suffix)) + suffix
+		unique = text.Cut(key, maxLogKey-len(suffix)) + suffix
 	}
 	k[strings.ToLower(unique)] = true
 	return unique

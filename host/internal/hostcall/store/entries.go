@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds of a store. The API server takes a ConfigMap of up to 1 MiB.
@@ -54,7 +55,7 @@ func validate(write *abi.StoreWrite) error {
 	touched := make(map[string]bool, len(write.GetPut())+len(write.GetDelete()))
 	for _, e := range write.GetPut() {
 		if size := len(e.GetValue()); size > MaxValueBytes {
-			return tooLarge("the value of key %q has %d bytes, the limit is %d", clip(e.GetKey()), size, MaxValueBytes)
+			return tooLarge("the value of key %s has %d bytes, the limit is %d", text.Quote(e.GetKey()), size, MaxValueBytes)
 		}
 		if err := validateKey(e.GetKey(), touched); err != nil {
 			return err
@@ -70,7 +71,7 @@ func validate(write *abi.StoreWrite) error {
 
 func validateKey(key string, touched map[string]bool) error {
 	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-		return invalid("key %q: %s", clip(key), strings.Join(problems, "; "))
+		return invalid("key %s: %s", text.Quote(key), strings.Join(problems, "; "))
 	}
 	if touched[key] {
 		return invalid("key %q occurs twice in one write", key)
@@ -141,15 +142,6 @@ func invalid(format string, args ...any) error {
 
 func tooLarge(format string, args ...any) error {
 	return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf(format, args...)}
-}
-
-// clip shortens a key that is too long to repeat in an error.
-func clip(key string) string {
-	const most = 80
-	if len(key) <= most {
-		return key
-	}
-	return strings.ToValidUTF8(key[:most], "") + "..."
 }
 
 func retryAfter(seconds int) time.Duration { return time.Duration(max(seconds, 1)) * time.Second }

@@ -2,8 +2,6 @@
 // its own, for providers without an API that could keep it. Two managers may
 // run at the same time during a failover, so every read is live and every
 // write is a compare-and-swap by the ConfigMap's UID and resourceVersion.
-//
-// It imports abi and client-go, and nothing else of this project.
 package store
 
 import (
@@ -19,6 +17,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // What marks a ConfigMap as a store.
@@ -221,12 +220,11 @@ func (s *Store) apiError(verb string, err error) error {
 	return &abi.Error{Code: abi.CodeUnavailable, Message: message}
 }
 
-// rule is the RBAC rule that is missing. RBAC cannot restrict create by name.
+// rule says which right is missing. RBAC cannot restrict create by name.
 func (s *Store) rule(verb string) string {
-	names := fmt.Sprintf(", resourceNames: [%q]", s.key.Name)
-	if verb == "create" {
-		names = ""
+	rule := text.Rule{Resource: "configmaps", Verbs: []string{verb}}
+	if verb != "create" {
+		rule.Names = []string{s.key.Name}
 	}
-	return fmt.Sprintf("add to a Role in namespace %s that is bound to the manager's service account: {apiGroups: [\"\"], resources: [\"configmaps\"]%s, verbs: [%q]}",
-		s.key.Namespace, names, verb)
+	return text.AddRules(s.key.Namespace, rule)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // maxPerAnswer bounds the differences of one answer: a list of routes must not
@@ -28,7 +29,7 @@ func compare(older, newer abi.Message) []Difference {
 }
 
 func (d *differ) add(path, older, newer string) {
-	d.found = append(d.found, Difference{Field: printable(path, maxFieldText), Old: older, New: newer})
+	d.found = append(d.found, Difference{Field: text.Line(path, maxFieldText), Old: older, New: newer})
 }
 
 func (d *differ) full() bool { return len(d.found) >= maxPerAnswer }
@@ -64,7 +65,7 @@ func (d *differ) value(path string, older, newer reflect.Value) {
 			d.add(path, presence(!older.IsZero()), presence(!newer.IsZero()))
 		}
 	case !reflect.DeepEqual(older.Interface(), newer.Interface()):
-		d.add(path, text(older), text(newer))
+		d.add(path, shown(older), shown(newer))
 	}
 }
 
@@ -92,7 +93,7 @@ func (d *differ) maps(path string, older, newer reflect.Value) {
 		if d.full() {
 			return
 		}
-		d.entry(fmt.Sprintf("%s[%s]", path, quoted(name, maxKeyText)), older.MapIndex(keys[name]), newer.MapIndex(keys[name]))
+		d.entry(fmt.Sprintf("%s[%s]", path, text.Quote(name)), older.MapIndex(keys[name]), newer.MapIndex(keys[name]))
 	}
 }
 
@@ -104,7 +105,7 @@ func (d *differ) entry(path string, older, newer reflect.Value) {
 	case older.IsValid() && newer.IsValid():
 		d.value(path, older, newer)
 	default:
-		d.add(path, text(older), text(newer))
+		d.add(path, shown(older), shown(newer))
 	}
 }
 
@@ -159,8 +160,8 @@ func identity(entry any) string {
 	return ""
 }
 
-// text shows a value, in at most about 2*maxValueText bytes.
-func text(v reflect.Value) string {
+// shown is a value for people.
+func shown(v reflect.Value) string {
 	if !v.IsValid() {
 		return presence(false)
 	}
@@ -168,11 +169,11 @@ func text(v reflect.Value) string {
 	case reflect.Interface, reflect.Pointer, reflect.Struct:
 		return presence(true)
 	case reflect.String:
-		return quoted(v.String(), maxValueText)
+		return text.Quote(v.String())
 	case reflect.Slice:
 		return fmt.Sprintf("%d bytes", v.Len())
 	}
-	return printable(fmt.Sprint(v.Interface()), maxValueText) // numbers, and enums by their name
+	return text.Line(fmt.Sprint(v.Interface()), maxValueText) // numbers, and enums by their name
 }
 
 func presence(there bool) string {

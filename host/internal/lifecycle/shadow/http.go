@@ -6,6 +6,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // exchanges are the recorded HTTP requests, by what makes them the same for
@@ -100,7 +101,7 @@ func (p *player) send(request []byte) (abi.Code, []byte) {
 		e := p.exchanges.take(r)
 		switch {
 		case e == nil:
-			code, _ := p.miss(fmt.Sprintf("%s %s %s", abi.CapabilityHTTP, printable(r.GetMethod(), 16), place(r.GetUrl())))
+			code, _ := p.miss(fmt.Sprintf("%s %s %s", abi.CapabilityHTTP, text.Line(r.GetMethod(), 16), place(r.GetUrl())))
 			response.Results = append(response.Results, &abi.HttpResult{Code: uint32(code), Error: &abi.ErrorDetail{Message: missText}})
 		case e.failed != nil:
 			return e.failed.code, []byte(e.failed.result)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // maxScratchBytes bounds what a replayed op can put into its cache. More is
@@ -73,7 +74,7 @@ func (p *player) hostCall(name string, request []byte) (abi.Code, []byte) {
 	if code, result, ok := p.exact(name, request); ok {
 		return code, result
 	}
-	return p.miss(printable(name, maxKeyText))
+	return p.miss(text.Line(name, maxKeyText))
 }
 
 // exact finds an answer to the very same request.

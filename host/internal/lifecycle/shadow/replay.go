@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Asker asks a generation one op. It hands the context on to the host calls of
@@ -83,7 +84,7 @@ func judge(ctx context.Context, s *Sample, asker Asker, perOp time.Duration) ver
 	case late && ctx.Err() != nil:
 		return verdict{unanswered: s.about() + " was not answered: the time is over"}
 	case missing != "" && (o.err == nil || late):
-		return verdict{unanswered: printable(s.about()+" "+missing, maxReasonText)}
+		return verdict{unanswered: text.Line(s.about()+" "+missing, maxReasonText)}
 	}
 	for i := range differences {
 		differences[i].Op, differences[i].Object = s.op.String(), s.Object()
@@ -115,7 +116,7 @@ func (s *Sample) compareWith(o outcome) ([]Difference, bool) {
 }
 
 func (s *Sample) noAnswer(why string) []Difference {
-	return []Difference{{Field: "error", Old: s.code.String(), New: printable(why, maxErrorText)}}
+	return []Difference{{Field: "error", Old: s.code.String(), New: text.Line(why, maxErrorText)}}
 }
 
 func newReport(verdicts []verdict, most int) Report {

@@ -65,7 +65,7 @@ func TestReplayNamesTheDifferences(t *testing.T) {
 		"field":   {response: metadata("b"), want: `1 differ: instance_metadata node-1 metadata.zone: "a" -> "b"`},
 		"code":    {code: abi.CodeNotFound, want: `instance_metadata node-1 code: ok -> not_found`},
 		"answer":  {err: fmt.Errorf("op: %w", &abi.Error{Code: abi.CodeThrottled, Message: "hush"}), want: "code: ok -> throttled"},
-		"trap":    {err: errors.New("trap:\n unreachable\x1b"), want: `error: ok -> trap:? unreachable?`},
+		"trap":    {err: errors.New("trap:\n unreachable\x1b"), want: `error: ok -> trap:;  unreachable?`},
 		"late":    {err: context.DeadlineExceeded, want: "error: ok -> no answer in time"},
 		"unknown": {code: 77, want: "error: ok -> the answer has an unknown code"},
 		"nothing": {want: "error: ok -> success without a response"},

@@ -3,6 +3,8 @@ package shadow
 import (
 	"fmt"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Report is what a replay found. Samples is the sum of Same, Different and
@@ -82,5 +84,5 @@ func (r Report) String() string {
 	if len(details) > 0 {
 		b.WriteString(": " + strings.Join(details, "; "))
 	}
-	return cut(b.String(), maxReportText)
+	return text.Line(b.String(), maxReportText)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // What a sample and a host call cost in memory beside their bytes, roughly.
@@ -57,7 +58,7 @@ func (s *Sample) Object() string {
 			name = m.GetVolume().GetName()
 		}
 	}
-	return printable(name, maxObjectText)
+	return text.Line(name, maxObjectText)
 }
 
 // about names the sample in texts.

@@ -3,8 +3,6 @@
 // with their host calls; Replay asks them again, with the host calls answered
 // from the record; Host stands before the real host calls and does both. Of a
 // replayed op nothing leaves the process: the real host calls never see it.
-//
-// It imports abi and the standard library only.
 package shadow
 
 import (

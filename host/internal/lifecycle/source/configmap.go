@@ -3,12 +3,13 @@ package source
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // ConfigMap is a source that watches one ConfigMap through the API, and those
@@ -81,7 +82,7 @@ func (c *ConfigMap) read(w *watches) (bundle Bundle, known bool, err error) {
 func (c *ConfigMap) unreadable(err error, names ...string) error {
 	rule := ""
 	if apierrors.IsForbidden(err) {
-		rule = fmt.Sprintf("; add to a Role in namespace %s that is bound to the manager's service account: {apiGroups: [\"\"], resources: [\"configmaps\"], resourceNames: [\"%s\"], verbs: [\"list\", \"watch\"]}", c.name.Namespace, strings.Join(names, `", "`))
+		rule = "; " + text.AddRules(c.name.Namespace, text.Rule{Resource: "configmaps", Names: names, Verbs: []string{"list", "watch"}})
 	}
 	if len(names) == 1 && names[0] == c.name.Name {
 		return failed(ReasonConfigMapUnreadable, "list ConfigMap %s: %w%s", c.name, err, rule)

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/json"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	// maxIndex bounds an index, in bytes; 64 parts with the longest names need
 	// about 40 KiB.
 	maxIndex = 64 << 10
+	// maxProblemBytes bounds what an error repeats of an index.
+	maxProblemBytes = 200
 )
 
 // index says of which parts a module consists.
@@ -69,7 +73,7 @@ func decodeIndex(key string, data []byte) (*index, error) {
 		err = x.validate()
 	}
 	if err != nil {
-		return nil, failed(ReasonModuleIndexInvalid, "%s is not an index of a module: %s; let ccmctl write it", key, clip(err.Error()))
+		return nil, failed(ReasonModuleIndexInvalid, "%s is not an index of a module: %s; let ccmctl write it", key, text.Line(err.Error(), maxProblemBytes))
 	}
 	return &x, nil
 }
@@ -115,15 +119,6 @@ func isDigest(text string) bool {
 	digits, ok := strings.CutPrefix(text, "sha256:")
 	sum, err := hex.DecodeString(digits)
 	return ok && err == nil && len(sum) == 32 && digits == strings.ToLower(digits)
-}
-
-// clip bounds what others wrote into an error.
-func clip(text string) string {
-	const most = 200
-	if len(text) > most {
-		text = text[:most] + "..."
-	}
-	return strings.ToValidUTF8(text, "?")
 }
 
 // configMaps returns the names of the parts' ConfigMaps, each once.

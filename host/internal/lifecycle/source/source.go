@@ -28,8 +28,6 @@
 // the ConfigMap when there is no key; files *.part that the index does not name
 // do not count there. A module is there when all parts fit their digests, and
 // never in part. Split makes such ConfigMaps, Join reads them.
-//
-// It imports client-go, and nothing of this project.
 package source
 
 import (

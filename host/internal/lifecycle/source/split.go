@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -99,11 +101,11 @@ func (o SplitOptions) withDefaults() SplitOptions {
 func (o SplitOptions) fill(cm *corev1.ConfigMap, name string) error {
 	switch {
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("%q is not the name of a ConfigMap", clip(name))
+		return fmt.Errorf("%s is not the name of a ConfigMap", text.Quote(name))
 	case len(validation.IsConfigMapKey(o.Module+".wasm.sigstore.json")) > 0:
-		return fmt.Errorf("%q is not the name of a module: use letters, digits, dots, hyphens and underscores", clip(o.Module))
+		return fmt.Errorf("%s is not the name of a module: use letters, digits, dots, hyphens and underscores", text.Quote(o.Module))
 	case !isConfig(o.ConfigKey) || len(validation.IsConfigMapKey(o.ConfigKey)) > 0:
-		return fmt.Errorf("%q is not the key of a configuration: use cloud.conf or config.EXTENSION", clip(o.ConfigKey))
+		return fmt.Errorf("%s is not the key of a configuration: use cloud.conf or config.EXTENSION", text.Quote(o.ConfigKey))
 	case len(o.Signature) > maxSignature:
 		return fmt.Errorf("the signature has more than %d bytes", maxSignature)
 	case len(o.Config) > maxConfigMap:

@@ -1,12 +1,11 @@
 package status
 
 import (
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // What others influence is cut at these, in bytes.
@@ -15,18 +14,20 @@ const (
 	maxText       = 256
 	maxConditions = 16
 	maxRefused    = 32
-	maxLabel      = 63
 )
 
+// bounded returns a copy whose texts are lines within their limits.
 func (s Status) bounded() Status {
-	s.Phase, s.Reason, s.Message = cut(s.Phase, maxText), cut(s.Reason, maxText), cut(s.Message, maxMessage)
+	// Invariant M26 (host/SECURITY.md): no text is written that is longer, or has control
+	// characters.
+	s.Phase, s.Reason, s.Message = text.Line(s.Phase, maxText), text.Line(s.Reason, maxText), text.Line(s.Message, maxMessage)
 	s.Since = seconds(s.Since)
 	s.Offered, s.Serving, s.Candidate, s.Good = s.Offered.bounded(), s.Serving.bounded(), s.Candidate.bounded(), s.Good.bounded()
 	s.Providers = names(s.Providers)
 	conditions := s.Conditions[:min(len(s.Conditions), maxConditions)]
 	s.Conditions = make([]metav1.Condition, len(conditions))
 	for i, c := range conditions {
-		c.Type, c.Reason, c.Message = cut(c.Type, maxText), cut(c.Reason, maxText), cut(c.Message, maxMessage)
+		c.Type, c.Reason, c.Message = text.Line(c.Type, maxText), text.Line(c.Reason, maxText), text.Line(c.Message, maxMessage)
 		s.Conditions[i] = c
 	}
 	return s
@@ -38,8 +39,8 @@ func (v *Version) bounded() *Version {
 		return nil
 	}
 	return &Version{
-		Name: cut(v.Name, maxText), Version: cut(v.Version, maxText),
-		Digest: cut(v.Digest, maxText), ConfigDigest: cut(v.ConfigDigest, maxText), Revision: cut(v.Revision, maxText),
+		Name: text.Line(v.Name, maxText), Version: text.Line(v.Version, maxText),
+		Digest: text.Line(v.Digest, maxText), ConfigDigest: text.Line(v.ConfigDigest, maxText), Revision: text.Line(v.Revision, maxText),
 	}
 }
 
@@ -49,8 +50,8 @@ func (r Record) bounded() Record {
 	r.Refused = make([]Refusal, len(refused))
 	for i, f := range refused {
 		r.Refused[i] = Refusal{
-			Revision: cut(f.Revision, maxText), Scope: cut(f.Scope, maxText), Module: cut(f.Module, maxText), Phase: cut(f.Phase, maxText), Reason: cut(f.Reason, maxText),
-			Message: cut(f.Message, maxMessage), Since: seconds(f.Since),
+			Revision: text.Line(f.Revision, maxText), Scope: text.Line(f.Scope, maxText), Module: text.Line(f.Module, maxText), Phase: text.Line(f.Phase, maxText), Reason: text.Line(f.Reason, maxText),
+			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since),
 		}
 	}
 	return r
@@ -61,42 +62,4 @@ func seconds(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC().Truncate(time.Second)
-}
-
-// cut bounds a text, but not within a character. What the API server refuses,
-// or a terminal obeys, is replaced.
-func cut(text string, most int) string {
-	// Invariant M26 (host/SECURITY.md): no text is written that is longer, or has control
-	// characters.
-	text = text[:min(len(text), most+utf8.UTFMax)] // the rest need not be looked at
-	text = strings.Map(printable, strings.ToValidUTF8(text, "?"))
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-3], "") + "..."
-}
-
-func printable(r rune) rune {
-	if unicode.IsPrint(r) || r == '\n' || r == '\t' {
-		return r
-	}
-	return '?'
-}
-
-// label makes a value of a label of a text: what is not allowed in one becomes
-// a hyphen, and what is too long is cut.
-func label(text string) string {
-	allowed := func(r rune) rune {
-		if alphanumeric(r) || strings.ContainsRune("-_.", r) {
-			return r
-		}
-		return '-'
-	}
-	text = strings.Map(allowed, text)
-	text = text[:min(len(text), maxLabel)]
-	return strings.TrimFunc(text, func(r rune) bool { return !alphanumeric(r) })
-}
-
-func alphanumeric(r rune) bool {
-	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }

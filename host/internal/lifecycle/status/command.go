@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // CommandKind is what a person wants.
@@ -110,7 +112,7 @@ func (w *worker) pause(cm *corev1.ConfigMap) {
 	w.seen.started, w.seen.paused = true, paused
 	switch {
 	case paused && !was:
-		w.handle(Command{Kind: Pause, Argument: cut(value, maxText), By: author(cm, AnnotationPause)})
+		w.handle(Command{Kind: Pause, Argument: text.Line(value, maxText), By: author(cm, AnnotationPause)})
 	case !paused && was:
 		w.handle(Command{Kind: Resume})
 	}
@@ -129,7 +131,7 @@ func (w *worker) unread(cm *corev1.ConfigMap) {
 		}
 		found[name] = true
 		if !w.seen.unread[name] {
-			w.handle(Command{Kind: Unread, Argument: cut(name, maxText), By: author(cm, name)})
+			w.handle(Command{Kind: Unread, Argument: text.Line(name, maxText), By: author(cm, name)})
 		}
 	}
 	w.seen.unread = found
@@ -142,7 +144,7 @@ func pick(cm *corev1.ConfigMap) []Command {
 	// nowhere else.
 	for _, c := range oneShot {
 		if value, ok := cm.Annotations[c.annotation]; ok {
-			commands = append(commands, Command{Kind: c.kind, Argument: cut(value, maxText), By: author(cm, c.annotation)})
+			commands = append(commands, Command{Kind: c.kind, Argument: text.Line(value, maxText), By: author(cm, c.annotation)})
 		}
 	}
 	return commands
@@ -176,7 +178,7 @@ func author(cm *corev1.ConfigMap, annotation string) string {
 			last = entry
 		}
 	}
-	name := cut(last.Manager, maxText)
+	name := text.Line(last.Manager, maxText)
 	if last.Time == nil {
 		return name
 	}

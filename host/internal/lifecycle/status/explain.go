@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 func (o *Object) key(name string) string { return o.namespace + "/" + name }
@@ -18,18 +20,16 @@ func (o *Object) explain(verb, name string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	rule := func(names, verb string) string {
-		return fmt.Sprintf("{apiGroups: [\"\"], resources: [\"configmaps\"]%s, verbs: [%s]}", names, verb)
-	}
-	names, create := fmt.Sprintf(", resourceNames: [%q]", name), rule("", `"create"`)
-	rules := rule(names, fmt.Sprintf("%q", verb))
+	on := text.Rule{Resource: "configmaps", Names: []string{name}, Verbs: []string{verb}}
+	create := text.Rule{Resource: "configmaps", Verbs: []string{"create"}} // which RBAC cannot restrict by name
+	rules := []text.Rule{on}
 	switch verb {
-	case "create": // which RBAC cannot restrict by name
-		rules = create
+	case "create":
+		rules = []text.Rule{create}
 	case "patch": // as server-side apply, which creates what is not there
-		rules += " and " + create
+		rules = []text.Rule{on, create}
 	case "list":
-		rules = rule(names, `"list", "watch"`)
+		rules[0].Verbs = []string{"list", "watch"}
 	}
-	return fmt.Errorf("%w; add to a Role in namespace %s that is bound to the manager's service account: %s", err, o.namespace, rules)
+	return fmt.Errorf("%w; %s", err, text.AddRules(o.namespace, rules...))
 }

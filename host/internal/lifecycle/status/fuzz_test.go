@@ -1,10 +1,6 @@
 package status
 
-import (
-	"testing"
-
-	"k8s.io/apimachinery/pkg/util/validation"
-)
+import "testing"
 
 // FuzzRecord: a record that somebody has edited does no more than not to fit.
 func FuzzRecord(f *testing.F) {
@@ -18,19 +14,6 @@ func FuzzRecord(f *testing.F) {
 		b, err := s.Bundle.split(content)
 		if err == nil && (digest(b.Module) != s.Bundle.Module.Digest || len(b.Module)+len(b.Config)+len(b.Signature) != len(content)) {
 			t.Errorf("a bundle of other content: %+v", s.Bundle)
-		}
-	})
-}
-
-func FuzzLabel(f *testing.F) {
-	f.Add("v1.2.3+dirty ☃")
-	f.Add("--")
-	f.Fuzz(func(t *testing.T, text string) {
-		if problems := validation.IsValidLabelValue(label(text)); len(problems) > 0 {
-			t.Errorf("%q: %v", label(text), problems)
-		}
-		if got := cut(text, 20); len(got) > 20 {
-			t.Errorf("cut to %d bytes", len(got))
 		}
 	})
 }

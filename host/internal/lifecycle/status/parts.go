@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -72,7 +73,7 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	}
 	x := &index{
 		Module: section{Bytes: len(b.Module), Digest: digest(b.Module)}, Config: sectionOf(config), Signature: sectionOf(b.Signature),
-		ConfigPrivate: b.ConfigPrivate, Revision: b.Revision, Origin: cut(b.Origin, maxText),
+		ConfigPrivate: b.ConfigPrivate, Revision: b.Revision, Origin: text.Line(b.Origin, maxText),
 	}
 	if x.bytes() > maxContent {
 		return nil, nil, fmt.Errorf("a bundle of %d bytes is %w: the limit is %d", x.bytes(), ErrTooLarge, maxContent)
@@ -184,7 +185,7 @@ func (x *index) split(content []byte) (*source.Bundle, error) {
 	}
 	return &source.Bundle{
 		Module: pieces[0], Config: pieces[1], Signature: pieces[2],
-		ConfigPrivate: x.ConfigPrivate, Revision: x.Revision, Origin: cut(x.Origin, maxText),
+		ConfigPrivate: x.ConfigPrivate, Revision: x.Revision, Origin: text.Line(x.Origin, maxText),
 	}, nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 const (
@@ -185,12 +187,12 @@ func (w *worker) restore(ctx context.Context, record string) error {
 
 // labels returns those of a status that are not empty.
 func (s *Status) labels() map[string]string {
-	labels := map[string]string{LabelPhase: label(s.Phase), LabelReason: label(s.Reason), LabelGeneration: strconv.FormatInt(s.Generation, 10)}
+	labels := map[string]string{LabelPhase: text.Label(s.Phase), LabelReason: text.Label(s.Reason), LabelGeneration: strconv.FormatInt(s.Generation, 10)}
 	if s.Serving != nil {
-		labels[LabelVersion], labels[LabelServing] = label(s.Serving.Version), short(s.Serving.Digest)
+		labels[LabelVersion], labels[LabelServing] = text.Label(s.Serving.Version), text.Label(text.Digest(s.Serving.Digest))
 	}
 	if s.Offered != nil {
-		labels[LabelOffered] = short(s.Offered.Digest)
+		labels[LabelOffered] = text.Label(text.Digest(s.Offered.Digest))
 	}
 	if !s.Since.IsZero() {
 		labels[LabelSince] = s.Since.UTC().Format("20060102T150405Z")
@@ -201,9 +203,4 @@ func (s *Status) labels() map[string]string {
 		}
 	}
 	return labels
-}
-
-func short(digest string) string {
-	digest = label(digest)
-	return digest[:min(len(digest), 12)]
 }

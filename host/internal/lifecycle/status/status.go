@@ -17,9 +17,6 @@
 // Whoever may write these ConfigMaps decides which module runs, as does whoever
 // may write the source of the module: what is loaded from here has to pass the
 // same checks.
-//
-// It imports Kubernetes' packages and host/internal/lifecycle/source, and nothing else of this
-// project.
 package status
 
 import (

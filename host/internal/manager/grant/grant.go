@@ -3,8 +3,7 @@
 // plugin know: for the manager, and for the conformance kit, which must not
 // allow anything else.
 //
-// It imports config/v1alpha1, credential, egress, plugin, module and engine of
-// the host, and abi. It starts nothing and sends nothing.
+// It starts nothing and sends nothing.
 package grant
 
 import (

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // roundTripper is a http.RoundTripper for a library's requests: they are
@@ -42,7 +42,7 @@ func (r roundTripper) send(ctx context.Context, request *abi.HttpRequest) (*http
 	}
 	response := results[0].Response
 	if response == nil {
-		return nil, errors.New(strings.ToValidUTF8(results[0].GetError().GetMessage(), "?"))
+		return nil, errors.New(text.Line(results[0].GetError().GetMessage(), abi.MaxErrorMessageBytes))
 	}
 	header := http.Header{}
 	for _, h := range response.Headers {

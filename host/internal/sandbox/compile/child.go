@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // RunChild is the whole of the child process: it reads a job, limits itself,
@@ -19,7 +20,7 @@ import (
 func RunChild(ctx context.Context, in io.Reader, out io.Writer, newEngine NewEngine) int {
 	r := result{}
 	if err := runChild(ctx, in, newEngine); err != nil {
-		r.Error = shortened(err.Error())
+		r.Error = text.Line(err.Error(), maxErrorBytes)
 	}
 	if err := json.NewEncoder(out).Encode(r); err != nil || r.Error != "" {
 		return 1
@@ -74,5 +75,3 @@ func compileModule(ctx context.Context, j job, wasm []byte, newEngine NewEngine)
 	}
 	return errors.Join(module.Close(ctx), e.Close(ctx))
 }
-
-func shortened(s string) string { return s[:min(len(s), maxErrorBytes)] }

@@ -3,8 +3,6 @@
 // The child runs the same binary, with limits on its memory, time and files,
 // and leaves the machine code in the engine's cache directory, where the
 // manager's own engine finds it.
-//
-// It may import engine and nothing else of this project.
 package compile
 
 import (

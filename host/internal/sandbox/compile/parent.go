@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Options of a Parent. All but Version are needed.
@@ -161,7 +163,7 @@ func (p *Parent) outcome(state *os.ProcessState, runErr error, stdout, stderr []
 		return err
 	}
 	if unread == nil && r.Error != "" {
-		return errors.New(shortened(r.Error))
+		return errors.New(text.Line(r.Error, maxErrorBytes))
 	}
 	// It ended without a word: what Go's runtime says of that is its first line.
 	line, _, _ := strings.Cut(string(stderr), "\n")

@@ -3,12 +3,12 @@ package module
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of an Error, as Kubernetes Events have them.
@@ -136,7 +136,7 @@ func (m *Module) checkMarker() error {
 			return nil
 		}
 		if strings.HasPrefix(e.Name, "ccm_abi_v") {
-			others = append(others, printable(e.Name))
+			others = append(others, text.Name(e.Name))
 		}
 	}
 	if len(others) > 0 {
@@ -164,7 +164,7 @@ func (m *Module) checkExport(want Export) error {
 func (m *Module) checkImports(declared, granted []string) error {
 	for _, i := range m.Imports {
 		if i.Kind != KindFunc {
-			return errorf(ReasonImportUnknown, "import %s.%s is a %s; a guest has its own, only functions can be imported", printable(i.Module), printable(i.Name), i.Kind)
+			return errorf(ReasonImportUnknown, "import %s.%s is a %s; a guest has its own, only functions can be imported", text.Name(i.Module), text.Name(i.Name), i.Kind)
 		}
 		var err error
 		switch i.Module {
@@ -187,7 +187,7 @@ func checkABIImport(i Import, declared []string) error {
 	// host has, and named in the manifest.
 	want, known := importType(i.Name)
 	if !known {
-		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, printable(i.Name), abi.Version)
+		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, text.Name(i.Name), abi.Version)
 	}
 	if i.Type != want {
 		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
@@ -214,16 +214,6 @@ func checkGranted(declared, granted []string) error {
 		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, mend)
 	}
 	return nil
-}
-
-// printable makes a name of the module fit for one line.
-func printable(name string) string {
-	const most = 80
-	quoted := strconv.Quote(name[:min(len(name), most)])
-	if len(name) <= most && quoted == `"`+name+`"` {
-		return name
-	}
-	return quoted
 }
 
 // String returns the type as WebAssembly text, e.g. "(i32 i32) -> (i64)".

@@ -1,8 +1,6 @@
 // Package module reads what a WebAssembly module says of itself, its imports,
 // exports and manifest, and checks it against ABI v1 and what the
 // administrator grants. Nothing is compiled or run for that.
-//
-// It imports abi and internal/wasmbin only.
 package module
 
 import (

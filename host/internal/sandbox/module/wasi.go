@@ -1,6 +1,9 @@
 package module
 
-import "github.com/wasm-ccm/wasm-ccm/abi"
+import (
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+)
 
 // wasiModule is the import module of WASI preview 1. Compilers link to it for
 // their runtime: the clock, random numbers, arguments and standard output
@@ -33,7 +36,7 @@ func wasiParams() map[string]string {
 func checkWASIImport(i Import) error {
 	params, known := wasiParams()[i.Name]
 	if !known {
-		return errorf(ReasonImportUnknown, "import %s.%s is not part of WASI preview 1; build the guest for wasip1, or as a wasm module without WASI", i.Module, printable(i.Name))
+		return errorf(ReasonImportUnknown, "import %s.%s is not part of WASI preview 1; build the guest for wasip1, or as a wasm module without WASI", i.Module, text.Name(i.Name))
 	}
 	if want := wasiType(i.Name, params); i.Type != want {
 		return errorf(ReasonImportInvalid, "import %s.%s is %s, must be %s", i.Module, i.Name, i.Type, want)
@@ -61,10 +64,10 @@ const nextABI = "ccm_v"
 
 // checkModuleName explains an import module that is not there.
 func checkModuleName(i Import) error {
-	name := printable(i.Module)
+	name := text.Name(i.Module)
 	if len(i.Module) > len(nextABI) && i.Module[:len(nextABI)] == nextABI {
 		return errorf(ReasonABIUnsupported, "the guest imports from %s, this manager speaks %s; use a manager or a guest of the other's version", name, abi.ImportModule)
 	}
 	return errorf(ReasonImportUnknown, "import %s.%s: there is no module %s; guests import from %q and %q only",
-		name, printable(i.Name), name, abi.ImportModule, wasiModule)
+		name, text.Name(i.Name), name, abi.ImportModule, wasiModule)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds of what is told of a crash: an Event has room for 1 KiB.
@@ -74,7 +75,7 @@ func (c crashes) words(said []byte) string {
 	if c.scrub == nil || len(said) == 0 {
 		return ""
 	}
-	return strings.Clone(printable(lastWords(c.scrub(string(said))), maxSaidBytes))
+	return text.Line(lastWords(c.scrub(string(said))), maxSaidBytes)
 }
 
 // lastWords returns a panic from its first line on, or else the last lines
@@ -106,7 +107,7 @@ func (c crashes) stack(frames []uint32) (names []string) {
 		for same < len(frames) && frames[same] == frames[0] {
 			same++
 		}
-		name := printable(shorten(c.symbols.Name(frames[0])), maxFrameBytes)
+		name := text.Line(shorten(c.symbols.Name(frames[0])), maxFrameBytes)
 		frames = frames[same:]
 		switch {
 		case name == "":

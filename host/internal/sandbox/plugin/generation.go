@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/klog/v2"
 
@@ -19,6 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Generation is one accepted bundle with its instances. It is safe for
@@ -80,7 +78,7 @@ func (g *Generation) Probe(ctx context.Context) error {
 	if err != nil {
 		return &LoadError{Phase: PhaseProbe, Reason: "ProbeFailed", Err: err}
 	}
-	summary := printable(response.Summary, maxWarningBytes)
+	summary := text.Line(response.Summary, maxWarningBytes)
 	g.summary.Store(&summary)
 	return nil
 }
@@ -280,30 +278,11 @@ func answer(result engine.Result) error {
 		return fmt.Errorf("the provider answered %s, with an error detail that cannot be decoded: %w", result.Code, err)
 	}
 	retryAfter := min(max(detail.RetryAfterMs, 0), maxRetryAfter.Milliseconds())
+	// Invariant M26 (host/SECURITY.md): what a guest says in an error, a warning or a summary leaves
+	// this package as one line within a limit.
 	return &abi.Error{
 		Code:       result.Code,
-		Message:    printable(detail.Message, abi.MaxErrorMessageBytes),
+		Message:    text.Line(detail.Message, abi.MaxErrorMessageBytes),
 		RetryAfter: time.Duration(retryAfter) * time.Millisecond,
 	}
-}
-
-// printable makes a guest's text fit for one line of a log or an Event.
-//
-// Invariant M26 (host/SECURITY.md): what a guest says in an error or a warning leaves this package
-// by way of it.
-func printable(text string, limit int) string {
-	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit]
-	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") // a list of mistakes
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) { // control characters, line separators, changes of direction
-			return ' '
-		}
-		return r
-	}, text)
 }

@@ -85,7 +85,7 @@ func TestWarningsAreFitForALog(t *testing.T) {
 	warnings := append([]string{"a\nb\u202ec", strings.Repeat("x", 10_000)}, make([]string, 100)...)
 	g := load(t, configured(&abi.ConfigureResponse{Warnings: warnings}), testLimits(), testManifest)
 	got := g.Warnings()
-	if len(got) != 20 || got[0] != "a; b c" || len(got[1]) != 512 {
+	if len(got) != 20 || got[0] != "a; b?c" || len(got[1]) != 512 {
 		t.Errorf("%d warnings, %q, one of %d bytes", len(got), got[0], len(got[1]))
 	}
 }

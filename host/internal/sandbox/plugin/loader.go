@@ -12,6 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Loader makes generations. Its fields are set before the first Load and not
@@ -90,7 +91,7 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 	}
 	symbols, err := meter.ReadSymbols(bundle.Module)
 	if err != nil {
-		g.warnings = append(g.warnings, printable(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
+		g.warnings = append(g.warnings, text.Line(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
 	}
 	reached(PhaseVerify)
 	if err := l.compile(ctx, g, metered); err != nil {
@@ -189,14 +190,14 @@ func (l *Loader) describe(ctx context.Context, g *Generation) error {
 		return err
 	}
 	if response.Name != g.manifest.Name || response.Version != g.manifest.Version {
-		return fmt.Errorf("the guest says it is %q %q, its manifest says %q %q; build both from one source",
-			printable(response.Name, 64), printable(response.Version, 64), g.manifest.Name, g.manifest.Version)
+		return fmt.Errorf("the guest says it is %s %s, its manifest says %q %q; build both from one source",
+			text.Quote(response.Name), text.Quote(response.Version), g.manifest.Name, g.manifest.Version)
 	}
 	if len(response.Features) > 0 {
-		return fmt.Errorf("the guest uses the feature %q, which this manager does not offer; use a newer manager", printable(response.Features[0], 64))
+		return fmt.Errorf("the guest uses the feature %s, which this manager does not offer; use a newer manager", text.Quote(response.Features[0]))
 	}
 	if !isDNSLabel(response.ProviderName) {
-		return fmt.Errorf("provider_name %q must be a DNS label", printable(response.ProviderName, 64))
+		return fmt.Errorf("provider_name %s must be a DNS label", text.Quote(response.ProviderName))
 	}
 	g.providerName = response.ProviderName
 	return nil
@@ -217,7 +218,7 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 		return errors.New("the provider has no cluster ID in its configuration; add one, or set --allow-untagged-cloud")
 	}
 	for _, warning := range response.Warnings[:min(len(response.Warnings), maxWarnings)] {
-		g.warnings = append(g.warnings, printable(warning, maxWarningBytes))
+		g.warnings = append(g.warnings, text.Line(warning, maxWarningBytes))
 	}
 	ops, warnings, err := supported(g.manifest.Ops, response.DisabledOps)
 	g.ops, g.warnings = ops, append(g.warnings, warnings...)

@@ -3,8 +3,7 @@
 // instances of it (Pool), and puts accepted generations one after the other
 // behind one stable Invoke (Slot).
 //
-// It imports engine, module, meter and abi. It knows no Kubernetes objects and
-// works with every engine.
+// It knows no Kubernetes objects and works with every engine.
 package plugin
 
 import (
@@ -16,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bundle is what becomes a generation: a module and its configuration.
@@ -117,7 +117,7 @@ type LoadError struct {
 // Error returns one line, fit for a log and an Event: engines repeat names
 // that stand in the module.
 func (e *LoadError) Error() string {
-	return printable(fmt.Sprintf("%s: %v", e.Phase, e.Err), maxLoadErrorBytes)
+	return text.Line(fmt.Sprintf("%s: %v", e.Phase, e.Err), maxLoadErrorBytes)
 }
 
 const maxLoadErrorBytes = 8 << 10

@@ -295,7 +295,7 @@ func TestOnlyExplicitAnswersAreAnswers(t *testing.T) {
 		"unknown code":  {result: engine.Result{Code: 999}, want: "unknown code 999"},
 		"bad detail":    {result: engine.Result{Code: abi.CodeInternal, Detail: []byte{0xff}}, want: "cannot be decoded"},
 		"answer":        {result: engine.Result{Code: abi.CodeThrottled}, want: "throttled", code: abi.CodeThrottled},
-		"control chars": {result: engine.Result{Code: abi.CodeInternal, Detail: ok(&abi.ErrorDetail{Message: "a\nb\x1b[31m"}).Response}, want: "a; b [31m", code: abi.CodeInternal},
+		"control chars": {result: engine.Result{Code: abi.CodeInternal, Detail: ok(&abi.ErrorDetail{Message: "a\nb\x1b[31m"}).Response}, want: "a; b?[31m", code: abi.CodeInternal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slot, _ := serve(t, &fakeEngine{call: func(_ context.Context, op abi.Op, _ []byte) (engine.Result, error) {

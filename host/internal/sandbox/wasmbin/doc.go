@@ -8,6 +8,4 @@
 // encoding only and refuses the others: opcodes behind a prefix, block types,
 // alignments, the count of a select and the flags of segments have to be as
 // short as can be, and a constant expression is one instruction.
-//
-// It imports nothing of this project.
 package wasmbin

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Bounds on the names of a module: what is above them costs the names, not the
@@ -95,7 +97,7 @@ func readFunctionNames(r *Reader, functions uint32) (FunctionNames, error) {
 		return FunctionNames{}, fmt.Errorf("%d bytes of names, at most %d are read", len(r.Data), MaxNamesBytes)
 	}
 	var names FunctionNames
-	text, next := []byte{}, uint64(0)
+	all, next := []byte{}, uint64(0)
 	for range r.Count("names", functions) {
 		index, name := r.U32(), r.text(MaxNamesBytes) // of generic functions they are long
 		switch {
@@ -109,21 +111,9 @@ func readFunctionNames(r *Reader, functions uint32) (FunctionNames, error) {
 			break
 		}
 		next = uint64(index) + 1
-		text = append(text, cutName(name)...)
-		names.indexes, names.ends = append(names.indexes, index), append(names.ends, uint32(len(text)))
+		all = append(all, text.Cut(name, maxFunctionName)...)
+		names.indexes, names.ends = append(names.indexes, index), append(names.ends, uint32(len(all)))
 	}
-	names.text = string(text)
+	names.text = string(all)
 	return names, r.Done("names of functions")
-}
-
-// cutName cuts a long name between characters.
-func cutName(name []byte) []byte {
-	if len(name) <= maxFunctionName {
-		return name
-	}
-	end := maxFunctionName
-	for end > 0 && name[end]&0xc0 == 0x80 {
-		end--
-	}
-	return name[:end]
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // ErrExports says that a module is not a guest. Modules are checked before, so
@@ -97,6 +97,9 @@ func (c *Call) hear(text []byte) {
 	c.said = append(c.said, text...)
 }
 
+// maxTrapBytes bounds what a runtime says of a trap.
+const maxTrapBytes = 1 << 10
+
 // Ended returns why an op failed: the time that is over, or
 // why a function ended the guest (an *End in err), or that the guest trapped,
 // with the first line of the runtime's err. The result is one line, fit for a
@@ -112,19 +115,7 @@ func Ended(ctx context.Context, err error) error {
 		return end
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("the guest trapped: %s", printable(line))
-}
-
-// printable makes text of a runtime, which may repeat names of the guest's,
-// fit for a log.
-func printable(text string) string {
-	const most = 1 << 10
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(text[:min(len(text), most)], "?"))
+	return fmt.Errorf("the guest trapped: %s", text.Line(line, maxTrapBytes))
 }
 
 // checkTime ends the guest when the op's time is over. It looks at the clock

@@ -2,8 +2,6 @@
 // the host calls of ABI v1, the subset of WASI preview 1 and the refuel
 // function of the meter. It knows guest memory only as an interface, and an
 // engine only as its caller.
-//
-// It may import engine and abi and nothing else of this project.
 package imports
 
 import (

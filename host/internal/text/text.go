@@ -1,0 +1,130 @@
+// Package text makes what guests, clouds and users wrote fit to be shown: in
+// logs, Events, errors, labels and terminals. Sizes are bytes of UTF-8.
+//
+// A rune is invisible if it is not printable in the sense of unicode.IsPrint:
+// control characters, line breaks, what changes the direction of text.
+package text
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxQuoted bounds what is repeated of a name or a value in an error.
+	maxQuoted = 100
+	// maxLabel is Kubernetes' limit for the value of a label.
+	maxLabel = 63
+	// digestDigits are as many as a person has to repeat.
+	digestDigits = 12
+
+	more = "..."
+)
+
+// Cut returns at most the first most bytes of s, without splitting a character.
+// Nothing tells of the rest: see Line and Quote.
+func Cut[T string | []byte](s T, most int) T {
+	most = max(most, 0)
+	if len(s) <= most {
+		return s
+	}
+	for end := most; end > most-utf8.UTFMax && end >= 0; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:most] // it is not UTF-8
+}
+
+// Line returns s as one line of at most most bytes, with "..." for what is left
+// out. White space at both ends goes, a line break becomes "; ", other white
+// space a space, and what else is invisible or not UTF-8 a "?".
+func Line(s string, most int) string {
+	// Invariant M26 (host/SECURITY.md): nothing that a terminal obeys, and no second line, passes.
+	var b strings.Builder
+	for _, r := range strings.TrimSpace(s) {
+		if b.Len() > most { // the rest need not be looked at
+			break
+		}
+		switch {
+		case r == '\n':
+			b.WriteString("; ")
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case invisible(r) || r == utf8.RuneError:
+			b.WriteByte('?')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if b.Len() <= most {
+		return b.String()
+	}
+	return Cut(b.String(), most-len(more)) + Cut(more, most)
+}
+
+// Quote returns s in quotes, as Go writes it. Of a long s it has the first 100
+// bytes, with "..." behind the quotes.
+func Quote(s string) string {
+	short := Cut(s, maxQuoted)
+	if len(short) < len(s) {
+		return strconv.Quote(short) + more
+	}
+	return strconv.Quote(s)
+}
+
+// Name returns s as it is if it is short and plain, and else in quotes.
+func Name(s string) string {
+	if quoted := Quote(s); quoted != `"`+s+`"` {
+		return quoted
+	}
+	return s
+}
+
+// Escape replaces what is invisible or not UTF-8 by Go's escapes and leaves the
+// rest of s as it is, quotes and backslashes included. The result may have up to
+// five times as many bytes.
+func Escape(s string) string {
+	// Invariant M8 (host/SECURITY.md): no message and no value of a log, no output and no Event of a
+	// guest is written but by way of this.
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, invisible) {
+		return s
+	}
+	out := make([]byte, 0, len(s)+16)
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if part := s[i : i+size]; r == utf8.RuneError && size == 1 || invisible(r) {
+			quoted := strconv.Quote(part)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		} else {
+			out = append(out, part...)
+		}
+		i += size
+	}
+	return string(out)
+}
+
+// Label returns s as the value of a Kubernetes label, perhaps an empty one: each
+// character that is not allowed becomes a hyphen, those that may not stand at an
+// end go.
+func Label(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if alphanumeric(r) || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '-'
+	}, s)
+	return strings.TrimFunc(Cut(s, maxLabel), func(r rune) bool { return !alphanumeric(r) })
+}
+
+// Digest returns the 12 first digits of a hexadecimal digest, as messages tell
+// people to repeat them.
+func Digest(digits string) string { return Cut(digits, digestDigits) }
+
+func invisible(r rune) bool { return !unicode.IsPrint(r) }
+
+func alphanumeric(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
