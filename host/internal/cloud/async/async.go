@@ -217,7 +217,7 @@ func (i *Invoker) Reset() {
 	for key, o := range i.objects {
 		for op, s := range o.ops {
 			s.record = record{}
-			if s.result != nil && !writes(op) {
+			if s.result != nil && !op.Writes() {
 				i.drop(s, op, droppedSuperseded)
 			}
 		}

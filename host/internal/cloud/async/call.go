@@ -56,11 +56,11 @@ func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, r
 	return c
 }
 
-func (c *call) group() group {
+func (c *call) group() abi.Group {
 	if c.fresh {
 		return groupConfirmations
 	}
-	return groupOf(c.op)
+	return c.op.Group()
 }
 
 // same reports whether two calls ask the same. Requests are compared, not what
@@ -74,15 +74,6 @@ func (c *call) about() string {
 		return c.op.String()
 	}
 	return c.op.String() + " " + c.name
-}
-
-// writes reports whether the op changes something in the cloud.
-func writes(op abi.Op) bool {
-	switch op {
-	case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete, abi.OpRouteCreate, abi.OpRouteDelete:
-		return true
-	}
-	return false
 }
 
 func encode(m abi.Message) ([]byte, error) {

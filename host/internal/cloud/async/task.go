@@ -193,7 +193,7 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 			i.listed = t.started
 		}
 		i.judge(t, o.state(t.op), r.err, took)
-		if t.detached && (writes(t.op) || t.resets == i.resets) {
+		if t.detached && (t.op.Writes() || t.resets == i.resets) {
 			i.keep(t, o)
 		}
 	}

@@ -14,6 +14,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -84,7 +85,7 @@ func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan stru
 
 // LoadBalancer reports whether the serving guest has load balancers.
 func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	if !p.supports(abi.OpLoadBalancerGet, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete) {
+	if !p.supports(abi.GroupLoadBalancers) {
 		return nil, false
 	}
 	return p.loadBalancer, true
@@ -92,7 +93,7 @@ func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 
 // InstancesV2 reports whether the serving guest has instances.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	if !p.supports(abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata) {
+	if !p.supports(abi.GroupInstances) {
 		return nil, false
 	}
 	return p.instances, true
@@ -100,7 +101,7 @@ func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
 
 // Routes reports whether the serving guest has routes.
 func (p *Provider) Routes() (cloudprovider.Routes, bool) {
-	if !p.supports(abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete) {
+	if !p.supports(abi.GroupRoutes) {
 		return nil, false
 	}
 	return p.routes, true
@@ -129,15 +130,11 @@ func (p *Provider) ProviderName() string { return p.invoker.ProviderName() }
 // HasClusterID is what the serving guest says of its configuration.
 func (p *Provider) HasClusterID() bool { return p.invoker.HasClusterID() }
 
-// supports asks for every op that upstream will call: a controller that works
+// supports asks for every op that upstream may call: a controller that works
 // by half would leave objects behind.
-func (p *Provider) supports(ops ...abi.Op) bool {
-	for _, op := range ops {
-		if !p.invoker.Supports(op) {
-			return false
-		}
-	}
-	return true
+func (p *Provider) supports(g abi.Group) bool {
+	lacks := func(op abi.Op) bool { return !p.invoker.Supports(op) }
+	return !slices.ContainsFunc(g.Required(), lacks)
 }
 
 // done turns the answer of an op that returns nothing into an error.
