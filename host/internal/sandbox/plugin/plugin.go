@@ -3,7 +3,7 @@
 // instances of it (Pool), and puts accepted generations one after the other
 // behind one stable Invoke (Slot).
 //
-// It imports engine, module, meter and abi. It knows no Kubernetes objects and
+// It imports engine, module, meter, wasmbin and abi. It knows no Kubernetes objects and
 // works with every engine.
 package plugin
 

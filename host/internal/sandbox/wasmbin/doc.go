@@ -9,5 +9,5 @@
 // alignments, the count of a select and the flags of segments have to be as
 // short as can be, and a constant expression is one instruction.
 //
-// It imports nothing of this project.
+// Of this project it imports abi only, for the name of the manifest section.
 package wasmbin
