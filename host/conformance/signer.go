@@ -16,7 +16,7 @@ type signer struct{ slot *plugin.Slot }
 
 // signer loads the module of a credential's signer.
 func (n *network) signer(ctx context.Context, o *Options) grant.SignerFunc {
-	return func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error) {
+	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
 		g, err := loadSigner(ctx, o, name, c)
 		if err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func (n *network) signer(ctx context.Context, o *Options) grant.SignerFunc {
 		s := &signer{plugin.NewSlot()}
 		s.slot.Serve(g)
 		n.signers = append(n.signers, s)
-		return s.slot, nil
+		return credential.NewSigner(s.slot.Invoke), nil
 	}
 }
 

@@ -13,12 +13,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-type runFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
-
 // call is one Invoke.
 type call struct {
 	op     abi.Op
-	run    runFunc
+	run    opcontext.InvokeFunc
 	req    abi.Message
 	resp   abi.Message // the op's own: the caller may leave with its
 	object *corev1.ObjectReference

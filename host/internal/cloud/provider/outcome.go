@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
 // How long a guest can put off a retry. Upstream adds the object to its queue
@@ -21,12 +22,9 @@ const (
 	maxRetryAfter     = 15 * time.Minute
 )
 
-// invokeFunc is a method of an Invoker.
-type invokeFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
-
 // invoke runs one op on the subject, e.g. "default/web", and gives the error
 // its upstream meaning.
-func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
+func invoke(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
 	err := run(ctx, op, req, resp)
 	if err == nil {
 		return nil

@@ -8,7 +8,7 @@
 // safe for concurrent use.
 //
 // It imports abi, host/internal/cloud/addresses, host/internal/cloud/convert and host/internal/cloud/opcontext of this
-// project. It never imports host/internal/sandbox/plugin: the Invoker is all it knows of it.
+// project. It never imports host/internal/sandbox/plugin: the opcontext.Invoker is all it knows of it.
 package provider
 
 import (
@@ -21,11 +21,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
 // Provider implements cloudprovider.Interface and cloudprovider.PVLabeler.
 type Provider struct {
-	invoker      Invoker
+	invoker      opcontext.Invoker
 	steering     *steering
 	instances    cloudprovider.InstancesV2
 	loadBalancer *loadBalancer
@@ -63,7 +64,7 @@ type steering struct {
 }
 
 // New returns the provider of the guest behind the invoker.
-func New(invoker Invoker, options ...Option) *Provider {
+func New(invoker opcontext.Invoker, options ...Option) *Provider {
 	byDefault := addresses.Default()
 	s := &steering{func() *addresses.Policy { return byDefault }, func(*corev1.Node, error) {}}
 	p := &Provider{

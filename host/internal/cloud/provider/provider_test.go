@@ -27,6 +27,9 @@ type fakeInvoker struct {
 func (f *fakeInvoker) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 	return f.invoke(ctx, op, req, resp)
 }
+func (f *fakeInvoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return f.invoke(ctx, op, req, resp)
+}
 func (f *fakeInvoker) Supports(op abi.Op) bool { return f.supports == nil || f.supports(op) }
 func (f *fakeInvoker) ProviderName() string    { return "fake" }
 func (f *fakeInvoker) HasClusterID() bool      { return true }
