@@ -20,7 +20,7 @@ const (
 	// CodeNotFound: the object of the request is not there. It never means
 	// that an instance does not exist: that is an answer, not an error.
 	CodeNotFound Code = 3
-	// CodeInstanceNotFound: instance_metadata or a route op was asked about an
+	// CodeInstanceNotFound: an op of those that may answer it was asked about an
 	// instance that the cloud does not have.
 	CodeInstanceNotFound Code = 4
 	CodeNotImplemented   Code = 5

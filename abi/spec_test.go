@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,20 +49,56 @@ func rows(text string) [][]string {
 	return all
 }
 
-// The comments of op.go name the messages of each op.
 func TestSpecOps(t *testing.T) {
-	comments := regexp.MustCompile(`(?m)= (\d+)\s+// (\w+), (\w+)$`).FindAllStringSubmatch(readText(t, "op.go"), -1)
 	got := rows(section(t, "ops: checked against op.go"))
-	if len(comments) != len(abi.Ops()) || len(got) != len(comments) {
-		t.Fatalf("%d ops, %d of them with messages in op.go, %d in %s", len(abi.Ops()), len(comments), len(got), specFile)
+	if len(got) != len(abi.Ops()) {
+		t.Fatalf("%d ops, %d in %s", len(abi.Ops()), len(got), specFile)
 	}
-	for i, c := range comments {
-		want := []string{c[1], abi.Ops()[i].String(), c[2], c[3]}
+	yes := map[bool]string{true: "yes"}
+	for i, op := range abi.Ops() {
+		request, response := op.New()
+		required := slices.Contains(op.Group().Required(), op)
+		want := []string{fmt.Sprint(uint32(op)), op.String(), op.Group().String(), yes[required], yes[op.Writes()], nameOf(request), nameOf(response)}
 		if !slices.Equal(got[i], want) {
 			t.Errorf("%s says %q, the code %q", specFile, got[i], want)
 		}
-		newMessage(t, c[2])
-		newMessage(t, c[3])
+	}
+}
+
+func nameOf(m abi.Message) string { return reflect.TypeOf(m).Elem().Name() }
+
+// The table of section 7 says which ops may answer the codes 4 and 6.
+func TestSpecAnswers(t *testing.T) {
+	_, text, _ := strings.Cut(readText(t, specFile), "\n| op | request | ok means |")
+	for _, op := range abi.Ops() {
+		row := regexp.MustCompile("(?m)^\\| `" + op.String() + "` \\|.*\\| ([^|]*)\\|$").FindStringSubmatch(text)
+		if row == nil {
+			t.Fatalf("%s does not say what %s means", specFile, op)
+		}
+		codes, _, _ := strings.Cut(row[1], ":")
+		for _, code := range []abi.Code{abi.CodeInstanceNotFound, abi.CodeImplementedElsewhere} {
+			if says := slices.Contains(strings.Split(strings.TrimSpace(codes), ", "), fmt.Sprint(uint32(code))); says != op.MayAnswer(code) {
+				t.Errorf("%s may answer %s: %s says %v, the code %v", op, code, specFile, says, op.MayAnswer(code))
+			}
+		}
+	}
+}
+
+// What is no op belongs to nothing, and does nothing.
+func TestNoOp(t *testing.T) {
+	for _, op := range []abi.Op{0, 4, 99} {
+		request, response := op.New()
+		if op.Group() != 0 || op.Writes() || op.Reads() || request != nil || response != nil || op.MayAnswer(abi.CodeInstanceNotFound) {
+			t.Errorf("%s is taken for an op", op)
+		}
+	}
+	for _, g := range abi.Groups() {
+		if len(g.Required()) == 0 || g.Missing(func(abi.Op) bool { return false }) != nil {
+			t.Errorf("%s: required %v, missing of none %v", g, g.Required(), g.Missing(func(abi.Op) bool { return false }))
+		}
+	}
+	if got := abi.GroupInstances.Missing(func(op abi.Op) bool { return op == abi.OpListInstances }); !slices.Equal(got, abi.GroupInstances.Required()) {
+		t.Errorf("beside list_instances are missing %v", got)
 	}
 }
 

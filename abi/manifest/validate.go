@@ -74,7 +74,7 @@ func (m *Manifest) validateOps() error {
 		switch {
 		case !ok:
 			return fmt.Errorf("%s: unknown op %.80q, use names from abi/SPEC.md: %s", at, name, strings.Join(optionalOps(), ", "))
-		case !IsOptional(op):
+		case op.Group() == abi.GroupLoading:
 			return fmt.Errorf("%s: every guest has %s, remove it", at, name)
 		case slices.Contains(m.Ops[:i], name):
 			return fmt.Errorf("%s: %s stands twice, remove one", at, name)
@@ -83,16 +83,10 @@ func (m *Manifest) validateOps() error {
 	return nil
 }
 
-// IsOptional reports whether a manifest may list the op: describe, configure
-// and probe are not listed, since every guest has them.
-func IsOptional(op abi.Op) bool {
-	return op != abi.OpDescribe && op != abi.OpConfigure && op != abi.OpProbe
-}
-
 func optionalOps() []string {
 	var names []string
 	for _, op := range abi.Ops() {
-		if IsOptional(op) {
+		if op.Group() != abi.GroupLoading {
 			names = append(names, op.String())
 		}
 	}

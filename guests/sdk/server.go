@@ -61,35 +61,40 @@ func finish(buf []byte, resp abi.Message, err error) (abi.Code, []byte) {
 }
 
 func (s *Server) dispatch(op *Op, number abi.Op, request []byte) (abi.Message, error) {
-	switch number {
-	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
-		if s.instances != nil {
+	switch number.Group() {
+	case abi.GroupLoading:
+		return s.loadingOp(op, number, request)
+	case abi.GroupInstances:
+		switch {
+		case number == abi.OpListInstances && s.lister != nil:
+			return s.listInstances(op, request)
+		case number != abi.OpListInstances && s.instances != nil:
 			return s.instanceOp(op, number, request)
 		}
-	case abi.OpDescribe:
-		return s.describe(request)
-	case abi.OpConfigure:
-		return s.configure(op, request)
-	case abi.OpProbe:
-		return s.probe(op, request)
-	case abi.OpListInstances:
-		if s.lister != nil {
-			return s.listInstances(op, request)
-		}
-	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
+	case abi.GroupLoadBalancers:
 		if s.balancers != nil {
 			return s.balancerOp(op, number, request)
 		}
-	case abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete:
+	case abi.GroupRoutes:
 		if s.routes != nil {
 			return s.routeOp(op, number, request)
 		}
-	case abi.OpVolumeLabels:
+	case abi.GroupVolumes:
 		if s.volumes != nil {
 			return s.volumeLabels(op, request)
 		}
 	}
 	return nil, Error(abi.CodeNotImplemented, s.provider.Info().Name+" does not have the op "+number.String())
+}
+
+func (s *Server) loadingOp(op *Op, number abi.Op, request []byte) (abi.Message, error) {
+	switch number {
+	case abi.OpDescribe:
+		return s.describe(request)
+	case abi.OpConfigure:
+		return s.configure(op, request)
+	}
+	return s.probe(op, request)
 }
 
 func (s *Server) describe(request []byte) (abi.Message, error) {

@@ -13,8 +13,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/convert"
 )
 
-var balancerOps = []abi.Op{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete}
-
 func balancerClauses() []clause {
 	all := []clause{
 		{id: "lb-name", text: "lb_name is not empty, the same each time, another for another Service, and makes no request", check: checkName},
@@ -27,7 +25,7 @@ func balancerClauses() []clause {
 		{id: "lb-delete", text: "lb_delete leaves nothing, lb_get says so, and again is ok", check: checkDelete},
 	}
 	for i := range all {
-		all[i].ops = balancerOps
+		all[i].ops = abi.GroupLoadBalancers.Required()
 	}
 	return all
 }

@@ -18,7 +18,7 @@ func crashClauses() []clause {
 		{id: "recover-ensure", text: "lb_ensure that meets 503 or 409, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
 	}
 	for i := range all {
-		all[i].ops = balancerOps
+		all[i].ops = abi.GroupLoadBalancers.Required()
 	}
 	return all
 }

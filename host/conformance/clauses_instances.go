@@ -11,15 +11,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/convert"
 )
 
-var instanceOps = []abi.Op{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata}
-
 func instanceClauses() []clause {
 	return []clause{
-		{id: "instance-exists", text: "instances that the cloud has exist, by name and by provider ID", ops: instanceOps, check: checkExists},
-		{id: "instance-metadata", text: "metadata is valid, the same each time, and the same by name and by provider ID", ops: instanceOps, check: checkMetadata},
-		{id: "instance-shutdown", text: "the power state is known, and the same each time", ops: instanceOps, check: checkShutdown},
-		{id: "instance-unknown", text: "an instance that the cloud does not have does not exist, and has neither metadata nor power (instance_not_found)", ops: instanceOps, check: checkUnknown},
-		{id: "instance-foreign", text: "a node with a provider ID of another cloud is an error, never an answer", ops: instanceOps, check: checkForeign},
+		{id: "instance-exists", text: "instances that the cloud has exist, by name and by provider ID", ops: abi.GroupInstances.Required(), check: checkExists},
+		{id: "instance-metadata", text: "metadata is valid, the same each time, and the same by name and by provider ID", ops: abi.GroupInstances.Required(), check: checkMetadata},
+		{id: "instance-shutdown", text: "the power state is known, and the same each time", ops: abi.GroupInstances.Required(), check: checkShutdown},
+		{id: "instance-unknown", text: "an instance that the cloud does not have does not exist, and has neither metadata nor power (instance_not_found)", ops: abi.GroupInstances.Required(), check: checkUnknown},
+		{id: "instance-foreign", text: "a node with a provider ID of another cloud is an error, never an answer", ops: abi.GroupInstances.Required(), check: checkForeign},
 	}
 }
 

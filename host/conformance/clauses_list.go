@@ -8,7 +8,7 @@ import (
 )
 
 func listClauses() []clause {
-	needs := append([]abi.Op{abi.OpListInstances}, instanceOps...)
+	needs := append([]abi.Op{abi.OpListInstances}, abi.GroupInstances.Required()...)
 	return []clause{
 		{id: "list-pages", text: "list_instances ends, names each instance once, and says the same in pages of 1 and of 100", ops: needs, check: checkPages},
 		{id: "list-same", text: "list_instances says of each known node what the single ops say", ops: needs, check: checkListed},

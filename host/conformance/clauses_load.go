@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -30,25 +31,11 @@ func checkLoad(_ context.Context, c *check) {
 }
 
 func checkGroups(_ context.Context, c *check) {
-	has := map[string]bool{}
-	for _, op := range c.manifest.Ops {
-		has[op] = true
-	}
-	for _, group := range [][]abi.Op{
-		{abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata},
-		{abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete},
-		{abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete},
-	} {
-		var there, missing []string
-		for _, op := range group {
-			if has[op.String()] {
-				there = append(there, op.String())
-			} else {
-				missing = append(missing, op.String())
-			}
-		}
-		if len(there) > 0 && len(missing) > 0 {
-			c.failf(outcome{}, "the manifest has %s without %s: the host turns them all off", strings.Join(there, ", "), strings.Join(missing, ", "))
+	has := func(op abi.Op) bool { return slices.Contains(c.manifest.Ops, op.String()) }
+	for _, group := range abi.Groups() {
+		if missing := group.Missing(has); len(missing) > 0 {
+			there := slices.DeleteFunc(group.Ops(), func(op abi.Op) bool { return !has(op) })
+			c.failf(outcome{}, "the manifest has %v without %v: the host turns them all off", there, missing)
 		}
 	}
 }

@@ -10,13 +10,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-var routeOps = []abi.Op{abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete}
-
 func routeClauses() []clause {
 	return []clause{
-		{id: "route-life", text: "routes are made, listed once and removed; making and removing again is ok and writes nothing", ops: routeOps, lacks: noRoutes, check: checkRoutes},
-		{id: "route-unknown", text: "a route to an instance that the cloud does not have is an error, and is not made", ops: routeOps, lacks: noRoutes, check: checkRouteUnknown},
-		{id: "route-crash", text: "route_create and route_delete that are ended before or after any request, asked again, end as undisturbed", ops: routeOps, lacks: noRoutes, check: checkRouteCrash},
+		{id: "route-life", text: "routes are made, listed once and removed; making and removing again is ok and writes nothing", ops: abi.GroupRoutes.Required(), lacks: noRoutes, check: checkRoutes},
+		{id: "route-unknown", text: "a route to an instance that the cloud does not have is an error, and is not made", ops: abi.GroupRoutes.Required(), lacks: noRoutes, check: checkRouteUnknown},
+		{id: "route-crash", text: "route_create and route_delete that are ended before or after any request, asked again, end as undisturbed", ops: abi.GroupRoutes.Required(), lacks: noRoutes, check: checkRouteCrash},
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 
 func safetyClauses() []clause {
 	return []clause{
-		{id: "safe-exists", text: "whatever the cloud answers, an instance that exists is never said not to", ops: instanceOps, check: checkSafeExists},
-		{id: "safe-metadata", text: "whatever the cloud answers, metadata is right or an error, and never instance_not_found", ops: instanceOps, check: checkSafeMetadata},
+		{id: "safe-exists", text: "whatever the cloud answers, an instance that exists is never said not to", ops: abi.GroupInstances.Required(), check: checkSafeExists},
+		{id: "safe-metadata", text: "whatever the cloud answers, metadata is right or an error, and never instance_not_found", ops: abi.GroupInstances.Required(), check: checkSafeMetadata},
 		{id: "safe-list", text: "whatever the cloud answers, list_instances is whole or an error", ops: []abi.Op{abi.OpListInstances}, check: checkSafeList},
-		{id: "safe-lb-get", text: "whatever the cloud answers, a load balancer that exists is never said not to", ops: balancerOps, check: checkSafeGet},
-		{id: "safe-lb-delete", text: "lb_delete is never done while requests fail, but for the load balancer being gone", ops: balancerOps, check: checkSafeDelete},
-		{id: "safe-routes", text: "whatever the cloud answers, route_list is whole or an error", ops: routeOps, lacks: noRoutes, check: checkSafeRoutes},
+		{id: "safe-lb-get", text: "whatever the cloud answers, a load balancer that exists is never said not to", ops: abi.GroupLoadBalancers.Required(), check: checkSafeGet},
+		{id: "safe-lb-delete", text: "lb_delete is never done while requests fail, but for the load balancer being gone", ops: abi.GroupLoadBalancers.Required(), check: checkSafeDelete},
+		{id: "safe-routes", text: "whatever the cloud answers, route_list is whole or an error", ops: abi.GroupRoutes.Required(), lacks: noRoutes, check: checkSafeRoutes},
 	}
 }
 

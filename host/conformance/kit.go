@@ -140,9 +140,6 @@ func (k *kit) load(ctx context.Context) error {
 	if most := k.Provider.Limits.Module.Value(); int64(len(k.Module)) > most {
 		return fmt.Errorf("the module has %d bytes, at most %d are allowed (providers[].limits.module)", len(k.Module), most)
 	}
-	if err := grant.CheckProvider(k.Module); err != nil {
-		return err
-	}
 	g, err := k.loader(k.host, k.manifest).Prepare(ctx, plugin.Bundle{Module: k.Module, Config: k.Config}, func(string) {})
 	if err != nil {
 		k.ear.hear("the error of loading", err.Error())

@@ -104,7 +104,7 @@ func (k *kit) balancing(ctx context.Context, p *plan, op abi.Op, s *corev1.Servi
 		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
 	}
 	o := k.call(ctx, p, about, op, request, resp)
-	if o.code() == abi.CodeImplementedElsewhere && (op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete) {
+	if o.code() == abi.CodeImplementedElsewhere && !op.MayAnswer(abi.CodeImplementedElsewhere) {
 		o.err = fmt.Errorf("implemented_elsewhere, which lb_ensure and lb_update alone may answer: %v", o.err) //nolint:errorlint // it is no answer any more
 	}
 	return o

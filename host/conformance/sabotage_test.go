@@ -186,3 +186,19 @@ func TestGroupsCanFail(t *testing.T) {
 		t.Error("a report with a failure has passed")
 	}
 }
+
+// list_instances goes with the instances: alone it is turned off, as the host
+// says when it loads the module.
+func TestListAloneIsNoGroup(t *testing.T) {
+	t.Parallel()
+	o := widgetOptions(t, "")
+	text := `{"name": "static", "version": "0.1.0", "abi": {"min": 1, "max": 1}, "capabilities": ["cache"], "ops": ["list_instances"]}`
+	wasm, err := manifest.Append(file(t, "../../testdata/wat/provider.wasm"), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Module, o.Only = wasm, regexp.MustCompile("^load-groups$")
+	if r := run(t, o).Result("load-groups"); r.Verdict != conformance.Fail || !strings.Contains(strings.Join(r.Evidence, ""), "instance_exists") {
+		t.Errorf("%+v", r)
+	}
+}

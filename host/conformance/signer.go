@@ -16,7 +16,7 @@ type signer struct{ slot *plugin.Slot }
 
 // signer loads the module of a credential's signer.
 func (n *network) signer(ctx context.Context, o *Options) grant.SignerFunc {
-	return func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error) {
+	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
 		g, err := loadSigner(ctx, o, name, c)
 		if err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func (n *network) signer(ctx context.Context, o *Options) grant.SignerFunc {
 		s := &signer{plugin.NewSlot()}
 		s.slot.Serve(g)
 		n.signers = append(n.signers, s)
-		return s.slot, nil
+		return credential.NewSigner(s.slot.Invoke), nil
 	}
 }
 
@@ -35,9 +35,6 @@ func loadSigner(ctx context.Context, o *Options, name string, c *v1alpha1.Signer
 	}
 	if len(wasm) > grant.MaxSignerModule {
 		return nil, fmt.Errorf("its module has %d bytes, at most %d are allowed", len(wasm), grant.MaxSignerModule)
-	}
-	if err := grant.CheckSigner(wasm); err != nil {
-		return nil, err
 	}
 	loader := grant.SignerLoader(plugin.Loader{Engine: o.Engine, Compiler: o.Compiler, HostVersion: hostVersion})
 	g, err := loader.Load(ctx, plugin.Bundle{Module: wasm, Config: []byte(c.Config)})

@@ -97,6 +97,8 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"region: eu-west-1, ", "", "providers[0].credentials[6].awsSigV4.region"},
 		{"perSecond: 20", "perSecond: -1", "providers[0].requests.perSecond"},
 		{"lb_ensure: 5m", "lb_insure: 5m", "providers[0].ops.timeouts[lb_insure]"},
+		{"lb_ensure: 5m", "probe: 5m", "providers[0].ops.timeouts[probe]"},
+		{"lb_ensure: 5m", "sign: 5m", "providers[0].ops.timeouts[sign]"},
 		{"lb_ensure: 5m", "lb_ensure: 5h", "providers[0].ops.timeouts[lb_ensure]"},
 		{"memory: 32Mi", "memory: 1Ti", "providers[0].limits.memory"},
 		{"memory: 32Mi", "memory: 64MB", "providers[0].limits.memory: must be a quantity such as 64Mi"},

@@ -214,7 +214,8 @@ type Requests struct {
 type Ops struct {
 	// Timeout bounds one op. Default 30s.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
-	// Timeouts are those of single ops, by name, e.g. lb_ensure.
+	// Timeouts are those of single ops, by name, e.g. lb_ensure. Those that load
+	// a module (describe, configure, probe) have none of their own.
 	Timeouts map[string]metav1.Duration `json:"timeouts,omitempty"`
 	// Foreground is how long a controller's worker waits for an op, which goes
 	// on in the background after it. Default 2s.

@@ -175,8 +175,13 @@ func validateOps(o Ops, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("timeout"), o.Timeout.Duration, least, most)...)
 	for _, name := range slices.Sorted(maps.Keys(o.Timeouts)) {
 		at := path.Child("timeouts").Key(name)
-		if _, ok := abi.ParseOp(name); !ok {
+		switch op, ok := abi.ParseOp(name); {
+		case !ok:
 			errs = append(errs, field.Invalid(at, name, "is no op of the ABI, see abi/SPEC.md"))
+		case op.Group() == abi.GroupLoading:
+			errs = append(errs, field.Invalid(at, name, "has 30s, or the time of ops.timeout if that is shorter: remove it here"))
+		case op.Group() == abi.GroupSigning:
+			errs = append(errs, field.Invalid(at, name, "is an op of signers, and their time is fixed: remove it"))
 		}
 		errs = append(errs, between(at, o.Timeouts[name].Duration, least, most)...)
 	}

@@ -194,9 +194,6 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
 		return nil, provenanceError(err)
 	}
-	if err := grant.CheckProvider(bundle.Module); err != nil {
-		return nil, err
-	}
 	loader := grant.Loader(l.loader, t.config)
 	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 		host, stdout, stderr := l.hosts.host(m, t.network, storeOf(t.config, m))

@@ -123,10 +123,10 @@ func (n *networks) signerFailed(provider string) func(credential, message string
 
 // signer makes the signer of a credential, which is started with the network.
 func (n *networks) signer(net *network) grant.SignerFunc {
-	return func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error) {
+	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
 		s := n.signers.signer(name, c)
 		net.signers = append(net.signers, s)
-		return s.slot, nil
+		return credential.NewSigner(s.slot.Invoke), nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -64,18 +65,27 @@ func (o *observer) tell(object *corev1.ObjectReference, reason, what string, err
 	o.events.Event(object, corev1.EventTypeWarning, reason, text.Line(fmt.Sprintf("%s: %v", what, err), maxEventBytes))
 }
 
-// scrubbed replaces secrets in what a guest says of its failures.
+// scrubbed measures ops, and replaces secrets in what a guest says of its
+// failures.
 type scrubbed struct {
-	*metrics.MeasuredInvoker
+	opcontext.Invoker
+	metrics *metrics.Provider
 	allowed *allowed
 }
 
 func (s scrubbed) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
-	return s.clean(s.MeasuredInvoker.Invoke(ctx, op, req, resp))
+	return s.run(ctx, s.Invoker.Invoke, op, req, resp)
 }
 
 func (s scrubbed) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
-	return s.clean(s.MeasuredInvoker.InvokeFresh(ctx, op, req, resp))
+	return s.run(ctx, s.Invoker.InvokeFresh, op, req, resp)
+}
+
+func (s scrubbed) run(ctx context.Context, invoke opcontext.InvokeFunc, op abi.Op, req, resp abi.Message) error {
+	start := time.Now()
+	err := invoke(ctx, op, req, resp)
+	s.metrics.Op(op, time.Since(start), err)
+	return s.clean(err)
 }
 
 // clean leaves errors alone that are not of the guest: they hold nothing of it.

@@ -143,7 +143,7 @@ const maxShadowSamples = 1000
 // newCloud puts the provider of upstream's controllers together: from the slot
 // with the guest up to what holds back deletions and what is another's.
 func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
-	guest := scrubbed{m.metrics.Measure(m.slot), m.allowed}
+	guest := scrubbed{m.slot, m.metrics, m.allowed}
 	m.invoker = async.New(guest, async.Options{
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
 		Observer: &observer{logger: m.logger, metrics: m.metrics, events: s.events},

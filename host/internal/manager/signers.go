@@ -40,7 +40,7 @@ func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer
 	limits := source.Limits{MaxModule: grant.MaxSignerModule}
 	s := &signer{name: name, slot: plugin.NewSlot(), source: newSource(l.client, c.Source, limits)}
 	s.source = configured{s.source, []byte(c.Config)}
-	loader := onlySigners{grant.SignerLoader(plugin.Loader{Engine: l.engine, Compiler: l.compiler, HostVersion: l.version})}
+	loader := signerModules{grant.SignerLoader(plugin.Loader{Engine: l.engine, Compiler: l.compiler, HostVersion: l.version})}
 	options := rollout.Options{Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy}
 	if l.trials != nil {
 		options.Trials = l.trials(name)
@@ -80,17 +80,13 @@ func (c configured) Run(ctx context.Context, handle source.Handler) {
 	})
 }
 
-// onlySigners refuses guests that are more or less than a signer, before
-// anything of them is run.
-type onlySigners struct{ *plugin.Loader }
+// signerModules is a rollout.Loader.
+type signerModules struct{ *plugin.Loader }
 
 // Revision is rollout.Loader's: what is around a signer never changes.
-func (onlySigners) Revision() string { return "signer" }
+func (signerModules) Revision() string { return "signer" }
 
 // Prepare is rollout.Loader's.
-func (l onlySigners) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	if err := grant.CheckSigner(bundle.Module); err != nil {
-		return nil, err
-	}
+func (l signerModules) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	return prepare(ctx, l.Loader, bundle, reached)
 }

@@ -28,8 +28,8 @@ import (
 func TestSignersHaveNoHostCalls(t *testing.T) {
 	loader := grant.SignerLoader(plugin.Loader{Scrub: func(s string) string { return s }})
 	host, stdout, stderr := loader.NewHost(nil)
-	if stdout != nil || stderr != nil || loader.Scrub != nil || len(loader.Policy.Capabilities) > 0 {
-		t.Errorf("a signer is heard, or granted something: %v, %v, %v", stdout, stderr, loader.Policy)
+	if stdout != nil || stderr != nil || loader.Scrub != nil || len(loader.Policy.Capabilities) > 0 || !loader.Policy.Signer {
+		t.Errorf("a signer is heard, or granted something, or may be a provider: %v, %v, %v", stdout, stderr, loader.Policy)
 	}
 	for _, name := range abi.Capabilities() {
 		if code, result := host.HostCall(t.Context(), name, []byte("secret")); code != abi.CodeDenied || len(result) > 0 {
@@ -54,7 +54,9 @@ func TestSignersAndProvidersAreToldApart(t *testing.T) {
 		{ops: `[]`, provider: true},
 	} {
 		bundle := source.Bundle{Module: guest(t, test.ops)}
-		_, err := onlySigners{stubLoader()}.Prepare(t.Context(), bundle, func(rollout.Phase) {})
+		signers := stubLoader()
+		signers.Policy.Signer = true
+		_, err := signerModules{signers}.Prepare(t.Context(), bundle, func(rollout.Phase) {})
 		checkLoaded(t, test.ops+" as a signer", err, test.signer)
 		_, err = stubProviderLoader(t).Prepare(t.Context(), bundle, func(rollout.Phase) {})
 		checkLoaded(t, test.ops+" as a provider", err, test.provider)

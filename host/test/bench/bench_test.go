@@ -16,6 +16,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
@@ -72,6 +73,10 @@ func nativeMetadata() metadataFunc {
 
 // nativeInvoker runs the native logic where the guest would be.
 type nativeInvoker struct{ metadata metadataFunc }
+
+func (i nativeInvoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return i.Invoke(ctx, op, req, resp)
+}
 
 func (i nativeInvoker) Invoke(_ context.Context, _ abi.Op, req, resp abi.Message) error {
 	resp.(*abi.InstanceMetadataResponse).Metadata = i.metadata(req.(*abi.InstanceRequest).Node)
@@ -149,7 +154,7 @@ func benchNode() *corev1.Node {
 	}
 }
 
-func instances(tb testing.TB, invoker provider.Invoker) cloudprovider.InstancesV2 {
+func instances(tb testing.TB, invoker opcontext.Invoker) cloudprovider.InstancesV2 {
 	tb.Helper()
 	v2, ok := provider.New(invoker).InstancesV2()
 	if !ok {
@@ -158,7 +163,7 @@ func instances(tb testing.TB, invoker provider.Invoker) cloudprovider.InstancesV
 	return v2
 }
 
-func benchMetadata(b *testing.B, invoker provider.Invoker) {
+func benchMetadata(b *testing.B, invoker opcontext.Invoker) {
 	b.Helper()
 	v2, node := instances(b, invoker), benchNode()
 	for range 100 { // connects, warms up

@@ -81,6 +81,10 @@ type hostWork struct {
 	tb   testing.TB
 }
 
+func (i hostWork) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	return i.Invoke(ctx, op, req, resp)
+}
+
 func (i hostWork) Invoke(ctx context.Context, _ abi.Op, _, resp abi.Message) error {
 	n, err := readNodes(ctx, i.host)
 	if n != clusterNodes {

@@ -172,7 +172,7 @@ func (h *logHost) HostCall(_ context.Context, name string, _ []byte) (abi.Code, 
 // TestManager runs the guest as the manager does: checked, and in its engine.
 func TestManager(t *testing.T) {
 	ctx, wasm, log := t.Context(), build(t), new(logHost)
-	if _, err := module.Check(wasm, module.Policy{}); err != nil {
+	if _, _, err := module.Check(wasm, module.Policy{}); err != nil {
 		t.Fatal(err)
 	}
 	compiled, err := enginewazero.New(enginewazero.Options{}).Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: log})

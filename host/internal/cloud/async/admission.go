@@ -9,30 +9,9 @@ import (
 // maxWaiting bounds the calls that wait for a permit.
 const maxWaiting = 1000
 
-// group is the ops of one controller, as far as that can be told.
-type group int
-
-const (
-	groupOther group = iota
-	groupInstances
-	groupLoadBalancers
-	groupRoutes
-	// groupConfirmations are questions to a fresh instance: few, and a Node that
-	// is gone stays until they are answered.
-	groupConfirmations
-)
-
-func groupOf(op abi.Op) group {
-	switch op {
-	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata, abi.OpListInstances:
-		return groupInstances
-	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete:
-		return groupLoadBalancers
-	case abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete:
-		return groupRoutes
-	}
-	return groupOther
-}
+// groupConfirmations are questions to a fresh instance: few, and a Node that is
+// gone stays until they are answered. The other groups are the ABI's.
+const groupConfirmations abi.Group = 255
 
 // admission hands out permits to run an op, one for each instance, so that
 // nobody waits for an instance with the clock of its op running. It is guarded
@@ -41,18 +20,18 @@ type admission struct {
 	instances     func() int
 	maxBackground int
 
-	running map[group]int
+	running map[abi.Group]int
 	total   int
 	// background counts the permits of ops that no caller waits for.
 	background int
 	// behind counts them for each group.
-	behind map[group]int
+	behind map[abi.Group]int
 	queue  []*waiter
 }
 
 // waiter is a place in the queue.
 type waiter struct {
-	group   group
+	group   abi.Group
 	granted bool
 	ready   chan struct{} // closed when granted
 }
@@ -60,7 +39,7 @@ type waiter struct {
 func (a *admission) capacity() int { return max(a.instances(), 1) }
 
 // roomBehind reports whether one more op may go to the background.
-func (a *admission) roomBehind(g group) bool {
+func (a *admission) roomBehind(g abi.Group) bool {
 	// Invariant O6 (host/SECURITY.md): the background never has more than its share of the
 	// instances.
 	return a.background < a.limit() && a.behind[g] < a.share(g)
@@ -70,9 +49,9 @@ func (a *admission) roomBehind(g group) bool {
 // leave half of it to others: they come back every few seconds, and a Service
 // would find none. Nor would the second question about a Node that is gone, so
 // these have a share of their own.
-func (a *admission) share(g group) int {
+func (a *admission) share(g abi.Group) int {
 	switch g {
-	case groupInstances:
+	case abi.GroupInstances:
 		return max(a.limit()/2, 1)
 	case groupConfirmations:
 		return max(a.limit()/4, 1)
@@ -81,9 +60,9 @@ func (a *admission) share(g group) int {
 }
 
 // moved counts an op that goes to the background, or ends there.
-func (a *admission) moved(g group, n int) {
+func (a *admission) moved(g abi.Group, n int) {
 	if a.behind == nil {
-		a.behind = map[group]int{}
+		a.behind = map[abi.Group]int{}
 	}
 	a.background += n
 	a.behind[g] += n
@@ -131,7 +110,7 @@ func (a *admission) leave(c *call) {
 	}
 }
 
-func (a *admission) release(g group) {
+func (a *admission) release(g abi.Group) {
 	a.total--
 	a.running[g]--
 	a.grant()
@@ -150,7 +129,7 @@ func (a *admission) grant() {
 		w := a.queue[best]
 		a.queue = slices.Delete(a.queue, best, best+1)
 		if a.running == nil {
-			a.running = map[group]int{}
+			a.running = map[abi.Group]int{}
 		}
 		a.running[w.group]++
 		a.total++

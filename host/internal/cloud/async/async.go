@@ -23,17 +23,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
-
-// Next runs ops; plugin.Slot is one. An answer of the guest other than success
-// is an *abi.Error; every other error counts as a failure of the guest.
-type Next interface {
-	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
-	InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error
-	Supports(op abi.Op) bool
-	ProviderName() string
-	HasClusterID() bool
-}
 
 // Observer hears what happens to ops. Its methods must be safe for concurrent
 // use, must not block and must not call the Invoker.
@@ -122,9 +113,9 @@ func (nobody) Unanswered(*corev1.ObjectReference, abi.Op, time.Duration, error) 
 func (nobody) BackedOff(*corev1.ObjectReference, abi.Op, int, time.Duration, error) {
 }
 
-// Invoker is provider.Invoker over a Next. It is safe for concurrent use.
+// Invoker is an opcontext.Invoker over another. It is safe for concurrent use.
 type Invoker struct {
-	next    Next
+	next    opcontext.Invoker
 	options Options
 	seed    maphash.Seed
 	// base ends with Shutdown; every op ends with it.
@@ -145,7 +136,7 @@ type Invoker struct {
 }
 
 // New returns an invoker. It starts nothing.
-func New(next Next, options Options) *Invoker {
+func New(next opcontext.Invoker, options Options) *Invoker {
 	i := &Invoker{
 		next: next, options: options.withDefaults(), seed: maphash.MakeSeed(),
 		objects: map[string]*object{}, tasks: map[*task]struct{}{}, usual: map[abi.Op]*durations{},
@@ -180,7 +171,7 @@ func (i *Invoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Mess
 	return i.invoke(ctx, i.next.InvokeFresh, "fresh ", op, req, resp)
 }
 
-func (i *Invoker) invoke(ctx context.Context, run runFunc, prefix string, op abi.Op, req, resp abi.Message) error {
+func (i *Invoker) invoke(ctx context.Context, run opcontext.InvokeFunc, prefix string, op abi.Op, req, resp abi.Message) error {
 	c := newCall(ctx, i.seed, prefix, op, req)
 	c.run, c.resp = run, emptyCopy(resp)
 	queue := time.NewTimer(i.options.QueueTimeout)

@@ -13,12 +13,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-type runFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
-
 // call is one Invoke.
 type call struct {
 	op     abi.Op
-	run    runFunc
+	run    opcontext.InvokeFunc
 	req    abi.Message
 	resp   abi.Message // the op's own: the caller may leave with its
 	object *corev1.ObjectReference
@@ -56,11 +54,11 @@ func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, r
 	return c
 }
 
-func (c *call) group() group {
+func (c *call) group() abi.Group {
 	if c.fresh {
 		return groupConfirmations
 	}
-	return groupOf(c.op)
+	return c.op.Group()
 }
 
 // same reports whether two calls ask the same. Requests are compared, not what
@@ -90,18 +88,9 @@ func (c *call) about() string {
 	return c.op.String() + " " + c.name
 }
 
-// writes reports whether the op changes something in the cloud.
-func writes(op abi.Op) bool {
-	switch op {
-	case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete, abi.OpRouteCreate, abi.OpRouteDelete:
-		return true
-	}
-	return false
-}
-
 // outlives reports whether a result holds for the generation after the one that
 // it is of: what was changed in the cloud is. A failure is not.
-func outlives(op abi.Op, r *reply) bool { return writes(op) && r.err == nil }
+func outlives(op abi.Op, r *reply) bool { return op.Writes() && r.err == nil }
 
 func encode(m abi.Message) ([]byte, error) {
 	data := make([]byte, m.SizeVT())

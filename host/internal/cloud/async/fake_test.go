@@ -156,7 +156,7 @@ func retry(t *testing.T, err error) time.Duration {
 }
 
 // within runs a test in a bubble of fake time and ends the invoker in it.
-func within(t *testing.T, next Next, options Options, test func(*testing.T, *Invoker, *observed)) {
+func within(t *testing.T, next opcontext.Invoker, options Options, test func(*testing.T, *Invoker, *observed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := &observed{}

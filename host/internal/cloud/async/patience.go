@@ -49,7 +49,7 @@ func (i *Invoker) patience(op abi.Op) time.Duration {
 	case op == abi.OpRouteList:
 		// Its loop has nothing else to do, and cannot begin without.
 		return i.options.OpTimeout + lateGrace
-	case !ok && groupOf(op) == groupRoutes:
+	case !ok && op.Group() == abi.GroupRoutes:
 		// The loop changes all routes at once: nobody is behind this one.
 		return i.options.Foreground
 	case !ok:
@@ -57,7 +57,7 @@ func (i *Invoker) patience(op abi.Op) time.Duration {
 	}
 	patience := min(max(patienceFactor*usual.median(), minPatience), i.options.Foreground)
 	switch {
-	case groupOf(op) == groupRoutes:
+	case op.Group() == abi.GroupRoutes:
 		// So one that hangs costs the others twice their time, and all of a slow
 		// cloud are made in one round.
 		return max(patience, 2*usual.median())

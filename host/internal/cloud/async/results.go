@@ -50,7 +50,7 @@ func (r *result) expired(op abi.Op, now time.Time) bool {
 	switch {
 	case r.question.fresh:
 		age = freshAge
-	case writes(op):
+	case op.Writes():
 		age = writeAge
 	case op == abi.OpLoadBalancerGet:
 		age = getAge
@@ -97,8 +97,7 @@ func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
 // after it shows otherwise: else nobody would ask for the change again. A
 // failure is told all the same.
 func (i *Invoker) contradicted(r *result, op abi.Op) bool {
-	route := op == abi.OpRouteCreate || op == abi.OpRouteDelete
-	return route && r.err == nil && r.at.Before(i.listed)
+	return op.Group() == abi.GroupRoutes && op.Writes() && r.err == nil && r.at.Before(i.listed)
 }
 
 // keep stores the reply of a task for whoever asks next.
@@ -142,7 +141,7 @@ func (i *Invoker) supersede(o *object, op abi.Op) {
 	for of, s := range o.ops {
 		// Invariant O2 (host/SECURITY.md): how a deletion ended is kept until it is asked for, also
 		// when questions come between.
-		if s.result == nil || !writes(op) && writes(of) {
+		if s.result == nil || !op.Writes() && of.Writes() {
 			continue
 		}
 		i.drop(s, of, droppedSuperseded)

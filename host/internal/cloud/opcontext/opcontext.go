@@ -1,9 +1,10 @@
 // Package opcontext carries what one op is about from the provider adapter,
 // which knows it, to the host calls that the guest makes during the op: the
 // object that events go to and the nodes that the nodes host call pages
-// through. The packages between them stay free of Kubernetes types.
+// through. The packages between them stay free of Kubernetes types. It has the
+// interface of what runs an op, too.
 //
-// It imports nothing of this project.
+// It imports abi.
 package opcontext
 
 import (

@@ -31,7 +31,7 @@ type Instances interface {
 
 // instances implements Instances.
 type instances struct {
-	invoker  Invoker
+	invoker  opcontext.Invoker
 	steering *steering
 }
 
@@ -41,17 +41,13 @@ func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool
 	return exists(ctx, i.invoker.Invoke, node)
 }
 
-// InstanceExistsFresh fails where the Invoker is no FreshInvoker: the same
-// instance asked twice is no second opinion.
+// InstanceExistsFresh asks a fresh instance of the guest: the same one asked
+// twice is no second opinion.
 func (i *instances) InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error) {
-	fresh, ok := i.invoker.(FreshInvoker)
-	if !ok {
-		return false, fmt.Errorf("%s: this manager cannot ask a fresh instance of the provider", about(abi.OpInstanceExists, node.Name))
-	}
-	return exists(ctx, fresh.InvokeFresh, node)
+	return exists(ctx, i.invoker.InvokeFresh, node)
 }
 
-func exists(ctx context.Context, run invokeFunc, node *corev1.Node) (bool, error) {
+func exists(ctx context.Context, run opcontext.InvokeFunc, node *corev1.Node) (bool, error) {
 	var answer abi.InstanceExistsResponse
 	if err := invokeNode(ctx, run, abi.OpInstanceExists, node, &answer); err != nil {
 		return false, err
@@ -112,7 +108,7 @@ func (i *instances) ListInstances(ctx context.Context, listing uint64, token str
 	return &answer, nil
 }
 
-func invokeNode(ctx context.Context, run invokeFunc, op abi.Op, node *corev1.Node, answer abi.Message) error {
+func invokeNode(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, node *corev1.Node, answer abi.Message) error {
 	ctx = opcontext.NewContext(ctx, opcontext.Op{
 		Object: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
 	})

@@ -20,7 +20,7 @@ import (
 // one after the other: upstream runs Ensure and Update of the same Service at
 // the same time.
 type loadBalancer struct {
-	invoker  Invoker
+	invoker  opcontext.Invoker
 	steering *steering
 	services keyedMutex
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
 // How long a guest can put off a retry. Upstream adds the object to its queue
@@ -21,12 +22,9 @@ const (
 	maxRetryAfter     = 15 * time.Minute
 )
 
-// invokeFunc is a method of an Invoker.
-type invokeFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
-
 // invoke runs one op on the subject, e.g. "default/web", and gives the error
 // its upstream meaning.
-func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
+func invoke(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
 	err := run(ctx, op, req, resp)
 	if err == nil {
 		return nil
@@ -35,7 +33,7 @@ func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req,
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w", about(op, subject), err)
 	}
-	if answer.Code == abi.CodeImplementedElsewhere && (op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete) {
+	if answer.Code == abi.CodeImplementedElsewhere && op.Group() == abi.GroupLoadBalancers && !op.MayAnswer(answer.Code) {
 		return invalidAnswer(op, subject, fmt.Errorf("%s, which lb_ensure and lb_update alone may answer; the provider has to say what is there: %s", answer.Code, answer.Message))
 	}
 	if sentinel := sentinel(op, answer.Code); sentinel != nil {
@@ -55,19 +53,15 @@ func invoke(ctx context.Context, run invokeFunc, op abi.Op, subject string, req,
 // instance_exists "instance not found" is a failure like any other, as only an
 // explicit answer may delete a Node.
 func sentinel(op abi.Op, code abi.Code) error {
-	switch code {
-	case abi.CodeNotImplemented:
+	switch {
+	case !op.MayAnswer(code):
+		return nil
+	case code == abi.CodeNotImplemented:
 		return cloudprovider.NotImplemented
-	case abi.CodeImplementedElsewhere:
-		switch op {
-		case abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate:
-			return cloudprovider.ImplementedElsewhere
-		}
-	case abi.CodeInstanceNotFound:
-		switch op {
-		case abi.OpInstanceMetadata, abi.OpInstanceShutdown, abi.OpRouteCreate, abi.OpRouteDelete:
-			return cloudprovider.InstanceNotFound
-		}
+	case code == abi.CodeImplementedElsewhere:
+		return cloudprovider.ImplementedElsewhere
+	case code == abi.CodeInstanceNotFound:
+		return cloudprovider.InstanceNotFound
 	}
 	return nil
 }

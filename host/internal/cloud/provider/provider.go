@@ -8,23 +8,25 @@
 // safe for concurrent use.
 //
 // It imports abi, host/internal/cloud/addresses, host/internal/cloud/convert and host/internal/cloud/opcontext of this
-// project. It never imports host/internal/sandbox/plugin: the Invoker is all it knows of it.
+// project. It never imports host/internal/sandbox/plugin: the opcontext.Invoker is all it knows of it.
 package provider
 
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
 // Provider implements cloudprovider.Interface and cloudprovider.PVLabeler.
 type Provider struct {
-	invoker      Invoker
+	invoker      opcontext.Invoker
 	steering     *steering
 	instances    cloudprovider.InstancesV2
 	loadBalancer *loadBalancer
@@ -62,7 +64,7 @@ type steering struct {
 }
 
 // New returns the provider of the guest behind the invoker.
-func New(invoker Invoker, options ...Option) *Provider {
+func New(invoker opcontext.Invoker, options ...Option) *Provider {
 	byDefault := addresses.Default()
 	s := &steering{func() *addresses.Policy { return byDefault }, func(*corev1.Node, error) {}}
 	p := &Provider{
@@ -84,7 +86,7 @@ func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan stru
 
 // LoadBalancer reports whether the serving guest has load balancers.
 func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	if !p.supports(abi.OpLoadBalancerGet, abi.OpLoadBalancerEnsure, abi.OpLoadBalancerUpdate, abi.OpLoadBalancerDelete) {
+	if !p.supports(abi.GroupLoadBalancers) {
 		return nil, false
 	}
 	return p.loadBalancer, true
@@ -92,7 +94,7 @@ func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 
 // InstancesV2 reports whether the serving guest has instances.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	if !p.supports(abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata) {
+	if !p.supports(abi.GroupInstances) {
 		return nil, false
 	}
 	return p.instances, true
@@ -100,7 +102,7 @@ func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
 
 // Routes reports whether the serving guest has routes.
 func (p *Provider) Routes() (cloudprovider.Routes, bool) {
-	if !p.supports(abi.OpRouteList, abi.OpRouteCreate, abi.OpRouteDelete) {
+	if !p.supports(abi.GroupRoutes) {
 		return nil, false
 	}
 	return p.routes, true
@@ -129,15 +131,11 @@ func (p *Provider) ProviderName() string { return p.invoker.ProviderName() }
 // HasClusterID is what the serving guest says of its configuration.
 func (p *Provider) HasClusterID() bool { return p.invoker.HasClusterID() }
 
-// supports asks for every op that upstream will call: a controller that works
+// supports asks for every op that upstream may call: a controller that works
 // by half would leave objects behind.
-func (p *Provider) supports(ops ...abi.Op) bool {
-	for _, op := range ops {
-		if !p.invoker.Supports(op) {
-			return false
-		}
-	}
-	return true
+func (p *Provider) supports(g abi.Group) bool {
+	lacks := func(op abi.Op) bool { return !p.invoker.Supports(op) }
+	return !slices.ContainsFunc(g.Required(), lacks)
 }
 
 // done turns the answer of an op that returns nothing into an error.

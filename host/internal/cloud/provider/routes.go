@@ -17,7 +17,7 @@ import (
 
 // routes implements cloudprovider.Routes.
 type routes struct {
-	invoker  Invoker
+	invoker  opcontext.Invoker
 	steering *steering
 }
 

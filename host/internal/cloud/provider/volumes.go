@@ -12,7 +12,7 @@ import (
 )
 
 // Volumes asks the guest for the labels of volumes.
-type Volumes struct{ invoker Invoker }
+type Volumes struct{ invoker opcontext.Invoker }
 
 // Supports reports whether the serving guest labels volumes.
 func (v *Volumes) Supports() bool { return v.invoker.Supports(abi.OpVolumeLabels) }

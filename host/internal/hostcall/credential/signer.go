@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -37,19 +38,14 @@ type TokenSender interface {
 	Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult
 }
 
-// Invoker calls a module. It is safe for concurrent use.
-type Invoker interface {
-	Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error
-}
+// NewSigner returns the signer whose module invoke calls.
+func NewSigner(invoke opcontext.InvokeFunc) Signer { return module{invoke} }
 
-// NewSigner returns the signer whose module the invoker calls.
-func NewSigner(invoker Invoker) Signer { return module{invoker} }
-
-type module struct{ invoker Invoker }
+type module struct{ invoke opcontext.InvokeFunc }
 
 func (m module) Sign(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
 	resp := new(abi.SignResponse)
-	if err := m.invoker.Invoke(ctx, abi.OpSign, req, resp); err != nil {
+	if err := m.invoke(ctx, abi.OpSign, req, resp); err != nil {
 		return nil, err
 	}
 	return resp, nil

@@ -342,13 +342,13 @@ func TestWaitingForARenewalEnds(t *testing.T) {
 }
 
 func TestNewSignerAndTokenSender(t *testing.T) {
-	signer := NewSigner(invokerFunc(func(_ context.Context, op abi.Op, req, resp abi.Message) error {
+	signer := NewSigner(func(_ context.Context, op abi.Op, req, resp abi.Message) error {
 		if op != abi.OpSign || req.(*abi.SignRequest).GetScope() != "s" {
 			t.Errorf("%v %v", op, req)
 		}
 		resp.(*abi.SignResponse).Done = true
 		return nil
-	}))
+	})
 	if resp, err := signer.Sign(t.Context(), &abi.SignRequest{Scope: "s"}); err != nil || !resp.GetDone() {
 		t.Errorf("%v, %v", resp, err)
 	}
@@ -359,12 +359,6 @@ func TestNewSignerAndTokenSender(t *testing.T) {
 	if got.GetCode() != uint32(abi.CodeThrottled) || got.GetError().GetMessage() != "slow" || got.GetError().GetRetryAfterMs() != 1000 {
 		t.Errorf("got %v", got)
 	}
-}
-
-type invokerFunc func(ctx context.Context, op abi.Op, req, resp abi.Message) error
-
-func (f invokerFunc) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
-	return f(ctx, op, req, resp)
 }
 
 type batchFunc func(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error)

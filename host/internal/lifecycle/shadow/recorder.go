@@ -61,7 +61,7 @@ type sampleKey struct {
 // keyOfRequest is the same for equal requests. Their bytes need not be: labels
 // and annotations are encoded in no order, and in JSON in one.
 func keyOfRequest(op abi.Op, request []byte) sampleKey {
-	if m := newRequest(op); m != nil && wire.Unmarshal(request, m) == nil {
+	if m, _ := op.New(); m != nil && wire.Unmarshal(request, m) == nil {
 		if text, err := json.Marshal(m); err == nil {
 			request = text
 		}
@@ -88,7 +88,7 @@ func NewRecorder(options Options) *Recorder {
 // nothing. An err that is an *abi.Error counts as its code. Request and
 // response must not change until the function has returned; they are not kept.
 func (r *Recorder) Begin(ctx context.Context, op abi.Op, request []byte) (context.Context, func(code abi.Code, response []byte, err error)) {
-	if !readOnly(op) || len(request)+sampleOverhead > r.options.MaxSampleBytes || ctx.Value(contextKey{}) != nil {
+	if !op.Reads() || len(request)+sampleOverhead > r.options.MaxSampleBytes || ctx.Value(contextKey{}) != nil {
 		return ctx, func(abi.Code, []byte, error) {}
 	}
 	r.mu.Lock()

@@ -40,23 +40,20 @@ func (s *Sample) Op() abi.Op { return s.op }
 // namespace/name of a Service, or "" for ops on none. It is printable and has
 // at most 128 bytes.
 func (s *Sample) Object() string {
-	name, request := "", []byte(s.request)
-	switch s.op {
-	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
-		var m abi.InstanceRequest
-		if wire.Unmarshal(request, &m) == nil {
-			name = m.GetNode().GetName()
-		}
-	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName:
-		var m abi.LoadBalancerRequest
-		if wire.Unmarshal(request, &m) == nil && m.GetService() != nil {
+	m, _ := s.op.New()
+	if m == nil || wire.Unmarshal([]byte(s.request), m) != nil {
+		return ""
+	}
+	name := ""
+	switch m := m.(type) {
+	case *abi.InstanceRequest:
+		name = m.GetNode().GetName()
+	case *abi.LoadBalancerRequest:
+		if m.GetService() != nil {
 			name = m.GetService().GetNamespace() + "/" + m.GetService().GetName()
 		}
-	case abi.OpVolumeLabels:
-		var m abi.VolumeLabelsRequest
-		if wire.Unmarshal(request, &m) == nil {
-			name = m.GetVolume().GetName()
-		}
+	case *abi.VolumeLabelsRequest:
+		name = m.GetVolume().GetName()
 	}
 	return text.Line(name, maxObjectText)
 }

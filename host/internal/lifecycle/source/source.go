@@ -127,10 +127,13 @@ func revision(module, config []byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// digestOf returns sha256:HEX.
-func digestOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
+// digestOf returns the digest of parts as one, sha256:HEX.
+func digestOf(parts ...[]byte) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		sum.Write(part)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // publisher calls a handler when what it would be told is new.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
@@ -59,20 +58,19 @@ func Split(module []byte, name, namespace string, o SplitOptions) ([]corev1.Conf
 	if len(module) == 0 {
 		return nil, errors.New("the module is empty")
 	}
-	stored, err := compress(module)
-	if err != nil {
+	parts, err := Packing{Bytes: partSize, Parts: maxParts, Level: zstd.SpeedBestCompression}.Pack(module)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return nil, fmt.Errorf("after compression the module has more than %d parts of %d bytes: make it smaller", maxParts, partSize)
+	case err != nil:
 		return nil, err
 	}
 	key := o.Module + ".wasm.zst"
-	if len(stored) <= partSize && size(last)+len(stored) <= maxConfigMap {
-		last.BinaryData[key] = stored
+	if len(parts) == 1 && size(last)+len(parts[0]) <= maxConfigMap {
+		last.BinaryData[key] = parts[0]
 		return []corev1.ConfigMap{last}, nil
 	}
-	pieces := slices.Collect(slices.Chunk(stored, partSize))
-	if len(pieces) > maxParts {
-		return nil, fmt.Errorf("the module has %d bytes after compression, which are more than %d parts of %d: make it smaller", len(stored), maxParts, partSize)
-	}
-	maps, x, err := makeParts(pieces, digestOf(stored), name, namespace, o.PartNames)
+	maps, x, err := makeParts(parts, name, namespace, o.PartNames)
 	if err != nil {
 		return nil, err
 	}
@@ -155,28 +153,12 @@ func size(cm corev1.ConfigMap) int {
 	return n
 }
 
-// compress leaves a window that every decoder takes.
-func compress(module []byte) ([]byte, error) {
-	z, err := zstd.NewWriter(nil,
-		zstd.WithEncoderLevel(zstd.SpeedBestCompression),
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(8*mebibyte))
-	if err != nil {
-		return nil, fmt.Errorf("compress the module: %w", err)
-	}
-	stored := z.EncodeAll(module, nil)
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compress the module: %w", err)
-	}
-	return stored, nil
-}
-
 // makeParts returns the ConfigMaps of the parts, and the index to them.
-func makeParts(pieces [][]byte, digest, name, namespace string, names []string) ([]corev1.ConfigMap, index, error) {
-	x := index{Digest: digest}
+func makeParts(pieces [][]byte, name, namespace string, names []string) ([]corev1.ConfigMap, index, error) {
+	x := index{Digest: digestOf(pieces...)}
 	if names == nil {
 		for i := range pieces {
-			names = append(names, fmt.Sprintf("%s-%s-%d", name, digest[len("sha256:"):][:10], i))
+			names = append(names, fmt.Sprintf("%s-%s-%d", name, x.Digest[len("sha256:"):][:10], i))
 		}
 	}
 	if len(names) < len(pieces) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // poll and settle are in the bubble's time: a test waits for neither.
@@ -127,14 +129,14 @@ func TestSlowerWriterOfWhatIsChecked(t *testing.T) {
 	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	zst, err := compress(module)
+	zst, err := Packing{Bytes: mebibyte, Parts: 1, Level: zstd.SpeedDefault}.Pack(module)
 	if err != nil {
 		t.Fatal(err)
 	}
 	index := []byte(fmt.Sprintf(`{"digest":%q,"parts":[{"configMap":"a","key":"a.part","digest":%[1]q}]}`, digestOf(module)))
 	for name, files := range map[string]map[string][]byte{
 		"gzip":                 {"p.wasm.gz": gz.Bytes()},
-		"zstd":                 {"p.wasm.zst": zst},
+		"zstd":                 {"p.wasm.zst": zst[0]},
 		"index after the part": {"a.part": module, "p.wasm.parts": index},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,17 +17,3 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
-
-func FuzzDecompress(f *testing.F) {
-	packed, err := compress([]byte("module"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(packed, 6)
-	f.Fuzz(func(t *testing.T, packed []byte, most int) {
-		most = min(max(most, 0), maxContent)
-		if content, err := decompress(packed, most); err == nil && len(content) > max(most, window) {
-			t.Errorf("%d bytes of at most %d", len(content), most)
-		}
-	})
-}

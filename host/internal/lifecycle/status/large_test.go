@@ -41,7 +41,7 @@ func TestPackedPiecesComeBack(t *testing.T) {
 		for _, part := range parts {
 			packed = append(packed, part...)
 		}
-		content, err := decompress(packed, x.bytes())
+		content, err := source.Unpack(packed, int64(x.bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}

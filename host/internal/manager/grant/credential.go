@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
-// SignerFunc returns what runs the signer of the credential of that name.
-type SignerFunc func(name string, c *v1alpha1.SignerCredential) (credential.Invoker, error)
+// SignerFunc returns the signer of the credential of that name.
+type SignerFunc func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error)
 
 // Credential makes of a configured credential what package credential knows.
 // signer is called for one that has a signer.
@@ -60,11 +60,11 @@ func oauth2(o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, 
 }
 
 func signerSpec(name string, c *v1alpha1.SignerCredential, signer SignerFunc) (*credential.SignerSpec, error) {
-	invoker, err := signer(name, c)
+	module, err := signer(name, c)
 	if err != nil {
 		return nil, fmt.Errorf("signer: %w", err)
 	}
-	spec := &credential.SignerSpec{Signer: credential.NewSigner(invoker)}
+	spec := &credential.SignerSpec{Signer: module}
 	if len(c.Tokens) > 0 {
 		client, err := tokenClient(c.Tokens)
 		if err != nil {

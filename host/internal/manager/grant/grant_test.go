@@ -79,7 +79,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		"oauth2ClientCredentials: ": {OAuth2ClientCredentials: &v1alpha1.OAuth2Credential{Token: v1alpha1.Endpoint{URL: "https://h/t", CIDRs: []string{"x"}}}},
 		"signer: its module":        {Signer: &v1alpha1.SignerCredential{}},
 	} {
-		_, err := grant.Credential(&bad, func(string, *v1alpha1.SignerCredential) (credential.Invoker, error) {
+		_, err := grant.Credential(&bad, func(string, *v1alpha1.SignerCredential) (credential.Signer, error) {
 			return nil, errors.New("its module is not given")
 		})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

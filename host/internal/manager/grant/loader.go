@@ -2,9 +2,7 @@ package grant
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -75,7 +73,7 @@ func SignerLoader(base plugin.Loader) *plugin.Loader {
 	}
 	// Invariant S7 (host/SECURITY.md): a signer is granted nothing, mute answers nothing, and what it
 	// writes goes nowhere.
-	base.Policy = module.Policy{}
+	base.Policy = module.Policy{Signer: true}
 	base.NewHost = func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil }
 	base.Scrub = nil
 	return &base
@@ -91,38 +89,4 @@ func (mute) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte
 		return abi.CodeOK, nil // dropped
 	}
 	return abi.CodeDenied, nil
-}
-
-// CheckProvider refuses the module of a signer. A module without a valid
-// manifest is the loader's to refuse.
-func CheckProvider(wasm []byte) error {
-	if m := declared(wasm); m != nil && slices.Contains(m.Ops, abi.OpSign.String()) {
-		return notThis("the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, abi.OpSign)
-	}
-	return nil
-}
-
-// CheckSigner refuses a guest that is more or less than a signer.
-func CheckSigner(wasm []byte) error {
-	if m := declared(wasm); m != nil && !slices.Equal(m.Ops, []string{abi.OpSign.String()}) {
-		return notThis("the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", m.Name, abi.OpSign)
-	}
-	return nil
-}
-
-// declared returns the manifest, or nil where there is no valid one.
-func declared(wasm []byte) *manifest.Manifest {
-	section, found, err := manifest.Section(wasm)
-	if err != nil || !found {
-		return nil
-	}
-	m, err := manifest.Parse(section)
-	if err != nil {
-		return nil
-	}
-	return m
-}
-
-func notThis(format string, args ...any) error {
-	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: module.ReasonModuleInvalid, Err: fmt.Errorf(format, args...)}
 }

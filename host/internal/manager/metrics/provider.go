@@ -22,11 +22,6 @@ func (m *Metrics) Provider(name string) *Provider {
 	return p
 }
 
-// Measure wraps an invoker.
-func (p *Provider) Measure(invoker Invoker) *MeasuredInvoker {
-	return &MeasuredInvoker{Invoker: invoker, provider: p}
-}
-
 // Rollout are the metrics of what is offered, serves and is rejected.
 func (p *Provider) Rollout() *Rollout { return p.rollout }
 

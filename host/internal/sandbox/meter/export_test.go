@@ -8,7 +8,7 @@ func FrameBytes(wasm []byte, options Options) (sizes []uint64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newRewriter(module, options, len(wasm))
+	m := newRewriter(module, options)
 	for i := range module.Bodies {
 		if err := m.body.write(uint32(i)); err != nil {
 			return nil, err

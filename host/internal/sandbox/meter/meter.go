@@ -14,7 +14,7 @@
 // The same work costs the same fuel on every engine, and the same call is one
 // too many.
 //
-// It imports internal/wasmbin only.
+// It imports wasmbin only.
 package meter
 
 import (
@@ -75,22 +75,27 @@ const (
 	fuelPerPageLog2 = 14
 )
 
-// Rewrite returns the metered module. The input is not changed and the result
-// shares no memory with it. Custom sections are dropped. An error means that
-// the module is not valid, uses an instruction that is not known or not allowed
-// here, or needs more than the limits allow.
+// Rewrite is RewriteModule of bytes that nobody has decoded before.
 func Rewrite(wasm []byte, options Options) ([]byte, error) {
-	// Invariant M19 (host/SECURITY.md): of the original nothing but what this has decoded gets into
-	// the metered module.
 	module, err := wasmbin.Parse(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("meter: %w", err)
 	}
+	return RewriteModule(module, options)
+}
+
+// RewriteModule returns the metered module. The input is not changed and the
+// result shares no memory with it. Custom sections are dropped. An error means
+// that the module is not valid, uses an instruction that is not known or not
+// allowed here, or needs more than the limits allow.
+func RewriteModule(module *wasmbin.Module, options Options) ([]byte, error) {
+	// Invariant M19 (host/SECURITY.md): of the original nothing but what was decoded gets into
+	// the metered module.
 	if options.MaxStackBytes == 0 {
 		options.MaxStackBytes = DefaultMaxStackBytes
 	}
 	options.MaxStackBytes = min(options.MaxStackBytes, maxStackBytes)
-	m := newRewriter(module, options, len(wasm))
+	m := newRewriter(module, options)
 	for _, step := range []func() error{
 		m.types, m.imports, m.functions, m.tables, m.memories, m.globals,
 		m.exports, m.start, m.elements, m.dataCount, m.code, m.data,

@@ -33,7 +33,7 @@ type rewriter struct {
 	body body
 }
 
-func newRewriter(module *wasmbin.Module, options Options, size int) *rewriter {
+func newRewriter(module *wasmbin.Module, options Options) *rewriter {
 	m := &rewriter{
 		options: options, module: module, validator: wasmbin.NewValidator(module),
 		fuel: uint32(len(module.Globals)),
@@ -42,8 +42,8 @@ func newRewriter(module *wasmbin.Module, options Options, size int) *rewriter {
 	for i := range module.Bodies {
 		code += len(module.Bodies[i].Data)
 	}
-	m.out = append(make([]byte, 0, size+code/2+1<<12), wasmbin.Header()...)
-	m.most = size + code/2 + functionBytes*len(module.Bodies) + freeBytes
+	m.out = append(make([]byte, 0, module.Size+code/2+1<<12), wasmbin.Header()...)
+	m.most = module.Size + code/2 + functionBytes*len(module.Bodies) + freeBytes
 	m.copies = uint32(len(module.Functions)) + 1
 	m.fills = m.copies + 1
 	m.body.m = m

@@ -15,19 +15,15 @@ type Symbols struct {
 	imported, all uint32
 }
 
-// ReadSymbols reads those of a module that Rewrite takes. With an error, which
-// says that the names are damaged or too many, they have the numbers of the
-// functions and no names.
-func ReadSymbols(wasm []byte) (*Symbols, error) {
-	module, err := wasmbin.Parse(wasm)
+// ReadSymbols reads those of a module that RewriteModule takes. With an error,
+// which says that the names are damaged or too many, they have the numbers of
+// the functions and no names.
+func ReadSymbols(module *wasmbin.Module) (*Symbols, error) {
+	names, err := module.FunctionNames()
 	if err != nil {
-		return &Symbols{}, fmt.Errorf("meter: %w", err)
+		err = fmt.Errorf("meter: %w", err)
 	}
-	s := &Symbols{imported: module.ImportedFunctions, all: uint32(len(module.Functions))}
-	if s.names, err = module.FunctionNames(); err != nil {
-		return s, fmt.Errorf("meter: %w", err)
-	}
-	return s, nil
+	return &Symbols{names: names, imported: module.ImportedFunctions, all: uint32(len(module.Functions))}, err
 }
 
 // Name returns what function index of the metered module is called in the

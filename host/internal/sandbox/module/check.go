@@ -46,6 +46,9 @@ func errorf(reason, format string, args ...any) *Error {
 type Policy struct {
 	// Capabilities are the names of the granted capability imports.
 	Capabilities []string
+	// Signer: the module must be a signer, and nothing else. Without it, it must
+	// not be one.
+	Signer bool
 }
 
 var (
@@ -72,31 +75,52 @@ func importType(name string) (FuncType, bool) {
 	return sigHostCall, slices.Contains(abi.Capabilities(), name)
 }
 
-// Check parses a module and its manifest and checks both against ABI v1 and
-// the policy. The error is an *Error.
-func Check(wasm []byte, policy Policy) (*manifest.Manifest, error) {
+// Check parses the module and returns the manifest of one that may be compiled:
+// it is a guest of this ABI, a provider or a signer as the policy says, imports
+// nothing but what is granted, and runs nothing before the host can stop it. The
+// error is an *Error.
+func Check(wasm []byte, policy Policy) (*Module, *manifest.Manifest, error) {
 	m, err := Parse(wasm)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := m.checkExports(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	declared, err := m.parseManifest()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if err := policy.checkRole(declared); err != nil {
+		return nil, nil, err
 	}
 	if err := m.checkImports(declared.Capabilities, policy.Capabilities); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return declared, nil
+	return m, declared, nil
+}
+
+// checkRole takes a signer for no provider, and a provider for no signer.
+func (p Policy) checkRole(m *manifest.Manifest) error {
+	sign := abi.OpSign.String()
+	switch {
+	case p.Signer && !slices.Equal(m.Ops, []string{sign}):
+		return errorf(ReasonModuleInvalid, "the guest %s is no signer: the ops of its manifest must be [%q] and nothing else", m.Name, sign)
+	case !p.Signer && slices.Contains(m.Ops, sign):
+		return errorf(ReasonModuleInvalid, "the guest %s has the op %s: it is a signer, which belongs to a credential in the HostConfiguration", m.Name, sign)
+	}
+	return nil
 }
 
 func (m *Module) parseManifest() (*manifest.Manifest, error) {
-	if m.Manifest == nil {
+	section, err := m.Binary.Manifest()
+	if err != nil {
+		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
+	}
+	if section == nil {
 		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; append one with ccm-manifest, as guests/build.sh does", abi.ManifestSection)
 	}
-	declared, err := manifest.Parse(m.Manifest)
+	declared, err := manifest.Parse(section)
 	if err != nil {
 		// All that is wrong with it, in one line.
 		return nil, errorf(ReasonManifestInvalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -122,7 +146,7 @@ func (m *Module) checkExports() error {
 			return err
 		}
 	}
-	if m.HasStart {
+	if m.Binary.Start != nil {
 		return errorf(ReasonStartFunction, "the module has a start function, which would run before the manager can stop it; build it as a reactor (-buildmode=c-shared), whose entry is the export %q", abi.ExportInitialize)
 	}
 	return nil

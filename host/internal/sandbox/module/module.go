@@ -4,9 +4,6 @@
 package module
 
 import (
-	"bytes"
-
-	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
@@ -53,11 +50,10 @@ type Export struct {
 
 // Module is what a module says of itself.
 type Module struct {
-	Imports  []Import
-	Exports  []Export
-	HasStart bool
-	// Manifest is the content of the custom section ccm.manifest, or nil.
-	Manifest []byte
+	// Binary is the decoded module, which consists of views of its bytes.
+	Binary  *wasmbin.Module
+	Imports []Import
+	Exports []Export
 }
 
 // Parse reads a module. The result shares no memory with wasm. The
@@ -71,7 +67,7 @@ func Parse(wasm []byte) (*Module, error) {
 	if err != nil {
 		return nil, &Error{Reason: ReasonModuleInvalid, Err: err}
 	}
-	m := &Module{HasStart: decoded.Start != nil}
+	m := &Module{Binary: decoded}
 	for _, i := range decoded.Imports {
 		out := Import{Module: string(i.Module), Name: string(i.Name), Kind: i.Kind}
 		if i.Kind == KindFunc {
@@ -85,13 +81,6 @@ func Parse(wasm []byte) (*Module, error) {
 			out.Type = FuncType(decoded.Type(e.Index))
 		}
 		m.Exports = append(m.Exports, out)
-	}
-	section, found, err := manifest.Section(wasm)
-	if err != nil {
-		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
-	}
-	if found {
-		m.Manifest = bytes.Clone(section)
 	}
 	return m, nil
 }

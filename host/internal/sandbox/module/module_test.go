@@ -120,7 +120,7 @@ func (s spec) bytes(tb testing.TB) []byte {
 func TestCheckAcceptsAProvider(t *testing.T) {
 	s := good()
 	s.imports = append(s.imports, module.Import{Module: "ccm_v1", Name: "log", Type: hostCall})
-	got, err := module.Check(s.bytes(t), module.Policy{Capabilities: []string{"cache", "store"}})
+	_, got, err := module.Check(s.bytes(t), module.Policy{Capabilities: []string{"cache", "store"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestCheckRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := good()
 			test.change(&s)
-			_, err := module.Check(s.bytes(t), module.Policy{Capabilities: []string{"cache", "store"}})
+			_, _, err := module.Check(s.bytes(t), module.Policy{Capabilities: []string{"cache", "store"}})
 			checkError(t, err, test.reason, test.want...)
 		})
 	}
@@ -245,7 +245,7 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"data at a sum":     {whole[:8] + "\x05\x03\x01\x00\x01" + "\x0b\x0a\x01\x00\x41\x00\x41\x00\x6a\x0b\x00\x00", "more than one instruction"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := module.Check([]byte(test.wasm), module.Policy{})
+			_, _, err := module.Check([]byte(test.wasm), module.Policy{})
 			checkError(t, err, module.ReasonModuleInvalid, test.want)
 		})
 	}
@@ -279,7 +279,7 @@ func TestWASIIsTheEnginesWASI(t *testing.T) {
 			i.Type.Results += string(rune(v))
 		}
 		s.imports = append(s.imports, i)
-		if _, err := module.Check(s.bytes(t), module.Policy{Capabilities: abi.Capabilities()}); err != nil {
+		if _, _, err := module.Check(s.bytes(t), module.Policy{Capabilities: abi.Capabilities()}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -77,7 +78,7 @@ func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
 // reached after each. The generation belongs to the caller, who puts it into a
 // slot or closes it. The error is a *LoadError, and leaves nothing behind.
 func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase string)) (*Generation, error) {
-	declared, err := module.Check(bundle.Module, l.Policy)
+	checked, declared, err := module.Check(bundle.Module, l.Policy)
 	if err != nil {
 		return nil, verifyError(err)
 	}
@@ -85,11 +86,11 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 		digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits),
 		pins: 1, closed: make(chan struct{}), tally: newTally(), decoding: make(chan struct{}, 1),
 	}
-	metered, err := l.rewrite(g, bundle.Module)
+	metered, err := l.rewrite(g, checked.Binary)
 	if err != nil {
 		return nil, err
 	}
-	symbols, err := meter.ReadSymbols(bundle.Module)
+	symbols, err := meter.ReadSymbols(checked.Binary)
 	if err != nil {
 		g.warnings = append(g.warnings, text.Line(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
 	}
@@ -115,8 +116,8 @@ func verifyError(err error) *LoadError {
 	return &LoadError{Phase: PhaseVerify, Reason: reason, Err: err}
 }
 
-func (l *Loader) rewrite(g *Generation, wasm []byte) ([]byte, error) {
-	metered, err := meter.Rewrite(wasm, meter.Options{
+func (l *Loader) rewrite(g *Generation, decoded *wasmbin.Module) ([]byte, error) {
+	metered, err := meter.RewriteModule(decoded, meter.Options{
 		ImportModule:     engine.RefuelModule,
 		ImportName:       engine.RefuelName,
 		MaxMemoryPages:   uint32(g.limits.MaxMemoryBytes >> 16),

@@ -63,7 +63,7 @@ type Limits struct {
 // more, where something does.
 func (l Limits) late(op abi.Op, timeout time.Duration, err error) error {
 	setting := l.TimeoutSetting
-	if loads := op == abi.OpDescribe || op == abi.OpConfigure || op == abi.OpProbe; setting == "" || loads && l.LoadTimeout < l.OpTimeout {
+	if loads := op.Group() == abi.GroupLoading; setting == "" || loads && l.LoadTimeout < l.OpTimeout {
 		setting = "which no setting changes"
 	}
 	return fmt.Errorf("the provider did not answer within %v (%s): %w", timeout, setting, err)

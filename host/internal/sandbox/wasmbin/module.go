@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
 // Bounds on what a module may declare, so that a hostile one costs an error.
@@ -67,8 +69,11 @@ type Module struct {
 	Data      []Data
 	// declared are the functions that instructions may refer to.
 	declared map[uint32]bool
-	// names are the sections of names; two at most are kept.
-	names [][]byte
+	// Size is that of the module, in bytes.
+	Size int
+	// names and manifests are the custom sections that are read; two of each at
+	// most are kept.
+	names, manifests [][]byte
 }
 
 // FuncType is the type of a function: one byte for each value.
@@ -183,12 +188,12 @@ const (
 const order = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0c\x0a\x0b"
 
 // Parse decodes a module and checks all of it but the instructions of its
-// functions. Custom sections are passed over; see FunctionNames for one.
+// functions. Custom sections are passed over; see Manifest and FunctionNames.
 func Parse(wasm []byte) (*Module, error) {
 	if err := checkHeader(wasm); err != nil {
 		return nil, err
 	}
-	p := &parser{module: &Module{declared: map[uint32]bool{}}}
+	p := &parser{module: &Module{declared: map[uint32]bool{}, Size: len(wasm)}}
 	if err := p.sections(wasm); err != nil {
 		return nil, fmt.Errorf("the module is damaged or truncated, or not valid: %w", err)
 	}
@@ -228,12 +233,38 @@ func (p *parser) sections(wasm []byte) error {
 	return p.together()
 }
 
-// custom passes over a custom section, and keeps where the names stand.
+// custom passes over a custom section, and keeps where those stand that are
+// read.
 func (p *parser) custom(content *Reader) {
 	name := content.Name()
-	if content.Err == nil && string(name) == nameSection && len(p.module.names) < 2 {
-		p.module.names = append(p.module.names, content.Data[content.Pos:])
+	if content.Err != nil {
+		return
 	}
+	keep := func(all *[][]byte) {
+		if len(*all) < 2 {
+			*all = append(*all, content.Data[content.Pos:])
+		}
+	}
+	switch string(name) {
+	case nameSection:
+		keep(&p.module.names)
+	case abi.ManifestSection:
+		keep(&p.module.manifests)
+	}
+}
+
+// Manifest returns the section of the manifest, a view of the module, or nil.
+// The error says that there are two, or that it is too large.
+func (m *Module) Manifest() ([]byte, error) {
+	switch {
+	case len(m.manifests) == 0:
+		return nil, nil
+	case len(m.manifests) > 1:
+		return nil, fmt.Errorf("the section %s stands twice; append the manifest once, to the finished module", abi.ManifestSection)
+	case len(m.manifests[0]) > abi.MaxManifestBytes:
+		return nil, fmt.Errorf("section %s has %d bytes, shorten it to at most %d", abi.ManifestSection, len(m.manifests[0]), abi.MaxManifestBytes)
+	}
+	return m.manifests[0], nil
 }
 
 // together checks what sections say of each other.
