@@ -89,14 +89,14 @@ func newCommand(newEngine NewEngine) (*cobra.Command, *manager, error) {
 	ours.AddFlags(flags.FlagSet("provider"))
 
 	ctx := genericapiserver.SetupSignalContext()
-	m := newManager(ours, newEngine)
+	m := newManager(ctx, ours, newEngine)
 	initCloud := func(c *ccmconfig.CompletedConfig) cloudprovider.Interface {
-		if err := m.start(ctx, c); err != nil {
+		if err := m.start(c); err != nil {
 			klog.ErrorS(err, "The manager cannot start")
 			startFailed(context.WithoutCancel(ctx), c, err)
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
-		return m.cloud(ctx)
+		return m.cloud()
 	}
 	aliases := names.CCMControllerAliases()
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,

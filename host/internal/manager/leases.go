@@ -41,10 +41,10 @@ const maxLeaseBytes = 64 << 10
 
 // newLeases has all clients that are made with the configuration from now on
 // go through it.
-func newLeases(config *restclient.Config) (*leases, error) {
-	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(config), component))
+func newLeases(o outside, config *restclient.Config) (*leases, error) {
+	client, err := o.client(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for the lease: %w", err)
+		return nil, fmt.Errorf("for the lease: %w", err)
 	}
 	l := &leases{client: client, held: map[types.NamespacedName]string{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaseTripper{l, next} })

@@ -29,9 +29,11 @@ import (
 type providerLoader struct {
 	loader plugin.Loader // without limits, grants and host
 	hosts  *hosts
+	tasks  *tasks // that wait for the end of generations
 
 	mu      sync.Mutex
 	current terms
+	closed  bool
 	// loaded are the generations that have not ended.
 	loaded map[*plugin.Generation]*belongings
 }
@@ -89,12 +91,26 @@ func revisionOf(p *v1alpha1.Provider) (string, error) {
 	return hex.EncodeToString(digest[:6]), nil
 }
 
-// set changes the terms. The network belongs to the loader until the next set.
+// set changes the terms. The network belongs to the loader until the next set,
+// or close; the one that is returned is the caller's.
 func (l *providerLoader) set(t terms) (before *network) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return t.network
+	}
 	before, l.current = l.current.network, t
 	return before
+}
+
+// close lets go of the network. Nothing is loaded any more.
+func (l *providerLoader) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		l.current.network.release()
+	}
 }
 
 // take returns the terms, with one more user of their network.
@@ -134,7 +150,7 @@ func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reac
 		l.loaded = map[*plugin.Generation]*belongings{}
 	}
 	l.loaded[g] = b
-	go l.forget(g, t.network)
+	l.tasks.Go("a generation", func() { l.forget(g, t.network) })
 	return g, nil
 }
 

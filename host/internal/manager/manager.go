@@ -16,11 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -43,14 +41,20 @@ const (
 
 // manager holds what lives as long as the process.
 type manager struct {
-	options   *config.Options
-	newEngine NewEngine
-	metrics   *metrics.Metrics
+	options *config.Options
+	metrics *metrics.Metrics
+	outside outside
+	// work is the context of what begins things. It ends with the signal, or
+	// with cease.
+	work    context.Context
+	cease   context.CancelFunc
+	working tasks
 	// loopStopper ends the control loops; life is the context of what outlives
 	// them, and ends with die.
 	loopStopper *controllers.Stopper
 	life        context.Context
 	die         context.CancelFunc
+	living      tasks
 	leadership  leadership
 
 	// These are made by start, after the flags are parsed.
@@ -62,20 +66,24 @@ type manager struct {
 	trials    *trials
 	pulse     *pulse
 	leases    *leases
+	// last are called when everything else has ended.
+	last []func()
 }
 
-// newManager makes what is there before the flags are parsed.
-func newManager(options *config.Options, newEngine NewEngine) *manager {
-	m := &manager{options: options, newEngine: newEngine, metrics: metrics.New(), loopStopper: controllers.NewStopper()}
+// newManager makes what is there before the flags are parsed. With the context
+// nothing new begins any more; what is under way then ends in shutDown.
+func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *manager {
+	m := &manager{options: options, outside: realOutside(newEngine), metrics: metrics.New(), loopStopper: controllers.NewStopper()}
+	m.work, m.cease = context.WithCancel(ctx)
 	m.life, m.die = context.WithCancel(context.Background())
 	return m
 }
 
 // start begins to watch the sources and to serve probes. It runs before leader
-// election, so that a standby manager has its providers ready. With the context
-// nothing new begins any more; what is under way then ends in shutDown.
-func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error {
-	m.metrics.Register(legacyregistry.MustRegister)
+// election, so that a standby manager has its providers ready. Whatever it
+// returns, shutDown ends what it has started.
+func (m *manager) start(c *ccmconfig.CompletedConfig) error {
+	m.outside.register(m.metrics)
 	host, err := m.options.HostConfiguration()
 	if err != nil {
 		return err
@@ -83,17 +91,17 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 	if m.router, err = routing.New(rules(host)); err != nil {
 		return fmt.Errorf("providers[].routing: %w", err)
 	}
-	if m.leases, err = newLeases(c.Kubeconfig); err != nil {
+	if m.leases, err = newLeases(m.outside, c.Kubeconfig); err != nil {
 		return err
 	}
-	common, err := m.newShared(ctx, c, host)
+	common, err := m.newShared(c, host)
 	if err != nil {
 		return err
 	}
 	m.trials = common.trials
 	m.removed = &removed{kube: common.kube, namespace: common.storeNamespace}
 	m.pulse = newPulse()
-	go m.pulse.run(ctx)
+	m.living.Go("the pulse", func() { m.pulse.run(m.life) })
 	for i := range host.Providers {
 		p := &host.Providers[i]
 		logger := klog.Background().WithName("provider")
@@ -112,15 +120,16 @@ func (m *manager) start(ctx context.Context, c *ccmconfig.CompletedConfig) error
 		return err
 	}
 	if address := m.options.ProbeBindAddress; address != "0" {
-		if err := serveProbes(ctx, address, m.serving); err != nil {
+		if err := serveProbes(m.work, &m.working, address, m.serving); err != nil {
 			return err
 		}
 	}
 	for _, one := range m.providers {
-		one.run(ctx, m.life)
+		one.run(m.work, m.life)
 	}
 	if file := m.options.ConfigFile; file != "" {
-		go (&reloader{manager: m, current: host}).run(klog.NewContext(ctx, klog.Background().WithName("config")), file)
+		r := &reloader{manager: m, current: host}
+		m.working.Go("the reload of the configuration", func() { r.run(klog.NewContext(m.work, klog.Background().WithName("config")), file) })
 	}
 	return nil
 }
@@ -178,38 +187,37 @@ func (m *manager) loops() (all []controllers.Provider) {
 }
 
 // lead begins what only the leader does.
-func (m *manager) lead(ctx context.Context) {
+func (m *manager) lead() {
 	m.leadership.begin()
 	looked := make(chan struct{})
-	go func() {
+	m.working.Go("the look at removed providers", func() {
 		defer close(looked)
-		m.removed.tell(ctx, m.providers)
-	}()
+		m.removed.tell(m.work, m.providers)
+	})
 	for _, one := range m.providers {
-		one.lead(ctx, looked)
+		one.lead(m.work, looked)
 	}
-	m.unrouted(ctx)
-	m.unread(ctx)
+	m.working.Go("the reporter of objects without a provider", func() { m.unrouted(m.work) })
+	m.working.Go("the reporter of annotations", func() { m.unread(m.work) })
 }
 
-// newUnrouted returns what tells of objects that are nobody's, in the
-// background. Its informers are its own: who watches first sets the period in
-// which upstream's loops look again.
+// newUnrouted returns what tells of objects that are nobody's, until the context
+// ends. Its informers are its own: who watches first sets the period in which
+// upstream's loops look again.
 func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
 	var options []informers.SharedInformerOption
 	if router.Everything() { // then only a Service that another one has owned is nobody's
 		options = append(options, informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = routing.ServiceOwnerLabel }))
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
-	core := factory.Core().V1()
-	reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
 	return func(ctx context.Context) {
+		factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
+		core := factory.Core().V1()
+		reporter := routing.NewReporter(router, core.Services(), core.Nodes(), s.events)
 		factory.Start(ctx.Done())
-		go func() {
-			if err := reporter.Run(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
-			}
-		}()
+		defer factory.Shutdown()
+		if err := reporter.Run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
+		}
 	}
 }
 
@@ -225,31 +233,33 @@ type leader struct {
 func (l leader) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) { l.lead() }
 
 // cloud returns what upstream's command holds.
-func (m *manager) cloud(ctx context.Context) cloudprovider.Interface {
-	return leader{m.providers[0].provider, sync.OnceFunc(func() { m.lead(ctx) })}
+func (m *manager) cloud() cloudprovider.Interface {
+	return leader{m.providers[0].provider, sync.OnceFunc(m.lead)}
 }
 
 // newShared makes what the providers have in common.
-func (m *manager) newShared(ctx context.Context, c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
-	own, err := newKube(m.life, c, &m.leadership)
+func (m *manager) newShared(c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) (*shared, error) {
+	own, err := m.newKube(c)
 	if err != nil {
 		return nil, err
 	}
-	modules, err := m.newModules(ctx)
+	modules, remove, err := m.outside.modules(m.options)
 	if err != nil {
 		return nil, err
 	}
+	m.last = append(m.last, remove)
 	if c.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile != "" && len(host.Providers) > 1 {
 		return nil, errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module")
 	}
-	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(ctx)}
-	services.start(ctx)
+	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(m.work)}
+	services.refresh(m.work) // nothing is decided before
+	m.working.Go("the list of ServiceCIDRs", func() { services.run(m.work) })
 	name, err := identity(c)
 	if err != nil {
 		return nil, err
 	}
 	return &shared{
-		serviceCIDRs: services, leadership: &m.leadership, configured: providerNames(host),
+		serviceCIDRs: services, newKube: m.newKube, outside: m.outside, configured: providerNames(host),
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
 		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
 	}, nil
@@ -269,15 +279,6 @@ func identity(c *ccmconfig.CompletedConfig) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// newClient returns a client with a rate of its own.
-func newClient(c *ccmconfig.CompletedConfig) (kubernetes.Interface, error) {
-	client, err := kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c.Kubeconfig), component))
-	if err != nil {
-		return nil, fmt.Errorf("client of the API server: %w", err)
-	}
-	return client, nil
-}
-
 // eventBurst and eventsPerSecond bound the Events on one object. A rollout has
 // some eight, and the one that says why it ended must not be left out.
 const (
@@ -287,25 +288,37 @@ const (
 
 // newRecorder has a broadcaster of its own: upstream's starts only after the
 // first offer may already have been rejected. Its client has a rate of its
-// own, too: Events must not hold up stores and Secrets.
-func newRecorder(ctx context.Context, c *ccmconfig.CompletedConfig, l *leadership) (record.EventRecorder, error) {
-	client, err := newClient(c)
+// own, too: Events must not hold up stores and Secrets. It ends last: what ends
+// has something to tell.
+func (m *manager) newRecorder(c *ccmconfig.CompletedConfig) (record.EventRecorder, error) {
+	client, err := m.outside.client(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx),
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(m.life)),
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	return leadersEvents{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), l}, nil
+	m.last = append(m.last, broadcaster.Shutdown)
+	return leadersEvents{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), &m.leadership}, nil
+}
+
+// newKube is called before anything of the manager runs beside it.
+func (m *manager) newKube(c *ccmconfig.CompletedConfig) (kube, error) {
+	client, err := m.outside.client(c.Kubeconfig)
+	if err != nil {
+		return kube{}, err
+	}
+	events, err := m.newRecorder(c)
+	return kube{client, events}, err
 }
 
 func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 	scrubber := credential.NewScrubber(clock.RealClock{})
 	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	return &networks{
-		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"), life: life,
+		client: s.client, observer: m.metrics.Egress(), scrubber: scrubber, logger: m.logger.WithName("signer"), life: life, tasks: &m.living,
 		signers: &signerLoader{
-			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler.For(m.name), version: version.Get().GitVersion,
+			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler(m.name), version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
 			trials:   func(name string) rollout.Trials { return runs{m.book, name} },
 		},
@@ -315,9 +328,10 @@ func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 func (s *shared) newLoader(m *managed) *providerLoader {
 	flags := s.completed.ComponentConfig.KubeCloudShared
 	return &providerLoader{
+		tasks: &m.living,
 		loader: plugin.Loader{
 			Engine:           s.modules.engine,
-			Compiler:         s.modules.compiler.For(m.name),
+			Compiler:         s.modules.compiler(m.name),
 			ClusterName:      flags.ClusterName,
 			HostVersion:      version.Get().GitVersion,
 			RequireClusterID: !flags.AllowUntaggedCloud,

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,10 @@ import (
 
 	"k8s.io/component-base/version"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // compileCommand is the hidden first argument with which the manager starts
@@ -20,24 +21,31 @@ const compileCommand = "compile-module"
 
 // modules is what makes modules run.
 type modules struct {
-	engine   engine.Engine
-	compiler *compile.Parent
+	engine engine.Engine
+	// compiler is that of one provider.
+	compiler func(provider string) plugin.Compiler
 }
 
 // newModules returns the engine of --wasm-engine, which finds what the child
-// process has compiled in a directory that is ours alone.
-func (m *manager) newModules(ctx context.Context) (modules, error) {
-	dir := m.options.CompilationCacheDir
+// process has compiled in a directory that is ours alone. Remove is for when
+// nothing is loaded any more.
+func newModules(newEngine NewEngine, options *config.Options) (made modules, remove func(), err error) {
+	dir, remove := options.CompilationCacheDir, func() {}
 	if dir == "" {
-		private, err := os.MkdirTemp("", "wasm-ccm-")
-		if err != nil {
-			return modules{}, fmt.Errorf("a directory for compiled modules: %w; give --provider-compilation-cache-dir", err)
+		if dir, err = os.MkdirTemp("", "wasm-ccm-"); err != nil {
+			return modules{}, nil, fmt.Errorf("a directory for compiled modules: %w; give --provider-compilation-cache-dir", err)
 		}
-		context.AfterFunc(ctx, func() { _ = os.RemoveAll(private) }) // of no use to anybody
-		dir = private
+		remove = func() { _ = os.RemoveAll(dir) } // of no use to anybody
 	}
+	if made, err = modulesIn(dir, newEngine, options.WasmEngine); err != nil {
+		remove()
+	}
+	return made, remove, err
+}
+
+func modulesIn(dir string, newEngine NewEngine, name string) (modules, error) {
 	// Invariant M5 (host/SECURITY.md): a module whose machine code is not there is an error here.
-	e, err := m.newEngine(m.options.WasmEngine, dir, true)
+	e, err := newEngine(name, dir, true)
 	if err != nil {
 		return modules{}, err
 	}
@@ -52,7 +60,7 @@ func (m *manager) newModules(ctx context.Context) (modules, error) {
 	if err != nil {
 		return modules{}, fmt.Errorf("--provider-compilation-cache-dir: %w", err)
 	}
-	return modules{engine: e, compiler: parent}, nil
+	return modules{engine: e, compiler: func(provider string) plugin.Compiler { return parent.For(provider) }}, nil
 }
 
 // engineVersion names what machine code depends on beside the module: the

@@ -52,8 +52,9 @@ type networks struct {
 	scrubber *credential.Scrubber
 	signers  *signerLoader
 	logger   klog.Logger
-	// life is that of what they run, which a reload does not end.
+	// life is that of what they run, which a reload does not end; tasks waits for it.
 	life  context.Context
+	tasks *tasks
 	built atomic.Int64
 	// traffic outlives networks, so that a reload or a changed Secret begins
 	// no rate, breaker or budget anew; nil before the first one.
@@ -104,9 +105,9 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	if n.traffic == nil { // of the first network, before there are goroutines
 		n.traffic = net.client.Traffic()
 	}
-	go watched.Run(ctx)
+	n.tasks.Go(fmt.Sprintf("the Secrets of network %d", net.number), func() { watched.Run(ctx) })
 	for _, s := range net.signers {
-		s.start(ctx)
+		s.start(ctx, n.tasks)
 	}
 	return nil
 }

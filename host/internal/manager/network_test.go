@@ -39,7 +39,7 @@ providers:
 	}
 	n := &networks{
 		client: fake.NewClientset(), observer: metrics.New().Provider("main").Egress(), life: t.Context(),
-		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{},
+		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks{},
 	}
 	begun := time.Now()
 	for range 10 {

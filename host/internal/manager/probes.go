@@ -13,7 +13,7 @@ import (
 
 // serveProbes serves /healthz and /readyz until the context ends. It returns
 // when it listens.
-func serveProbes(ctx context.Context, address string, ready func() bool) error {
+func serveProbes(ctx context.Context, tasks *tasks, address string, ready func() bool) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("--health-probe-bind-address: %w", err)
@@ -26,15 +26,15 @@ func serveProbes(ctx context.Context, address string, ready func() bool) error {
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    4 << 10,
 	}
-	go func() {
+	tasks.Go("the end of the probes", func() {
 		<-ctx.Done()
 		_ = server.Close()
-	}()
-	go func() {
+	})
+	tasks.Go("the probes", func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			klog.FromContext(ctx).Error(err, "serving probes", "address", address)
 		}
-	}()
+	})
 	return nil
 }
 

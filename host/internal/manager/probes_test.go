@@ -39,7 +39,7 @@ func TestProbeAddressInUseIsNamed(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := serveProbes(ctx, server.Listener.Addr().String(), func() bool { return true })
+	err := serveProbes(ctx, &tasks{}, server.Listener.Addr().String(), func() bool { return true })
 	if err == nil || !strings.Contains(err.Error(), "--health-probe-bind-address") {
 		t.Errorf("error %v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -60,11 +59,12 @@ type managed struct {
 	book    *book
 	source  source.Source
 	// changing is held while the terms are changed; renewed says that they were.
-	changing sync.Mutex
+	changing turn
 	renewed  chan struct{}
-	// closed is closed when the rollout has ended; failure is then what goes on all the same.
-	closed  chan struct{}
-	failure error
+	// working is what ends when nothing new may begin, and living what ends
+	// with the rollout; failure is then what goes on all the same.
+	working, living tasks
+	failure         error
 }
 
 // shared is what the providers of a manager have in common.
@@ -79,7 +79,8 @@ type shared struct {
 	brake        v1alpha1.DeletionBrake
 	serviceCIDRs *serviceCIDRs
 	trials       *trials
-	leadership   *leadership
+	outside      outside
+	newKube      func(*ccmconfig.CompletedConfig) (kube, error)
 	kube
 }
 
@@ -91,30 +92,21 @@ type kube struct {
 	events record.EventRecorder
 }
 
-func newKube(ctx context.Context, c *ccmconfig.CompletedConfig, l *leadership) (kube, error) {
-	client, err := newClient(c)
-	if err != nil {
-		return kube{}, err
-	}
-	events, err := newRecorder(ctx, c, l)
-	return kube{client, events}, err
-}
-
 // newManaged puts one provider together and starts nothing but what watches
 // the Secrets and signers of its network.
 func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
 	var err error
-	if s.kube, err = newKube(ctx, s.completed, s.leadership); err != nil { // s is a copy
+	if s.kube, err = s.newKube(s.completed); err != nil { // s is a copy
 		return nil, err
 	}
 	m := &managed{
 		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), closed: make(chan struct{}), changes: newChanges(), events: s.events,
+		renewed: make(chan struct{}, 1), changing: newTurn(), changes: newChanges(), events: s.events,
 		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
-	m.book = s.trials.book(klog.NewContext(ctx, logger), p.Name, m.status)
+	m.book = s.trials.book(klog.NewContext(ctx, logger), p.Name, m.status, &m.living)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
 	m.networks = s.newNetworks(ctx, m)
 	network, err := m.networks.build(p)
@@ -124,7 +116,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 	terms, err := newTerms(ctx, p, network)
 	if err != nil {
 		network.release()
-		return nil, err
+		return nil, errors.Join(err, m.living.wait(ctx))
 	}
 	m.allowed.current.Store(network)
 	m.steering = s.newSteering(terms.addresses)
@@ -178,14 +170,14 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 // nothing new is taken up any more; with life the rollout ends.
 func (m *managed) run(ctx, life context.Context) {
 	ctx, life = klog.NewContext(ctx, m.logger), klog.NewContext(life, m.logger)
-	go m.book.run(life)
-	go func() {
-		defer close(m.closed)
+	m.living.Go("the trials", func() { m.book.run(life) })
+	m.living.Go("the rollout", func() {
 		m.failure = m.rollout.Run(life)
-	}()
-	go m.changes.follow(ctx, m.slot.Changed)
-	go m.source.Run(ctx, m.rollout.Offer)
-	go m.followSecrets(ctx)
+		m.loader.close()
+	})
+	m.working.Go("the news for the control loops", func() { m.changes.follow(ctx, m.slot.Changed) })
+	m.working.Go("the source", func() { m.source.Run(ctx, m.rollout.Offer) })
+	m.working.Go("the renewal of Secrets", func() { m.followSecrets(ctx) })
 }
 
 // secretsRetry is the time between two tries to take up changed Secrets.
@@ -215,8 +207,10 @@ func (m *managed) followSecrets(ctx context.Context) {
 
 // renew makes the network afresh, with the Secrets as they are now.
 func (m *managed) renew(ctx context.Context) error {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	if err := m.changing.take(ctx); err != nil {
+		return err
+	}
+	defer m.changing.leave()
 	t, err := m.terms(ctx, m.loader.config())
 	if err != nil {
 		return err
@@ -231,10 +225,10 @@ func (m *managed) renew(ctx context.Context) error {
 func (m *managed) lead(ctx context.Context, looked <-chan struct{}) {
 	ctx = klog.NewContext(ctx, m.logger)
 	m.rollout.Lead()
-	go func() {
+	m.working.Go("the status", func() {
 		<-looked
 		m.status.Run(ctx, func(c status.Command) { m.obey(ctx, c) })
-	}()
+	})
 }
 
 // errUnread is of an annotation of the provider's ConfigMap that is no command.

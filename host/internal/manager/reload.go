@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // reloader takes up changes of the file of --config. A file that is not valid
@@ -22,7 +21,7 @@ type reloader struct {
 // run watches the file until the context ends.
 func (r *reloader) run(ctx context.Context, path string) {
 	first := true
-	source.WatchFile(ctx, path, v1alpha1.MaxBytes, source.Watching{}, nil, func(data []byte, err error) {
+	r.manager.outside.watchFile(ctx, path, func(data []byte, err error) {
 		// What it holds now may be newer than what the manager began with.
 		known := first && err == nil && r.unchanged(data)
 		if known {
@@ -79,16 +78,38 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 			return err
 		}
 	}
+	taken, err := r.turns(ctx)
+	defer taken()
+	if err != nil {
+		giveUp(all)
+		return err
+	}
 	for i, one := range r.manager.providers {
 		one.brake.SetLimits(brakeLimits(next.DeletionBrake))
 		if all[i].network != nil {
-			one.changing.Lock()
 			one.change(all[i])
-			one.changing.Unlock()
 		}
 	}
 	r.current = next
 	return nil
+}
+
+// turns lets nobody else change the terms of any provider until leave is
+// called: a file is in force as a whole.
+func (r *reloader) turns(ctx context.Context) (leave func(), err error) {
+	var taken []turn
+	leave = func() {
+		for _, t := range taken {
+			t.leave()
+		}
+	}
+	for _, one := range r.manager.providers {
+		if err := one.changing.take(ctx); err != nil {
+			return leave, err
+		}
+		taken = append(taken, one.changing)
+	}
+	return leave, nil
 }
 
 // giveUp closes what was made for a file that is rejected.

@@ -106,7 +106,7 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
 		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}},
+		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks{},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}

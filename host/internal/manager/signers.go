@@ -56,15 +56,15 @@ func signerPolicy() rollout.Policy {
 
 // start watches the source until the context ends. Every manager needs its
 // signers, whether it leads or not.
-func (s *signer) start(ctx context.Context) {
+func (s *signer) start(ctx context.Context, tasks *tasks) {
 	s.roll.Lead()
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("signer", s.name))
-	go func() {
+	tasks.Go("the signer "+s.name, func() {
 		if err := s.roll.Run(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "A signer has not ended")
 		}
-	}()
-	go s.source.Run(ctx, s.roll.Offer)
+	})
+	tasks.Go("the source of the signer "+s.name, func() { s.source.Run(ctx, s.roll.Offer) })
 }
 
 // configured is a source whose configuration is the administrator's.

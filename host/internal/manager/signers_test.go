@@ -103,7 +103,7 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &providerLoader{loader: *stubLoader(), hosts: &hosts{
+	l := &providerLoader{loader: *stubLoader(), tasks: &tasks{}, hosts: &hosts{
 		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
 	}}
 	l.set(terms)

@@ -26,7 +26,7 @@ const startFailedTimeout = 5 * time.Second
 func startFailed(ctx context.Context, c *ccmconfig.CompletedConfig, cause error) {
 	ctx, cancel := context.WithTimeout(ctx, startFailedTimeout)
 	defer cancel()
-	client, err := newClient(c)
+	client, err := newClient(c.Kubeconfig)
 	if err == nil {
 		lease := c.ComponentConfig.Generic.LeaderElection
 		_, err = client.CoreV1().Events(lease.ResourceNamespace).Create(ctx, cannotStart(lease.ResourceNamespace, lease.ResourceName, cause), metav1.CreateOptions{})

@@ -89,20 +89,16 @@ type serviceCIDRs struct {
 	failure string // that was told of last
 }
 
-// start asks once before it returns, so that nothing is decided before, and
-// goes on in the background until the context ends.
-func (s *serviceCIDRs) start(ctx context.Context) {
-	s.refresh(ctx)
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(s.pause()):
-				s.refresh(ctx)
-			}
+// run asks again and again until the context ends.
+func (s *serviceCIDRs) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(s.pause()):
+			s.refresh(ctx)
 		}
-	}()
+	}
 }
 
 // pause is short while nothing is known.

@@ -41,12 +41,14 @@ type trials struct {
 	// sealed is closed when all books are made.
 	sealed chan struct{}
 
-	mu    sync.Mutex
-	books []*book
-	// blamed is known once recovered is true.
-	recovered bool
-	blamed    []trial.Mark
-	attempts  int64
+	mu       sync.Mutex
+	books    []*book // until sealed
+	attempts int64
+
+	// recovering is held while the books are read; blamed is known once recovered is true.
+	recovering turn
+	recovered  bool
+	blamed     []trial.Mark
 }
 
 // book is that of one provider and its signers, in the provider's ConfigMap.
@@ -55,9 +57,10 @@ type book struct {
 	provider string
 	object   *status.Object
 	logger   klog.Logger
+	tasks    *tasks // what is called when a note is written
 
 	// changing is held while the book is written. What it guards:
-	changing sync.Mutex
+	changing turn
 	opened   bool // what the process before left is settled
 	closed   bool // this process ends
 
@@ -73,15 +76,15 @@ type note struct {
 }
 
 func newTrials(manager string) *trials {
-	return &trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{})}
+	return &trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{}), recovering: newTurn()}
 }
 
 // seal says that all books are made.
 func (t *trials) seal() { close(t.sealed) }
 
 // book makes the one of a provider.
-func (t *trials) book(ctx context.Context, provider string, object *status.Object) *book {
-	b := &book{trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), wake: make(chan struct{}, 1)}
+func (t *trials) book(ctx context.Context, provider string, object *status.Object, tasks *tasks) *book {
+	b := &book{trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: tasks, wake: make(chan struct{}, 1), changing: newTurn()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.books = append(t.books, b)
@@ -95,8 +98,10 @@ func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if err := t.recovering.take(ctx); err != nil {
+		return nil, err
+	}
+	defer t.recovering.leave()
 	if t.recovered {
 		return t.blamed, nil
 	}
@@ -140,8 +145,10 @@ func (b *book) change(ctx context.Context, change func(*trial.Book) error) error
 	if err != nil {
 		return err
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	if err := b.changing.take(ctx); err != nil {
+		return err
+	}
+	defer b.changing.leave()
 	if b.closed {
 		return errEnds
 	}
@@ -178,7 +185,7 @@ func (b *book) write(ctx context.Context, blamed []trial.Mark, change func(*tria
 	b.opened = true
 	for _, n := range notes {
 		if n.then != nil {
-			go n.then()
+			b.tasks.Go("the end of a trial", n.then)
 		}
 	}
 	return err
@@ -245,6 +252,10 @@ func (b *book) run(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			b.logger.Error(err, "What has become of a trial is not written yet", "retryAfter", noteRetry)
 			again = b.clock.After(noteRetry)
+			select {
+			case <-b.wake: // it is of the notes that were just put back
+			default:
+			}
 		}
 	}
 }
@@ -252,8 +263,10 @@ func (b *book) run(ctx context.Context) {
 // leave strikes out all marks of this process, which ends as it should, and
 // has nothing begin any more.
 func (b *book) leave(ctx context.Context) error {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	if err := b.changing.take(ctx); err != nil {
+		return fmt.Errorf("the trials of provider %s are being written: %w", b.provider, err)
+	}
+	defer b.changing.leave()
 	b.closed = true
 	if !b.opened {
 		return nil // nothing was begun

@@ -29,7 +29,7 @@ type process struct {
 func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...string) *process {
 	p := &process{trials: newTrials(name)}
 	for _, provider := range providers {
-		b := p.book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}))
+		b := p.book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks{})
 		p.books = append(p.books, b)
 	}
 	p.seal()

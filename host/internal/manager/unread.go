@@ -2,10 +2,7 @@ package manager
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/client-go/metadata"
-	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/annotations"
@@ -30,20 +27,17 @@ func keys() *annotations.Keys {
 	)
 }
 
-// newUnread returns what tells of annotations that nobody reads, in the
-// background. It has a watch of its own, of the metadata only: who watches
+// newUnread returns what tells of annotations that nobody reads, until the
+// context ends. It has a watch of its own, of the metadata only: who watches
 // first sets the period in which upstream's loops look again.
 func newUnread(s *shared) (func(context.Context), error) {
-	client, err := metadata.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(s.completed.Kubeconfig), component))
+	client, err := s.outside.metadata(s.completed.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("client of the API server for metadata: %w", err)
+		return nil, err
 	}
-	reporter := annotations.NewReporter(keys(), client, s.events)
 	return func(ctx context.Context) {
-		go func() {
-			if err := reporter.Run(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "Nobody is told of annotations that nobody reads")
-			}
-		}()
+		if err := annotations.NewReporter(keys(), client, s.events).Run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Nobody is told of annotations that nobody reads")
+		}
 	}, nil
 }

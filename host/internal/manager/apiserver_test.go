@@ -1,0 +1,226 @@
+package manager
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// apiServer is one API server of several managers. It differs from client-go's
+// fake in what they depend on: it compares resource versions, selects by fields,
+// and can be away for one of them.
+type apiServer struct {
+	mu      sync.Mutex // one request at a time
+	tracker clienttesting.ObjectTracker
+}
+
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	tracker := clienttesting.NewFieldManagedObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder(), applyconfigurations.NewTypeConverter(scheme.Scheme))
+	inner := reflect.ValueOf(tracker).Elem().FieldByName("ObjectTracker")
+	inner.Set(reflect.ValueOf(&versioned{ObjectTracker: inner.Interface().(clienttesting.ObjectTracker)}))
+	return &apiServer{tracker: tracker}
+}
+
+// versioned gives each write a resource version, and refuses one that was made
+// of an older version.
+type versioned struct {
+	clienttesting.ObjectTracker
+	last int64
+}
+
+// Create is clienttesting.ObjectTracker's.
+func (v *versioned) Create(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.CreateOptions) error {
+	m := v.stamp(o)
+	m.SetUID(types.UID("uid-" + m.GetResourceVersion()))
+	return v.ObjectTracker.Create(gvr, o, ns, options...)
+}
+
+// Update is clienttesting.ObjectTracker's.
+func (v *versioned) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
+	if err := v.check(gvr, o, ns); err != nil {
+		return err
+	}
+	v.stamp(o)
+	return v.ObjectTracker.Update(gvr, o, ns, options...)
+}
+
+// Patch is clienttesting.ObjectTracker's.
+func (v *versioned) Patch(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.PatchOptions) error {
+	if err := v.check(gvr, o, ns); err != nil {
+		return err
+	}
+	v.stamp(o)
+	return v.ObjectTracker.Patch(gvr, o, ns, options...)
+}
+
+func (v *versioned) stamp(o runtime.Object) metav1.Object {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		panic(err)
+	}
+	v.last++
+	m.SetResourceVersion(strconv.FormatInt(v.last, 10))
+	return m
+}
+
+func (v *versioned) check(gvr schema.GroupVersionResource, o runtime.Object, ns string) error {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return err
+	}
+	live, err := v.Get(gvr, ns, m.GetName())
+	if err != nil {
+		return err
+	}
+	now, err := meta.Accessor(live)
+	if err != nil {
+		return err
+	}
+	if version := m.GetResourceVersion(); version != "" && version != now.GetResourceVersion() || m.GetUID() != "" && m.GetUID() != now.GetUID() {
+		return apierrors.NewConflict(gvr.GroupResource(), m.GetName(), errors.New("the object has been modified"))
+	}
+	m.SetUID(now.GetUID())
+	return nil
+}
+
+// line is a manager's connection to the API server.
+type line struct {
+	server *apiServer
+
+	mu      sync.Mutex
+	cut     bool
+	watches []watch.Interface
+}
+
+var errCut = errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
+
+// set cuts the line, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = cut; cut {
+		for _, w := range l.watches {
+			w.Stop()
+		}
+		l.watches = nil
+	}
+}
+
+func (l *line) isCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut
+}
+
+// client is one of several over the line.
+func (l *line) client() kubernetes.Interface {
+	c := &fake.Clientset{}
+	c.AddReactor("*", "*", l.react)
+	c.AddWatchReactor("*", l.watch)
+	return c
+}
+
+func (l *line) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	if l.isCut() {
+		return true, nil, errCut
+	}
+	l.server.mu.Lock()
+	handled, o, err := clienttesting.ObjectReaction(l.server.tracker)(action)
+	l.server.mu.Unlock()
+	if list, ok := action.(clienttesting.ListAction); ok && err == nil {
+		err = selectFields(o, list.GetListRestrictions().Fields)
+	}
+	return handled, o, err
+}
+
+func selectFields(list runtime.Object, selector fields.Selector) error {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	kept := []runtime.Object{}
+	for _, o := range items {
+		if selects(selector, o) {
+			kept = append(kept, o)
+		}
+	}
+	return meta.SetList(list, kept)
+}
+
+func selects(selector fields.Selector, o runtime.Object) bool {
+	m, err := meta.Accessor(o)
+	return err == nil && (selector == nil || selector.Matches(fields.Set{"metadata.name": m.GetName(), "metadata.namespace": m.GetNamespace()}))
+}
+
+func (l *line) watch(action clienttesting.Action) (bool, watch.Interface, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return true, nil, errCut
+	}
+	options := action.(clienttesting.WatchActionImpl)
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	w, err := l.server.tracker.Watch(action.GetResource(), action.GetNamespace(), options.ListOptions)
+	if err != nil {
+		return true, nil, err
+	}
+	selector, err := fields.ParseSelector(options.ListOptions.FieldSelector)
+	if err != nil {
+		return true, nil, err
+	}
+	l.watches = append(l.watches, w)
+	return true, newSelected(w, selector), nil
+}
+
+// selected is a watch of what a selector selects. Unlike watch.Filter's it ends
+// also when nobody reads it any more.
+type selected struct {
+	watch.Interface
+	results chan watch.Event
+	stopped chan struct{}
+	stop    func()
+}
+
+func newSelected(w watch.Interface, selector fields.Selector) *selected {
+	s := &selected{Interface: w, results: make(chan watch.Event), stopped: make(chan struct{})}
+	s.stop = sync.OnceFunc(func() {
+		close(s.stopped)
+		w.Stop()
+	})
+	go func() {
+		defer close(s.results)
+		for e := range w.ResultChan() {
+			if !selects(selector, e.Object) {
+				continue
+			}
+			select {
+			case s.results <- e:
+			case <-s.stopped:
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// ResultChan and Stop are watch.Interface's.
+func (s *selected) ResultChan() <-chan watch.Event { return s.results }
+func (s *selected) Stop()                          { s.stop() }
