@@ -40,25 +40,28 @@ func (s *Sample) Op() abi.Op { return s.op }
 // namespace/name of a Service, or "" for ops on none. It is printable and has
 // at most 128 bytes.
 func (s *Sample) Object() string {
-	name, request := "", []byte(s.request)
-	switch s.op {
+	return text.Line(objectOf(s.op, []byte(s.request)), maxObjectText)
+}
+
+func objectOf(op abi.Op, request []byte) string {
+	switch op {
 	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
 		var m abi.InstanceRequest
 		if wire.Unmarshal(request, &m) == nil {
-			name = m.GetNode().GetName()
+			return m.GetNode().GetName()
 		}
 	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName:
 		var m abi.LoadBalancerRequest
 		if wire.Unmarshal(request, &m) == nil && m.GetService() != nil {
-			name = m.GetService().GetNamespace() + "/" + m.GetService().GetName()
+			return m.GetService().GetNamespace() + "/" + m.GetService().GetName()
 		}
 	case abi.OpVolumeLabels:
 		var m abi.VolumeLabelsRequest
 		if wire.Unmarshal(request, &m) == nil {
-			name = m.GetVolume().GetName()
+			return m.GetVolume().GetName()
 		}
 	}
-	return text.Line(name, maxObjectText)
+	return ""
 }
 
 // about names the sample in texts.

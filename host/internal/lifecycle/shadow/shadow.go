@@ -64,20 +64,3 @@ func newResponse(op abi.Op) abi.Message {
 	}
 	return nil
 }
-
-// newRequest returns an empty request of a read-only op, or nil.
-func newRequest(op abi.Op) abi.Message {
-	switch op {
-	case abi.OpInstanceExists, abi.OpInstanceShutdown, abi.OpInstanceMetadata:
-		return &abi.InstanceRequest{}
-	case abi.OpListInstances:
-		return &abi.ListInstancesRequest{}
-	case abi.OpLoadBalancerGet, abi.OpLoadBalancerName:
-		return &abi.LoadBalancerRequest{}
-	case abi.OpRouteList:
-		return &abi.RouteListRequest{}
-	case abi.OpVolumeLabels:
-		return &abi.VolumeLabelsRequest{}
-	}
-	return nil
-}
