@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -41,9 +42,12 @@ func TestHeartbeats(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("forbidden")
+		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no"))
 	})
-	if _, err := heartbeats(context.Background(), client); err == nil || !strings.Contains(err.Error(), "kube-node-lease") || !strings.Contains(err.Error(), "forbidden") {
+	_, err = heartbeats(context.Background(), client)
+	const rule = `add to a Role in namespace kube-node-lease that is bound to the manager's service account: ` +
+		`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]}`
+	if err == nil || !strings.Contains(err.Error(), "forbidden") || !strings.Contains(err.Error(), rule) {
 		t.Errorf("%v", err)
 	}
 }

@@ -76,11 +76,7 @@ func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 
 func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
-	secrets, err := credential.NewPinned(watched)
-	if err != nil {
-		return fmt.Errorf("watching Secrets: %w", err)
-	}
-	net.secrets = secrets
+	net.secrets = credential.NewPinned(watched)
 	specs := make([]credential.Spec, len(p.Credentials))
 	for i := range p.Credentials {
 		spec, err := grant.Credential(&p.Credentials[i], n.signer(net))
@@ -89,10 +85,11 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 		}
 		specs[i] = spec
 	}
-	if net.credentials, err = credential.NewSet(secrets, specs, credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)}); err != nil {
+	var err error
+	if net.credentials, err = credential.NewSet(net.secrets, specs, credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)}); err != nil {
 		return err
 	}
-	grants, err := grant.Egress(p.Grants, secrets)
+	grants, err := grant.Egress(p.Grants, net.secrets)
 	if err != nil {
 		return err
 	}

@@ -93,10 +93,7 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	t.Helper()
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "test"}}}
 	v1alpha1.SetDefaults(c)
-	secrets, err := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secrets := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
 	n := &network{stop: func() {}, client: client(t).client, secrets: secrets}
 	n.retain()
 	terms, err := newTerms(t.Context(), &c.Providers[0], n)

@@ -44,6 +44,10 @@ func TestTheNetworksOfServices(t *testing.T) {
 		if !slices.Equal(s.known(), want) || s.failure == "" {
 			t.Errorf("%v: networks %v, told %q", failure, s.known(), s.failure)
 		}
+		const rule = `add to a ClusterRole that is bound to the manager's service account: {apiGroups: ["networking.k8s.io"], resources: ["servicecidrs"], verbs: ["list"]}`
+		if apierrors.IsForbidden(failure) != strings.Contains(s.failure, rule) {
+			t.Errorf("%v: told %q", failure, s.failure)
+		}
 	}
 	failure = nil
 	if _, err := client.NetworkingV1().ServiceCIDRs().Create(t.Context(), serviceCIDR("bad", "10.0.0.0"), metav1.CreateOptions{}); err != nil {

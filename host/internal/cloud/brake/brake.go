@@ -4,8 +4,6 @@
 // instance of the provider says the same and knows another Node that is there,
 // and as fast as a bucket of permits refills. A Node that does not pass is
 // answered as one that exists, so nothing is done to it.
-//
-// It imports Kubernetes' packages and nothing of this project.
 package brake
 
 import (

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Annotations of a Node.
@@ -53,13 +55,13 @@ func ownTerms(node *corev1.Node, settle time.Duration) (terms, error) {
 		own.unbraked = true
 	default:
 		own.never = true
-		return own, fmt.Errorf("its annotation %s must be %s or %s, not %.64q", NodeDeletionAnnotation, Never, Unbraked, value)
+		return own, fmt.Errorf("its annotation %s must be %s or %s, not %s", NodeDeletionAnnotation, Never, Unbraked, text.Quote(value))
 	}
 	if value, ok := node.Annotations[GracePeriodAnnotation]; ok {
 		grace, err := time.ParseDuration(value)
 		if err != nil || grace < 0 || grace > maxGrace {
 			own.never = true
-			return own, fmt.Errorf("its annotation %s must be a time such as 30m, up to %v, not %.64q", GracePeriodAnnotation, maxGrace, value)
+			return own, fmt.Errorf("its annotation %s must be a time such as 30m, up to %v, not %s", GracePeriodAnnotation, maxGrace, text.Quote(value))
 		}
 		own.grace = max(grace, settle)
 	}

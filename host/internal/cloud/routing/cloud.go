@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/utils/lru"
 )
 
 const (
@@ -47,7 +48,7 @@ func (r *Router) Cloud(provider string, cloud cloudprovider.Interface, options C
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.peers[provider] = &peer{cloud: cloud, slots: make(chan struct{}, maxAsks)}
-	return &guarded{Interface: cloud, router: r, provider: provider, options: options, said: newOnce(remembered)}
+	return &guarded{Interface: cloud, router: r, provider: provider, options: options, said: lru.New(remembered)}
 }
 
 // guarded is a provider's cloud among others.
@@ -56,7 +57,7 @@ type guarded struct {
 	router   *Router
 	provider string
 	options  CloudOptions
-	said     *once
+	said     *lru.Cache // of saying
 }
 
 func (g *guarded) LoadBalancer() (cloudprovider.LoadBalancer, bool) {

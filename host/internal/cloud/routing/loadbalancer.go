@@ -76,9 +76,14 @@ func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {
 
 func (l *loadBalancer) tellHowToMove(service *corev1.Service) {
 	choice := service.Annotations[ServiceAnnotation]
-	if l.options.Recorder == nil || choice == "" || choice == l.provider || !l.said.first(service.UID, choice) {
+	if l.options.Recorder == nil || choice == "" || choice == l.provider {
 		return
 	}
+	now := saying{service.UID, text.Quote(choice)} // an annotation may have 256 KiB
+	if _, said := l.said.Get(now); said {
+		return
+	}
+	l.said.Add(now, nil)
 	l.options.Recorder.Eventf(service, corev1.EventTypeWarning, notMoved,
 		"The load balancer stays with provider %q, although the annotation %s says %s. To move it, which interrupts its traffic and may change its address: "+
 			"delete the Service and make it again; or set its type to ClusterIP, wait until its label %s is gone, and set the type back",

@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -39,7 +41,13 @@ type Reporter struct {
 	recorder record.EventRecorder
 	queue    workqueue.TypedInterface[item]
 	limiter  *rate.Limiter
-	said     *once
+	said     *lru.Cache // of saying
+}
+
+// saying is what was said of an object.
+type saying struct {
+	uid  types.UID
+	what string
 }
 
 // item is an object that may be nobody's; it holds none of it.
@@ -58,7 +66,7 @@ func NewReporter(router *Router, services coreinformers.ServiceInformer, nodes c
 		recorder: recorder,
 		queue:    workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Name: "unrouted"}),
 		limiter:  rate.NewLimiter(rate.Every(eventPeriod), eventBurst),
-		said:     newOnce(remembered),
+		said:     lru.New(remembered),
 	}
 }
 
@@ -104,8 +112,9 @@ func (p *Reporter) next(ctx context.Context) bool {
 		return false
 	}
 	object, advice := p.look(next) // it may have a provider by now
-	if advice != "" && p.said.first(object.(metav1.Object).GetUID(), advice) {
+	if advice != "" {
 		o := object.(metav1.Object)
+		p.said.Add(saying{o.GetUID(), advice}, nil)
 		klog.FromContext(ctx).Info("An object has no provider", "object", klog.KRef(o.GetNamespace(), o.GetName()), "advice", advice)
 		p.recorder.Event(object, corev1.EventTypeWarning, noProvider, advice)
 	}
@@ -135,7 +144,10 @@ func (p *Reporter) unsaid(object any) string {
 		}
 	}
 	advice = text.Line(advice, eventBytes) // there may be many providers
-	if advice == "" || p.said.was(object.(metav1.Object).GetUID(), advice) {
+	if advice == "" {
+		return ""
+	}
+	if _, said := p.said.Get(saying{object.(metav1.Object).GetUID(), advice}); said {
 		return ""
 	}
 	return advice

@@ -165,13 +165,3 @@ func TestReporterIsSlow(t *testing.T) {
 		}
 	})
 }
-
-func TestOnceForgetsTheOldest(t *testing.T) {
-	o := newOnce(2)
-	for _, uid := range []types.UID{"1", "2", "1", "3", "1", "2"} {
-		o.first(uid, "x")
-	}
-	if !o.was("1", "x") || !o.was("2", "x") || o.was("3", "x") || o.was("1", "y") {
-		t.Error("it does not hold the two latest")
-	}
-}

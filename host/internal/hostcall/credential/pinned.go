@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/informer"
 )
 
 // Pinned has Secrets as they were when each was first asked for, so that a
@@ -32,23 +32,18 @@ type pin struct {
 	version string
 }
 
-// NewPinned pins what the watched Secrets have. It is made before they run.
-func NewPinned(secrets *WatchedSecrets) (*Pinned, error) {
+// NewPinned pins what the watched Secrets have. It is made before they run, and
+// once.
+func NewPinned(secrets *WatchedSecrets) *Pinned {
 	p := &Pinned{secrets: secrets, changed: make(chan struct{}, 1), pins: map[types.NamespacedName]pin{}}
 	for _, s := range secrets.secrets {
-		if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc: func(_ any, isInInitialList bool) {
-				if !isInInitialList { // Version sees that one
-					p.look(s.name)
-				}
-			},
-			UpdateFunc: func(_, _ any) { p.look(s.name) },
-			DeleteFunc: func(any) { p.signal() },
-		}); err != nil {
-			return nil, err // only on an informer that has ended
+		s.changed = func(event informer.Event) {
+			if event == informer.Deleted || p.differs(s) {
+				p.signal()
+			}
 		}
 	}
-	return p, nil
+	return p
 }
 
 // Get implements Secrets.
@@ -101,20 +96,17 @@ func (p *Pinned) Version(ctx context.Context) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// look compares a Secret with its pin. One that is not pinned yet has appeared
-// after Version has looked for it.
-func (p *Pinned) look(name types.NamespacedName) {
-	object, _, err := p.secrets.secrets[name].informer.GetStore().GetByKey(name.String())
-	secret, ok := object.(*corev1.Secret)
-	if err != nil || !ok {
-		return
+// differs compares a Secret with its pin. One that is not pinned yet has
+// appeared after Version has looked for it.
+func (p *Pinned) differs(s *watchedSecret) bool {
+	secret, err := s.Get()
+	if err != nil || secret == nil {
+		return false
 	}
 	p.mu.Lock()
-	pinned, known := p.pins[name]
+	pinned, known := p.pins[s.name]
 	p.mu.Unlock()
-	if !known || !maps.EqualFunc(pinned.data, secret.Data, bytes.Equal) {
-		p.signal()
-	}
+	return !known || !maps.EqualFunc(pinned.data, secret.Data, bytes.Equal)
 }
 
 func (p *Pinned) signal() {

@@ -20,10 +20,7 @@ func TestPinnedValuesStay(t *testing.T) {
 	client := fake.NewClientset(secret("1", "old"))
 	pinned := func() *Pinned {
 		w := NewWatchedSecrets(client, []types.NamespacedName{{Namespace: "ns", Name: "cloud"}, {Namespace: "ns", Name: "later"}})
-		p, err := NewPinned(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := NewPinned(w)
 		go w.Run(t.Context())
 		return p
 	}

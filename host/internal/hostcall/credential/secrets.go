@@ -7,13 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/informer"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -32,13 +29,13 @@ type WatchedSecrets struct {
 }
 
 type watchedSecret struct {
-	name     types.NamespacedName
-	informer cache.SharedIndexInformer
-	settled  chan struct{} // closed when there is a list, or an error
-	once     sync.Once
-
-	mu  sync.Mutex
-	err error // why there is no list yet
+	*informer.Named[*corev1.Secret]
+	name    types.NamespacedName
+	settled chan struct{} // closed when there is a list, or an error
+	once    sync.Once
+	// changed, unless nil, is called after the first list. It is set before the
+	// Secret is watched.
+	changed func(informer.Event)
 }
 
 // NewWatchedSecrets returns the Secrets of these names. The client needs the
@@ -47,50 +44,28 @@ func NewWatchedSecrets(client kubernetes.Interface, names []types.NamespacedName
 	w := &WatchedSecrets{secrets: make(map[types.NamespacedName]*watchedSecret, len(names))}
 	for _, name := range names {
 		if w.secrets[name] == nil {
-			w.secrets[name] = &watchedSecret{name: name, settled: make(chan struct{}), informer: newInformer(client, name)}
+			w.secrets[name] = &watchedSecret{name: name, settled: make(chan struct{}), Named: informer.Secret(client, name)}
 		}
 	}
 	return w
-}
-
-func newInformer(client kubernetes.Interface, name types.NamespacedName) cache.SharedIndexInformer {
-	return coreinformers.NewFilteredSecretInformer(client, name.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
-	})
 }
 
 // Run watches the Secrets until the context ends. It is called once.
 func (w *WatchedSecrets) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range w.secrets {
-		wg.Go(func() { s.run(ctx) })
+		wg.Go(func() { s.Run(ctx, s.handle) })
 	}
 	wg.Wait()
 }
 
-func (s *watchedSecret) run(ctx context.Context) {
-	// It fails only on an informer that runs already.
-	err := s.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, r, err)
-		s.settle(err)
-	})
-	if err != nil {
-		s.settle(err)
-		return
+func (s *watchedSecret) handle(event informer.Event) {
+	switch {
+	case event == informer.Listed, event == informer.Failed:
+		s.once.Do(func() { close(s.settled) })
+	case s.changed != nil:
+		s.changed(event)
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { s.informer.RunWithContext(ctx) })
-	if cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
-		s.settle(nil)
-	}
-}
-
-func (s *watchedSecret) settle(err error) {
-	s.mu.Lock()
-	s.err = err
-	s.mu.Unlock()
-	s.once.Do(func() { close(s.settled) })
 }
 
 // Get implements Secrets. It waits for Run to have asked for the Secret.
@@ -105,28 +80,19 @@ func (w *WatchedSecrets) Get(ctx context.Context, namespace, name string) (map[s
 	case <-ctx.Done():
 		return nil, "", fmt.Errorf("waiting for Secret %s: %w", key, context.Cause(ctx))
 	}
-	return s.get()
+	return s.values()
 }
 
-func (s *watchedSecret) get() (map[string][]byte, string, error) {
-	if !s.informer.HasSynced() {
-		return nil, "", s.unreadable()
-	}
-	object, _, err := s.informer.GetStore().GetByKey(s.name.String())
-	secret, ok := object.(*corev1.Secret)
-	if err != nil || !ok {
+func (s *watchedSecret) values() (map[string][]byte, string, error) {
+	secret, err := s.Get()
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, "", fmt.Errorf("list Secret %s: %w; %s", s.name, err,
+			text.AddRules(s.name.Namespace, text.Rule{Resource: "secrets", Names: []string{s.name.Name}, Verbs: []string{"get", "list", "watch"}}))
+	case err != nil:
+		return nil, "", fmt.Errorf("list Secret %s: %w", s.name, err)
+	case secret == nil:
 		return nil, "", fmt.Errorf("the Secret %s does not exist; create it", s.name)
 	}
 	return secret.Data, string(secret.UID) + "/" + secret.ResourceVersion, nil
-}
-
-// unreadable says why the Secret could not be listed yet.
-func (s *watchedSecret) unreadable() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rule := ""
-	if apierrors.IsForbidden(s.err) {
-		rule = "; " + text.AddRules(s.name.Namespace, text.Rule{Resource: "secrets", Names: []string{s.name.Name}, Verbs: []string{"get", "list", "watch"}})
-	}
-	return fmt.Errorf("list Secret %s: %w%s", s.name, s.err, rule)
 }

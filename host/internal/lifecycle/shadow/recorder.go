@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"sync"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
 // Options bound a Recorder. What is not above zero takes its default.
@@ -52,21 +49,16 @@ type Recorder struct {
 	total      share
 }
 
-// sampleKey is a question: the op and a digest of the request.
+// sampleKey is a question: an op, and the object that it is about. What else is
+// in the request is how the object is now. Ops on no object have their requests
+// for it, which have no maps and so are encoded in one way.
 type sampleKey struct {
-	op      abi.Op
-	request [sha256.Size]byte
+	op    abi.Op
+	about string
 }
 
-// keyOfRequest is the same for equal requests. Their bytes need not be: labels
-// and annotations are encoded in no order, and in JSON in one.
-func keyOfRequest(op abi.Op, request []byte) sampleKey {
-	if m, _ := op.New(); m != nil && wire.Unmarshal(request, m) == nil {
-		if text, err := json.Marshal(m); err == nil {
-			request = text
-		}
-	}
-	return sampleKey{op, sha256.Sum256(request)}
+func sampleKeyOf(op abi.Op, request string) sampleKey {
+	return sampleKey{op, cmp.Or(objectOf(op, []byte(request)), request)}
 }
 
 // share is what the samples of one op, or all, take.
@@ -99,7 +91,7 @@ func (r *Recorder) Begin(ctx context.Context, op abi.Op, request []byte) (contex
 }
 
 // Samples returns what is kept, the newest first, at most one for each op and
-// request.
+// object.
 func (r *Recorder) Samples() []*Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +114,7 @@ func (r *Recorder) Reset() {
 	r.total = share{}
 }
 
-// keep takes the place of an older sample of the same op and request.
+// keep takes the place of an older sample of the same question.
 func (r *Recorder) keep(generation uint64, s *Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,8 +221,9 @@ func (r *recording) end(code abi.Code, response []byte, err error) {
 	if left < 0 || !o.proper() {
 		return
 	}
+	request := string(r.request)
 	r.recorder.keep(r.generation, &Sample{
-		op: r.op, key: keyOfRequest(r.op, r.request), request: string(r.request), code: o.code, response: string(o.response),
+		op: r.op, key: sampleKeyOf(r.op, request), request: request, code: o.code, response: string(o.response),
 		calls: calls, bytes: r.recorder.options.MaxSampleBytes - left,
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -236,5 +238,24 @@ func TestOneSampleForEachQuestion(t *testing.T) {
 	}
 	if n := len(r.Samples()); n != 5 {
 		t.Errorf("%d samples of 5 questions", n)
+	}
+}
+
+// A Service that was changed is the same Service: what was asked of it before
+// says nothing any more, and takes no place of others. Pages are questions of
+// their own.
+func TestTheNewestQuestionAboutAnObject(t *testing.T) {
+	r := NewRecorder(Options{})
+	for i := range 3 {
+		service := &abi.Service{Namespace: "shop", Name: "web", Annotations: map[string]string{"example.com/checksum": fmt.Sprint(i)}}
+		keep(r, abi.OpLoadBalancerGet, encoded(&abi.LoadBalancerRequest{Service: service}), []byte{})
+		keep(r, abi.OpListInstances, encoded(&abi.ListInstancesRequest{PageToken: fmt.Sprint(i)}), []byte{})
+	}
+	services := slices.DeleteFunc(r.Samples(), func(s *Sample) bool { return s.Op() != abi.OpLoadBalancerGet })
+	if len(services) != 1 || !strings.Contains(services[0].request, "checksum\x12\x012") {
+		t.Errorf("%d samples of one Service, want the newest", len(services))
+	}
+	if pages := len(r.Samples()) - len(services); pages != 3 {
+		t.Errorf("%d samples of 3 pages", pages)
 	}
 }

@@ -40,22 +40,25 @@ func (s *Sample) Op() abi.Op { return s.op }
 // namespace/name of a Service, or "" for ops on none. It is printable and has
 // at most 128 bytes.
 func (s *Sample) Object() string {
-	m, _ := s.op.New()
-	if m == nil || wire.Unmarshal([]byte(s.request), m) != nil {
+	return text.Line(objectOf(s.op, []byte(s.request)), maxObjectText)
+}
+
+func objectOf(op abi.Op, request []byte) string {
+	m, _ := op.New()
+	if m == nil || wire.Unmarshal(request, m) != nil {
 		return ""
 	}
-	name := ""
 	switch m := m.(type) {
 	case *abi.InstanceRequest:
-		name = m.GetNode().GetName()
+		return m.GetNode().GetName()
 	case *abi.LoadBalancerRequest:
 		if m.GetService() != nil {
-			name = m.GetService().GetNamespace() + "/" + m.GetService().GetName()
+			return m.GetService().GetNamespace() + "/" + m.GetService().GetName()
 		}
 	case *abi.VolumeLabelsRequest:
-		name = m.GetVolume().GetName()
+		return m.GetVolume().GetName()
 	}
-	return text.Line(name, maxObjectText)
+	return ""
 }
 
 // about names the sample in texts.

@@ -59,11 +59,13 @@ type seen struct {
 	taken string
 }
 
-// commands hands over what the annotations say.
+// commands hands over what the annotations say, once they are known.
 func (w *worker) commands(ctx context.Context) {
-	object, exists, err := w.informer.GetStore().GetByKey(w.key(w.Name()))
-	cm, ok := object.(*corev1.ConfigMap)
-	if err != nil || !exists || !ok {
+	cm, err := w.watched.Get()
+	switch {
+	case err != nil: // it was not listed yet
+		return
+	case cm == nil:
 		cm = &corev1.ConfigMap{}
 	}
 	w.pause(cm)

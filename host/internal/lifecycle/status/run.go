@@ -7,14 +7,13 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/informer"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -32,24 +31,14 @@ const (
 // before. handle is called by one goroutine, which waits for it. Failures are
 // logged, and tried again for ever.
 func (o *Object) Run(ctx context.Context, handle func(Command)) {
-	w := &worker{Object: o, handle: handle, informer: o.informer(), logger: klog.FromContext(ctx).WithValues("provider", o.provider, "configMap", o.key(o.Name()))}
+	w := &worker{Object: o, handle: handle, logger: klog.FromContext(ctx).WithValues("provider", o.provider, "configMap", o.key(o.Name()))}
+	w.watched = informer.ConfigMap(o.client, types.NamespacedName{Namespace: o.namespace, Name: o.Name()})
 	w.delays = newDelays()
-	registration, err := w.watch()
-	if err != nil { // only of an informer that runs already or has ended
-		w.logger.Error(err, "the status of the provider is not watched")
-		return
-	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { w.informer.RunWithContext(ctx) })
-	wg.Go(func() {
-		cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)
-		o.signal()
-	})
+	wg.Go(func() { w.watched.Run(ctx, w.heard) })
 	for w.sleep(ctx) {
-		if registration.HasSynced() {
-			w.commands(ctx)
-		}
+		w.commands(ctx)
 		w.write(ctx)
 	}
 }
@@ -57,10 +46,10 @@ func (o *Object) Run(ctx context.Context, handle func(Command)) {
 // worker is what Run knows; it is used by its goroutine only.
 type worker struct {
 	*Object
-	handle   func(Command)
-	informer cache.SharedIndexInformer
-	logger   klog.Logger
-	seen     seen
+	handle  func(Command)
+	watched *informer.Named[*corev1.ConfigMap]
+	logger  klog.Logger
+	seen    seen
 
 	// written is what was written last.
 	written string
@@ -75,29 +64,21 @@ func newDelays() wait.Backoff {
 	return wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 20, Cap: longestDelay}
 }
 
-func (o *Object) informer() cache.SharedIndexInformer {
-	return coreinformers.NewFilteredConfigMapInformer(o.client, o.namespace, 0, cache.Indexers{}, func(list *metav1.ListOptions) {
-		list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name()).String()
-	})
-}
-
-func (w *worker) watch() (cache.ResourceEventHandlerRegistration, error) {
-	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		w.logger.Error(w.explain("list", w.Name(), err), "the annotations of the provider are not seen")
-	})
-	if err != nil {
-		return nil, err
+// heard is what the watch has to tell.
+func (w *worker) heard(event informer.Event) {
+	switch event {
+	case informer.Failed:
+		_, err := w.watched.Get() // nil once there was a list: the watch goes on where it was
+		if err != nil {
+			w.logger.Error(w.explain("list", w.Name(), err), "the annotations of the provider are not seen")
+		}
+		return
+	case informer.Deleted:
+		w.mu.Lock()
+		w.deleted = true
+		w.mu.Unlock()
 	}
-	return w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.signal() },
-		UpdateFunc: func(_, _ any) { w.signal() },
-		DeleteFunc: func(any) {
-			w.mu.Lock()
-			w.deleted = true
-			w.mu.Unlock()
-			w.signal()
-		},
-	})
+	w.signal()
 }
 
 // sleep returns false when the context has ended, and true when there may be

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Memory is the linear memory of a guest.
@@ -97,7 +98,5 @@ func conventionFunctions() []Function {
 // hostFailed says that the host's own code panicked. The words of a panic are
 // bounded: they may hold what a guest sent.
 func hostFailed(name string, p any) error {
-	const most = 200
-	text := fmt.Sprint(p)
-	return &End{text: fmt.Sprintf("the host failed in %s, which is a mistake of the manager: %.*q", name, most, text)}
+	return &End{text: fmt.Sprintf("the host failed in %s, which is a mistake of the manager: %s", name, text.Quote(fmt.Sprint(p)))}
 }
