@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 )
 
 // maxAddresses bounds each list of addresses.
@@ -41,6 +43,9 @@ func networkOrName(path *field.Path, entry string) field.ErrorList {
 	}
 	if len(validation.IsDNS1123Subdomain(entry)) > 0 {
 		return field.ErrorList{field.Invalid(path, entry, "must be a network such as 10.0.0.0/8, or a DNS name in lower case such as lb.example.com, which stands for all below it")}
+	}
+	if _, _, err := addresses.ParseEntry(entry); err != nil {
+		return field.ErrorList{field.Invalid(path, entry, err.Error())}
 	}
 	return nil
 }

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
 func outOfRange(path *field.Path, value, low, high any) *field.Error {
@@ -58,11 +61,16 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 		return append(errs, field.TooMany(path.Child("publicKeys"), len(c.PublicKeys), maxPublicKeys))
 	}
 	if c.Header != nil {
-		errs = append(errs, required(path.Child("header", "header"), c.Header.Header)...)
+		errs = append(errs, validateHeader(c.Header, path.Child("header"))...)
 		keys["header.key"] = c.Header.Key
 	}
 	if c.Query != nil {
-		errs = append(errs, required(path.Child("query", "parameter"), c.Query.Parameter)...)
+		parameter := path.Child("query", "parameter")
+		if c.Query.Parameter == "" {
+			errs = append(errs, field.Required(parameter, ""))
+		} else {
+			errs = append(errs, checked(parameter, c.Query.Parameter, egress.CheckParameter)...)
+		}
 		keys["query.key"] = c.Query.Key
 	}
 	if c.Bearer != nil {
@@ -84,6 +92,16 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 		}
 	}
 	return append(errs, validateKeys(path, keys)...)
+}
+
+func validateHeader(h *HeaderCredential, path *field.Path) (errs field.ErrorList) {
+	if h.Header == "" {
+		return field.ErrorList{field.Required(path.Child("header"), "")}
+	}
+	if !httpguts.ValidHeaderFieldValue(h.Prefix) { // it may hold a secret by mistake
+		errs = append(errs, field.Invalid(path.Child("prefix"), "...", "is not valid in a header"))
+	}
+	return append(errs, checked(path.Child("header"), h.Header, egress.CheckHeader)...)
 }
 
 func validateKeys(path *field.Path, keys map[string]string) (errs field.ErrorList) {

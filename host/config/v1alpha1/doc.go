@@ -3,5 +3,7 @@
 // an error with its path. What it grants lies apart from the modules, so that
 // who may replace a module cannot widen what it may do.
 //
-// It imports abi and nothing else of this project.
+// It imports abi, and what reads hosts, addresses and keys (egress, addresses,
+// provenance): whether they can be read is asked there, and told here with its
+// path.
 package v1alpha1

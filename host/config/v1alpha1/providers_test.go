@@ -176,15 +176,16 @@ func TestPublicKeys(t *testing.T) {
 	private := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(strong)}))
 	for name, test := range map[string]struct{ key, want string }{
 		"RSA 2048":        {good, ""},
-		"RSA 1024":        {publicKey(t, &weak.PublicKey), "is an RSA key of 1024 bits: give one of 2048 to 8192"},
-		"P-224":           {publicKey(t, &old.PublicKey), "is an ECDSA key on P-224"},
+		"RSA 1024":        {publicKey(t, &weak.PublicKey), "is an RSA key of 1024 bits: use one of 2048 to 8192"},
+		"exponent of 1":   {publicKey(t, &rsa.PublicKey{N: strong.N, E: 1}), "exponent below 3"},
+		"P-224":           {publicKey(t, &old.PublicKey), "P-224"},
 		"too long":        {good + strings.Repeat("\n", 16<<10), "is longer than 16384 bytes"},
-		"X25519":          {publicKey(t, exchange.PublicKey()), "give one of ECDSA, Ed25519 or RSA"},
-		"two in one":      {good + good, "more than one key"},
-		"text":            {"nonsense", "must be a public key in PEM"},
-		"empty":           {"", "must be a public key in PEM"},
-		"broken":          {string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})), "cannot be parsed"},
-		"the private one": {private, "is a \"RSA PRIVATE KEY\": give the public key"},
+		"X25519":          {publicKey(t, exchange.PublicKey()), "use ECDSA, RSA or Ed25519"},
+		"two in one":      {good + good, "something follows the key"},
+		"text":            {"nonsense", "it is not PEM"},
+		"empty":           {"", "it is not PEM"},
+		"broken":          {string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})), "it is not a public key"},
+		"the private one": {private, "another type than \"PUBLIC KEY\": write the public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := v1alpha1.Decode([]byte(least))

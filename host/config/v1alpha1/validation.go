@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"maps"
 	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
 // Bounds of lists, so that the time of a check does not depend on the file.
@@ -24,12 +24,10 @@ const (
 	maxGrants      = 256
 	maxCredentials = 64
 	maxEndpoints   = 16
+	maxMethods     = 32
 	maxPublicKeys  = 32
 	maxInstances   = 256
 	maxModuleBytes = 256 << 20
-	minRSABits     = 2048
-	maxRSABits     = 8192
-	maxKeyPEM      = 16 << 10
 	maxScheme      = 63
 	// maxProviderName leaves room in the names of ConfigMaps and in labels.
 	maxProviderName = 40
@@ -103,10 +101,19 @@ func validateCapabilities(p *Provider, path *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-// validateGrant leaves the syntax of hosts and paths to who compares them.
+// validateGrant reads hosts, paths and methods as who compares them.
 func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs field.ErrorList) {
 	if g.Host == "" {
 		errs = append(errs, field.Required(path.Child("host"), "give a DNS name or an IP address"))
+	} else {
+		errs = append(errs, checked(path.Child("host"), g.Host, egress.CheckHost)...)
+	}
+	errs = append(errs, checked(path.Child("pathPrefix"), g.PathPrefix, egress.CheckPathPrefix)...)
+	if len(g.Methods) > maxMethods {
+		return append(errs, field.TooMany(path.Child("methods"), len(g.Methods), maxMethods))
+	}
+	for i, method := range g.Methods {
+		errs = append(errs, checked(path.Child("methods").Index(i), method, egress.CheckMethod)...)
 	}
 	if g.Scheme != "https" && g.Scheme != "http" {
 		errs = append(errs, field.NotSupported(path.Child("scheme"), g.Scheme, []string{"https", "http"}))
@@ -154,9 +161,8 @@ func validateBundle(path *field.Path, bundle string) field.ErrorList {
 
 func validateEndpoint(path *field.Path, e Endpoint) (errs field.ErrorList) {
 	// The text of a broken URL may hold a password: it is not repeated.
-	u, err := url.Parse(e.URL)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		errs = append(errs, field.Invalid(path.Child("url"), "...", "must be https://HOST[:PORT][/PATH], without user, query and fragment"))
+	if err := egress.CheckEndpoint(e.URL); err != nil {
+		errs = append(errs, field.Invalid(path.Child("url"), "...", "must be https://HOST[:PORT][/PATH], without user, query and fragment: "+err.Error()))
 	}
 	errs = append(errs, validateCIDRs(path.Child("cidrs"), e.CIDRs)...)
 	return append(errs, validateBundle(path.Child("caBundle"), e.CABundle)...)
@@ -196,6 +202,14 @@ func validateLimits(l Limits, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("logLinesPerSecond"), l.LogLinesPerSecond, 1, 100_000)...)
 	errs = append(errs, bytesBetween(path.Child("logBytesPerSecond"), l.LogBytesPerSecond, 1<<10, 100<<20)...)
 	return append(errs, between(path.Child("eventsPerSecond"), l.EventsPerSecond, 1, 1000)...)
+}
+
+// checked asks the reader of a field whether it takes the value.
+func checked(path *field.Path, value string, check func(string) error) field.ErrorList {
+	if err := check(value); err != nil {
+		return field.ErrorList{field.Invalid(path, value, err.Error())}
+	}
+	return nil
 }
 
 func label(path *field.Path, value string) (errs field.ErrorList) {

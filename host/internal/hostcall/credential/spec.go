@@ -1,19 +1,16 @@
 package credential
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 
-	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Spec describes a credential. It holds no secret value, but it is printed as
+// Spec describes a credential that the configuration's validation has accepted:
+// what its fields may be is said there, and nowhere else. It holds no secret value, but it is printed as
 // its name and type only, since what it refers to does.
 //
 // Exactly one of the pointers is set; it is the type.
@@ -124,74 +121,6 @@ func (s *Spec) Type() string {
 		}
 	}
 	return out
-}
-
-// Validate returns what is wrong with the Spec.
-func (s *Spec) Validate() error {
-	var errs []error
-	if len(validation.IsDNS1123Label(s.Name)) > 0 {
-		errs = append(errs, fmt.Errorf("the name %q is not a DNS label: use lower-case letters, digits and '-'", s.Name))
-	}
-	if s.Secret.Namespace == "" || s.Secret.Name == "" {
-		errs = append(errs, errors.New("the Secret's namespace and name must be given"))
-	}
-	if s.Type() == "" {
-		errs = append(errs, errors.New("exactly one type must be given: header, basic, bearer, query, oauth2ClientCredentials, awsSigV4 or signer"))
-	} else if err := s.validateType(); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", s.Type(), err))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("credential %q: %w", s.Name, err)
-	}
-	return nil
-}
-
-func (s *Spec) validateType() error {
-	switch {
-	case s.Header != nil:
-		return s.Header.validate()
-	case s.Query != nil:
-		return required("param", s.Query.Param, "key", s.Query.Key)
-	case s.OAuth2 != nil:
-		return s.OAuth2.validate()
-	case s.AWSSigV4 != nil:
-		return required("region", s.AWSSigV4.Region, "service", s.AWSSigV4.Service)
-	case s.Signer != nil && s.Signer.Signer == nil:
-		return errors.New("there is no module to sign with")
-	}
-	return nil
-}
-
-func (h *Header) validate() error {
-	if err := required("name", h.Name, "key", h.Key); err != nil {
-		return err
-	}
-	if !httpguts.ValidHeaderFieldValue(h.Prefix) {
-		return errors.New("the prefix is not valid in a header")
-	}
-	return checkHeaderName(h.Name)
-}
-
-func (o *OAuth2ClientCredentials) validate() error {
-	u, err := url.Parse(o.TokenURL)
-	if err != nil || u.Host == "" || u.User != nil || !slices.Contains([]string{"https", "http"}, u.Scheme) {
-		return errors.New("tokenURL must be an http or https URL without user and password")
-	}
-	if o.Transport == nil {
-		return errors.New("there is no transport to send token requests with")
-	}
-	return nil
-}
-
-// required returns an error for the first empty value of pairs of names and
-// values.
-func required(pairs ...string) error {
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			return fmt.Errorf("%s must be given", pairs[i])
-		}
-	}
-	return nil
 }
 
 // String returns the name and type.

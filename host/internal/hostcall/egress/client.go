@@ -47,7 +47,7 @@ func New(grants []Grant, options Options) (*Client, error) {
 	c.connect = c.dial
 	transports := map[identity]*http.Transport{}
 	for _, g := range grants {
-		if err := g.validate(); err != nil {
+		if err := g.Validate(); err != nil {
 			return nil, err
 		}
 		// Invariant E7 (host/SECURITY.md): grants share connections only where everything is the

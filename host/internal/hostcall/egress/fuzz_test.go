@@ -106,7 +106,7 @@ func FuzzGrant(f *testing.F) {
 		if again, err := ParseGrant(g.String()); err != nil || again.String() != g.String() {
 			t.Fatalf("%q: becomes %s and then %s (%v)", prefix, g, again, err)
 		}
-		if err := g.validate(); err != nil {
+		if err := g.Validate(); err != nil {
 			t.Fatalf("%q: %v", prefix, err)
 		}
 		host := strings.Replace(g.Host, "*", "x", 1)

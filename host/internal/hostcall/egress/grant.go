@@ -113,7 +113,8 @@ func (g Grant) pathPrefix() string {
 	return g.PathPrefix
 }
 
-func (g Grant) validate() error {
+// Validate returns why New would not take the grant.
+func (g Grant) Validate() error {
 	parsed, err := ParseGrant(g.String())
 	if err != nil {
 		return err

@@ -62,12 +62,11 @@ func New(digests []string, publicKeysPEM []string) (*Policy, error) {
 	if err := errors.Join(checkCount("digests", digests), checkCount("publicKeys", publicKeysPEM)); err != nil {
 		return nil, err
 	}
-	form := regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	p := &Policy{digests: map[string]bool{}}
 	var mistakes []error
 	for i, digest := range digests {
-		if !form.MatchString(digest) {
-			mistakes = append(mistakes, fmt.Errorf("digests[%d]: it must be sha256: and 64 hexadecimal digits in lower case, as ccmctl digest prints it", i))
+		if err := CheckDigest(digest); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("digests[%d]: %w", i, err))
 		}
 		p.digests[digest] = true
 	}
@@ -82,6 +81,21 @@ func New(digests []string, publicKeysPEM []string) (*Policy, error) {
 		return nil, errors.Join(mistakes...)
 	}
 	return p, nil
+}
+
+// CheckDigest checks one entry of digests.
+func CheckDigest(digest string) error {
+	if !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest) {
+		return errors.New("it must be sha256: and 64 hexadecimal digits in lower case, as ccmctl digest prints it")
+	}
+	return nil
+}
+
+// CheckKey checks one entry of public keys. The error does not repeat it: it
+// may be a private key by mistake.
+func CheckKey(text string) error {
+	_, err := parseKey(text)
+	return err
 }
 
 func checkCount(name string, entries []string) error {

@@ -1,0 +1,86 @@
+package grant_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+)
+
+// FuzzValidIsUsable: of a configuration that is valid, the network is made and
+// its credentials are sent. What cannot be made would be an error that names no
+// field; a credential that cannot be sent, one at each request.
+func FuzzValidIsUsable(f *testing.F) {
+	f.Add("api.example.com", "/v2/", "GET", "X-Auth-Token", "Token ", "key", "https://login.example.com/token")
+	f.Add("*.example.com", "/a b/%2e%2e", "PATCH", "host", "a\nb", "_method", "https://*.example.com")
+	f.Add("[::1]", "v2", "get", "X_Forwarded_For", "", "x-http-method", "https://h/?")
+	f.Add("0x7f.1", "/?", "TRACE", "", "\x00", ".method", "https://h:0/#")
+	f.Fuzz(func(t *testing.T, host, path, method, header, prefix, parameter, url string) {
+		secret := v1alpha1.Reference{Namespace: "ns", Name: "s"}
+		p := v1alpha1.Provider{
+			Name: "p", Source: v1alpha1.Source{ConfigMap: &v1alpha1.Reference{Namespace: "ns", Name: "m"}},
+			Grants: []v1alpha1.Grant{{Host: host, PathPrefix: path, Methods: []string{method}, Credentials: []string{"header", "query", "oauth2"}}},
+			Credentials: []v1alpha1.Credential{
+				{Name: "header", Secret: secret, Header: &v1alpha1.HeaderCredential{Header: header, Prefix: prefix}},
+				{Name: "query", Secret: secret, Query: &v1alpha1.QueryCredential{Parameter: parameter}},
+				{Name: "oauth2", Secret: secret, OAuth2ClientCredentials: &v1alpha1.OAuth2Credential{Token: v1alpha1.Endpoint{URL: url}}},
+			},
+		}
+		c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}
+		v1alpha1.SetDefaults(c)
+		if v1alpha1.Validate(c) != nil {
+			return
+		}
+		use(t, &c.Providers[0])
+	})
+}
+
+func use(t *testing.T, p *v1alpha1.Provider) {
+	t.Helper()
+	secrets := secrets{"s": {"token": []byte("sesame-43"), "client_id": []byte("me"), "client_secret": []byte("sesame-44")}}
+	specs := make([]credential.Spec, len(p.Credentials))
+	for i := range p.Credentials {
+		var err error
+		if specs[i], err = grant.Credential(&p.Credentials[i], nil); err != nil {
+			t.Fatalf("credential %+v: %v", p.Credentials[i], err)
+		}
+	}
+	set, err := credential.NewSet(secrets, specs, credential.Options{Scrubber: credential.NewScrubber(clock.RealClock{})})
+	if err != nil {
+		t.Fatalf("credentials: %v", err)
+	}
+	defer set.Close()
+	grants, err := grant.Egress(p.Grants, secrets)
+	if err != nil {
+		t.Fatalf("grants: %v", err)
+	}
+	options := grant.Options(p.Requests)
+	options.Credentials = set
+	client, err := egress.New(grants, options)
+	if err != nil {
+		t.Fatalf("grants: %v", err)
+	}
+	defer client.Close()
+	for _, name := range []string{"header", "query"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://host/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Apply(t.Context(), name, "", req, nil); err != nil {
+			var detail *abi.Error
+			t.Fatalf("%s cannot be applied: %v %v", name, err, errors.As(err, &detail))
+		}
+		for header := range req.Header {
+			if err := egress.CheckHeader(header); err != nil {
+				t.Errorf("a request with the header %q is refused: %v", header, err)
+			}
+		}
+	}
+}
