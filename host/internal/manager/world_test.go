@@ -265,6 +265,10 @@ type whole struct {
 	line   *line
 	reload chan []byte
 	signal context.CancelFunc
+	// inForce is what its configuration should say, accepted that the file as it
+	// is should be.
+	inForce  map[string]says
+	accepted bool
 }
 
 // begin starts a manager. With the error it has ended.
