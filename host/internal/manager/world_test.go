@@ -357,7 +357,7 @@ func (o *whole) kill() {
 	o.shutDown(context.Background())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	err := errors.Join(o.working.wait(ctx), o.manager.living.wait(ctx))
+	err := errors.Join(o.working.wait(ctx), o.living.wait(ctx))
 	for _, one := range o.providers {
 		err = errors.Join(err, one.working.wait(ctx), one.living.wait(ctx))
 	}
@@ -371,7 +371,7 @@ func (o *whole) kill() {
 func (o *whole) gone() {
 	t := o.world.t
 	t.Helper()
-	groups := []*tasks{&o.working, &o.manager.living}
+	groups := []*tasks{&o.working, &o.living}
 	for _, one := range o.providers {
 		groups = append(groups, &one.working, &one.living)
 		if users := one.allowed.current.Load().users.Load(); users != 0 {
