@@ -304,6 +304,9 @@ func describe(x rollout.Report) string {
 // promoteDigits of a digest are what messages tell people to repeat.
 const promoteDigits = 12
 
+// short is as much of a digest as a person has to repeat.
+func short(digest string) string { return digest[:min(len(digest), promoteDigits)] }
+
 // promotable is the argument that promotes what was just told of and nothing
 // else.
 func promotable(g *plugin.Generation) string {

@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -14,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
-const walkSteps = 25
+const walkSteps = 20
 
 // Managers with all that happens to them: offers good and bad, reloads,
 // Secrets, failover, an API server that is away, providers that go and come
@@ -40,9 +40,8 @@ func TestRandomWalksOfManagers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv("WALK_SEED") == "" {
-		klog.LogToStderr(false)
-		klog.SetOutput(io.Discard)
-		t.Cleanup(func() { klog.LogToStderr(true) })
+		klog.SetLogger(logr.Discard())
+		t.Cleanup(klog.ClearLogger)
 	}
 	least := uint64(2)
 	if os.Getenv("WALK_SEED") != "" {

@@ -136,7 +136,7 @@ func (w *walk) checkNetworks(process *whole, one *managed) {
 		}
 	}
 	open := 0
-	names, _ := one.living.look()
+	names := one.living.Running()
 	for _, name := range names {
 		if strings.HasPrefix(name, "the Secrets of network") {
 			open++

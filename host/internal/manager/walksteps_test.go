@@ -118,7 +118,7 @@ func (w *walk) handOver(string) {
 	w.valid()
 	old := w.leader
 	old.end()
-	if !old.leases.closed {
+	if old.writesLeases() {
 		w.t.Error("the lease is not given back")
 	}
 	w.next()
