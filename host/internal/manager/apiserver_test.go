@@ -3,8 +3,10 @@ package manager
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,6 +105,9 @@ func (v *versioned) check(gvr schema.GroupVersionResource, o runtime.Object, ns 
 // line is a manager's connection to the API server.
 type line struct {
 	server *apiServer
+	// late is of how many writes one is done and answered by an error; 0: of none.
+	late   atomic.Int64
+	writes atomic.Int64
 
 	mu      sync.Mutex
 	cut     bool
@@ -146,6 +151,9 @@ func (l *line) react(action clienttesting.Action) (bool, runtime.Object, error) 
 	l.server.mu.Unlock()
 	if list, ok := action.(clienttesting.ListAction); ok && err == nil {
 		err = selectFields(o, list.GetListRestrictions().Fields)
+	}
+	if late := l.late.Load(); late > 0 && slices.Contains([]string{"create", "update", "patch"}, action.GetVerb()) && l.writes.Add(1)%late == 0 {
+		return true, nil, apierrors.NewTimeoutError("the server was unable to return a response in the time allotted", 1)
 	}
 	return handled, o, err
 }

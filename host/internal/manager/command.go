@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
@@ -52,7 +53,7 @@ func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(cod
 		return 1
 	}
 	command.SetArgs(args)
-	klog.OsExit = exitAfter(func() { m.end(ctx) }, leaveTimeout, exit)
+	klog.OsExit = exitAfter(func() { m.end(ctx) }, trials.LeaveTimeout, exit)
 	code := cli.Run(command)
 	exitAfter(func() { m.shutDown(ctx) }, shutdownTimeout, exit)(code)
 	return code

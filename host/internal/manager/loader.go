@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
@@ -29,7 +30,7 @@ import (
 type providerLoader struct {
 	loader plugin.Loader // without limits, grants and host
 	hosts  *hosts
-	tasks  *tasks // that wait for the end of generations
+	tasks  *tasks.Group // that wait for the end of generations
 
 	mu      sync.Mutex
 	current terms

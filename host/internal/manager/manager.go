@@ -30,7 +30,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/election"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -48,14 +51,14 @@ type manager struct {
 	// with cease.
 	work    context.Context
 	cease   context.CancelFunc
-	working tasks
+	working tasks.Group
 	// loopStopper ends the control loops; life is the context of what outlives
 	// them, and ends with die.
 	loopStopper *controllers.Stopper
 	life        context.Context
 	die         context.CancelFunc
-	living      tasks
-	leadership  leadership
+	living      tasks.Group
+	leadership  election.Leadership
 
 	// These are made by start, after the flags are parsed.
 	providers []*managed
@@ -63,9 +66,9 @@ type manager struct {
 	unrouted  func(context.Context)
 	unread    func(context.Context)
 	removed   *removed
-	trials    *trials
+	trials    *trials.Trials
 	pulse     *pulse
-	leases    *leases
+	leases    *election.Leases
 	// last are called when everything else has ended.
 	last []func()
 }
@@ -91,9 +94,11 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	if m.router, err = routing.New(rules(host)); err != nil {
 		return fmt.Errorf("providers[].routing: %w", err)
 	}
-	if m.leases, err = newLeases(m.outside, c.Kubeconfig); err != nil {
+	client, err := m.outside.client(c.Kubeconfig)
+	if err != nil {
 		return err
 	}
+	m.leases = election.NewLeases(client, c.Kubeconfig)
 	common, err := m.newShared(c, host)
 	if err != nil {
 		return err
@@ -114,7 +119,7 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 		}
 		m.providers = append(m.providers, one)
 	}
-	m.trials.seal()
+	m.trials.Seal()
 	m.unrouted = newUnrouted(m.router, common)
 	if m.unread, err = newUnread(common); err != nil {
 		return err
@@ -147,7 +152,7 @@ func (m *manager) end(ctx context.Context) {
 		klog.ErrorS(err, "What is on trial is suspected after the restart")
 		return
 	}
-	if err := m.trials.leave(ctx); err != nil {
+	if err := m.trials.Leave(ctx); err != nil {
 		klog.ErrorS(err, "What is on trial is not struck out, and is suspected after the restart")
 	}
 }
@@ -188,7 +193,7 @@ func (m *manager) loops() (all []controllers.Provider) {
 
 // lead begins what only the leader does.
 func (m *manager) lead() {
-	m.leadership.begin()
+	m.leadership.Begin()
 	looked := make(chan struct{})
 	m.working.Go("the look at removed providers", func() {
 		defer close(looked)
@@ -261,7 +266,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig, host *v1alpha1.HostCon
 	return &shared{
 		serviceCIDRs: services, newKube: m.newKube, outside: m.outside, configured: providerNames(host),
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics,
-		modules: modules, router: m.router, brake: host.DeletionBrake, trials: newTrials(name),
+		modules: modules, router: m.router, brake: host.DeletionBrake, trials: trials.New(name),
 	}, nil
 }
 
@@ -299,7 +304,7 @@ func (m *manager) newRecorder(c *ccmconfig.CompletedConfig) (record.EventRecorde
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	m.last = append(m.last, broadcaster.Shutdown)
-	return leadersEvents{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), &m.leadership}, nil
+	return m.leadership.Recorder(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})), nil
 }
 
 // newKube is called before anything of the manager runs beside it.
@@ -320,7 +325,7 @@ func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 		signers: &signerLoader{
 			client: s.client, engine: s.modules.engine, compiler: s.modules.compiler(m.name), version: version.Get().GitVersion,
 			reporter: &signerReporter{teller{logger: m.logger.WithName("signer"), events: s.events, scrub: scrub}},
-			trials:   func(name string) rollout.Trials { return runs{m.book, name} },
+			trials:   func(name string) rollout.Trials { return m.book.Of(name) },
 		},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 // network is what stands between the requests of a provider and the cloud, as
@@ -54,7 +55,7 @@ type networks struct {
 	logger   klog.Logger
 	// life is that of what they run, which a reload does not end; tasks waits for it.
 	life  context.Context
-	tasks *tasks
+	tasks *tasks.Group
 	built atomic.Int64
 	// traffic outlives networks, so that a reload or a changed Secret begins
 	// no rate, breaker or budget anew; nil before the first one.

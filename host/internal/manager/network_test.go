@@ -16,6 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 // Each reload and each changed Secret makes a network beside the one before,
@@ -39,7 +40,7 @@ providers:
 	}
 	n := &networks{
 		client: fake.NewClientset(), observer: metrics.New().Provider("main").Egress(), life: t.Context(),
-		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks{},
+		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks.Group{},
 	}
 	begun := time.Now()
 	for range 10 {

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 // serveProbes serves /healthz and /readyz until the context ends. It returns
 // when it listens.
-func serveProbes(ctx context.Context, tasks *tasks, address string, ready func() bool) error {
+func serveProbes(ctx context.Context, tasks *tasks.Group, address string, ready func() bool) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("--health-probe-bind-address: %w", err)

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 func TestProbes(t *testing.T) {
@@ -39,7 +41,7 @@ func TestProbeAddressInUseIsNamed(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := serveProbes(ctx, &tasks{}, server.Listener.Addr().String(), func() bool { return true })
+	err := serveProbes(ctx, &tasks.Group{}, server.Listener.Addr().String(), func() bool { return true })
 	if err == nil || !strings.Contains(err.Error(), "--health-probe-bind-address") {
 		t.Errorf("error %v", err)
 	}

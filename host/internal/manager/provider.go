@@ -27,6 +27,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -56,14 +58,14 @@ type managed struct {
 	// changes tells the control loops that the provider may answer otherwise now.
 	changes *changes
 	events  record.EventRecorder
-	book    *book
+	book    *trials.Book
 	source  source.Source
 	// changing is held while the terms are changed; renewed says that they were.
-	changing turn
+	changing tasks.Turn
 	renewed  chan struct{}
 	// working is what ends when nothing new may begin, and living what ends
 	// with the rollout; failure is then what goes on all the same.
-	working, living tasks
+	working, living tasks.Group
 	failure         error
 }
 
@@ -78,7 +80,7 @@ type shared struct {
 	router       *routing.Router
 	brake        v1alpha1.DeletionBrake
 	serviceCIDRs *serviceCIDRs
-	trials       *trials
+	trials       *trials.Trials
 	outside      outside
 	newKube      func(*ccmconfig.CompletedConfig) (kube, error)
 	kube
@@ -101,12 +103,12 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 	}
 	m := &managed{
 		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), changing: newTurn(), changes: newChanges(), events: s.events,
+		renewed: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), events: s.events,
 		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
 		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
 	}
-	m.book = s.trials.book(klog.NewContext(ctx, logger), p.Name, m.status, &m.living)
+	m.book = s.trials.Book(klog.NewContext(ctx, logger), p.Name, m.status, &m.living)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
 	m.networks = s.newNetworks(ctx, m)
 	network, err := m.networks.build(p)
@@ -116,7 +118,7 @@ func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.
 	terms, err := newTerms(ctx, p, network)
 	if err != nil {
 		network.release()
-		return nil, errors.Join(err, m.living.wait(ctx))
+		return nil, errors.Join(err, m.living.Wait(ctx))
 	}
 	m.allowed.current.Store(network)
 	m.steering = s.newSteering(terms.addresses)
@@ -155,7 +157,7 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
 		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
 		Journal: journal{m.status, m.allowed.scrub},
-		Trials:  runs{book: m.book},
+		Trials:  m.book.Of(""),
 		Comparer: &comparer{
 			recorder: m.recorder, metrics: m.metrics.Rollout(),
 			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
@@ -170,7 +172,7 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 // nothing new is taken up any more; with life the rollout ends.
 func (m *managed) run(ctx, life context.Context) {
 	ctx, life = klog.NewContext(ctx, m.logger), klog.NewContext(life, m.logger)
-	m.living.Go("the trials", func() { m.book.run(life) })
+	m.living.Go("the trials", func() { m.book.Run(life) })
 	m.living.Go("the rollout", func() {
 		m.failure = m.rollout.Run(life)
 		m.loader.close()
@@ -207,10 +209,10 @@ func (m *managed) followSecrets(ctx context.Context) {
 
 // renew makes the network afresh, with the Secrets as they are now.
 func (m *managed) renew(ctx context.Context) error {
-	if err := m.changing.take(ctx); err != nil {
+	if err := m.changing.Take(ctx); err != nil {
 		return err
 	}
-	defer m.changing.leave()
+	defer m.changing.Leave()
 	t, err := m.terms(ctx, m.loader.config())
 	if err != nil {
 		return err
@@ -251,7 +253,7 @@ func (m *managed) obey(ctx context.Context, c status.Command) {
 // promoteSigner has a signer tried again in which a manager ended, if it is
 // one that the command means.
 func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
-	name, err := m.book.pardonSigner(ctx, c.Argument)
+	name, err := m.book.PardonSigner(ctx, c.Argument)
 	if name == "" && err == nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 // reloader takes up changes of the file of --config. A file that is not valid
@@ -97,14 +98,14 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 // turns lets nobody else change the terms of any provider until leave is
 // called: a file is in force as a whole.
 func (r *reloader) turns(ctx context.Context) (leave func(), err error) {
-	var taken []turn
+	var taken []tasks.Turn
 	leave = func() {
 		for _, t := range taken {
-			t.leave()
+			t.Leave()
 		}
 	}
 	for _, one := range r.manager.providers {
-		if err := one.changing.take(ctx); err != nil {
+		if err := one.changing.Take(ctx); err != nil {
 			return leave, err
 		}
 		taken = append(taken, one.changing)

@@ -20,6 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
@@ -106,7 +107,7 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
 		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks{},
+		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}

@@ -42,7 +42,7 @@ func (m *manager) shutDown(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	if err := m.leases.release(ctx); err != nil {
+	if err := m.leases.Release(ctx); err != nil {
 		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out")
 		return
 	}
@@ -67,7 +67,7 @@ func (m *manager) drain(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(failed, m.working.wait(ctx))...)
+	return errors.Join(append(failed, m.working.Wait(ctx))...)
 }
 
 func (m *managed) drain(ctx context.Context) error {
@@ -75,7 +75,7 @@ func (m *managed) drain(ctx context.Context) error {
 	if err != nil {
 		_ = m.invoker.Shutdown(ctx) // the process ends all the same: nobody waits for them any more
 	}
-	return errors.Join(err, m.working.wait(ctx))
+	return errors.Join(err, m.working.Wait(ctx))
 }
 
 // close ends all that is left: rollouts write what they have decided, and close
@@ -84,7 +84,7 @@ func (m *manager) close(ctx context.Context) error {
 	m.die()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	failed := m.living.wait(ctx)
+	failed := m.living.Wait(ctx)
 	for _, one := range m.providers {
 		if err := one.close(ctx); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("provider %s: %w", one.name, err))
@@ -98,7 +98,7 @@ func (m *manager) close(ctx context.Context) error {
 
 // close waits for the end of the rollout and of what it holds.
 func (m *managed) close(ctx context.Context) error {
-	if err := m.living.wait(ctx); err != nil {
+	if err := m.living.Wait(ctx); err != nil {
 		return err
 	}
 	return m.failure

@@ -11,6 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -56,7 +57,7 @@ func signerPolicy() rollout.Policy {
 
 // start watches the source until the context ends. Every manager needs its
 // signers, whether it leads or not.
-func (s *signer) start(ctx context.Context, tasks *tasks) {
+func (s *signer) start(ctx context.Context, tasks *tasks.Group) {
 	s.roll.Lead()
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("signer", s.name))
 	tasks.Go("the signer "+s.name, func() {

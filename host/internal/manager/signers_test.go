@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -100,7 +101,7 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &providerLoader{loader: *stubLoader(), tasks: &tasks{}, hosts: &hosts{
+	l := &providerLoader{loader: *stubLoader(), tasks: &tasks.Group{}, hosts: &hosts{
 		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
 	}}
 	l.set(terms)

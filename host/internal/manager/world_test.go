@@ -29,6 +29,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -263,8 +264,13 @@ type whole struct {
 	world  *world
 	name   string
 	line   *line
+	config restclient.Config
 	reload chan []byte
 	signal context.CancelFunc
+	// inForce is what its configuration should say, accepted that the file as it
+	// is should be.
+	inForce  map[string]says
+	accepted bool
 }
 
 // begin starts a manager. With the error it has ended.
@@ -278,7 +284,7 @@ func (w *world) begin(name string) (*whole, error) {
 	one.manager = newManager(ctx, options, nil)
 	one.outside = one.around()
 	c := &ccmconfig.Config{
-		Kubeconfig: &restclient.Config{}, ClientBuilder: one, SharedInformers: informers.NewSharedInformerFactory(one.line.client(), 0),
+		Kubeconfig: &one.config, ClientBuilder: one, SharedInformers: informers.NewSharedInformerFactory(one.line.client(), 0),
 		SecureServing: &apiserver.SecureServingInfo{Listener: named(name)},
 	}
 	c.ComponentConfig.KubeCloudShared.AllowUntaggedCloud = true
@@ -345,6 +351,22 @@ func (o *whole) end() {
 	o.gone()
 }
 
+// writesLeases reports whether the elector could still write: not after the
+// lease was given back.
+func (o *whole) writesLeases() bool {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://192.0.2.1/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager", nil)
+	if err != nil {
+		o.world.t.Fatal(err)
+	}
+	_, err = o.config.WrapTransport(answered{}).RoundTrip(request) //nolint:bodyclose // there is none
+	return err == nil
+}
+
+// answered is an http.RoundTripper.
+type answered struct{}
+
+func (answered) RoundTrip(*http.Request) (*http.Response, error) { return &http.Response{}, nil }
+
 // kill ends the manager without a word to the API server.
 func (o *whole) kill() {
 	o.line.set(true)
@@ -353,9 +375,9 @@ func (o *whole) kill() {
 	o.shutDown(context.Background())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	err := errors.Join(o.working.wait(ctx), o.manager.living.wait(ctx))
+	err := errors.Join(o.working.Wait(ctx), o.living.Wait(ctx))
 	for _, one := range o.providers {
-		err = errors.Join(err, one.working.wait(ctx), one.living.wait(ctx))
+		err = errors.Join(err, one.working.Wait(ctx), one.living.Wait(ctx))
 	}
 	if err != nil {
 		o.world.t.Error(err)
@@ -367,7 +389,7 @@ func (o *whole) kill() {
 func (o *whole) gone() {
 	t := o.world.t
 	t.Helper()
-	groups := []*tasks{&o.working, &o.manager.living}
+	groups := []*tasks.Group{&o.working, &o.living}
 	for _, one := range o.providers {
 		groups = append(groups, &one.working, &one.living)
 		if users := one.allowed.current.Load().users.Load(); users != 0 {
@@ -375,7 +397,7 @@ func (o *whole) gone() {
 		}
 	}
 	for _, group := range groups {
-		if names, _ := group.look(); len(names) > 0 {
+		if names := group.Running(); len(names) > 0 {
 			t.Errorf("after the end there is still %s", strings.Join(names, ", "))
 		}
 	}

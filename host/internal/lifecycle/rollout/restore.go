@@ -107,7 +107,10 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 // leadWith begins to lead with what the leader before has kept.
 func (r *Rollout) leadWith(ctx context.Context, good Revision, bundle *source.Bundle, refused []Refusal) Action {
 	alone, modes := r.state.Good.none(), r.options.Policy().Modes
-	if bundle == nil || good == r.state.Serving || good == r.state.Candidate {
+	ready := good == r.state.Serving || good == r.state.Candidate && r.state.Ready
+	// What was kept served until now: no probe of another manager, with another
+	// password perhaps, has something older serve instead.
+	if bundle == nil || ready {
 		action := r.state.Lead(good, refused, modes)
 		if alone && !r.state.Good.none() {
 			r.settle(r.good())

@@ -282,6 +282,28 @@ func TestAStandbyIsReadyAndDecidesNothing(t *testing.T) {
 	w.serves("two")
 }
 
+// The cloud, or a password that was rotated, does not let what the leader kept
+// pass its probe here. It served, so it serves on: what was kept before it is
+// older.
+func TestAStandbyServesWhatWasKeptAlsoWhereItCannotBeProbed(t *testing.T) {
+	j := &journal{record: rollout.Record{Good: &rollout.Version{Revision: "one"}}}
+	one, two := bundle(t, "one"), bundle(t, "two no-probe")
+	j.bundle = &one
+	w := newWorld(t, j)
+	w.away.Store(true)
+	w.run(false)
+	w.until(rollout.Kept)
+	w.offer("two no-probe")
+	w.until(rollout.Rejected)
+	w.serves("one")
+	if err := j.write(&two, rollout.Record{Good: &rollout.Version{Revision: "two no-probe"}, Generation: 7}); err != nil { // the leader did
+		t.Fatal(err)
+	}
+	w.Lead()
+	w.until(rollout.Kept)
+	w.serves("two no-probe")
+}
+
 func TestAStandbyWhoseLeaderWentElsewhere(t *testing.T) {
 	j := &journal{}
 	w := newWorld(t, j).run(false)

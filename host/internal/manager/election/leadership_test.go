@@ -1,4 +1,4 @@
-package manager
+package election
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // A standby sees what the leader sees, and leaves it to the leader to say so.
 func TestAStandbyWritesNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, written := &leadership{}, record.NewFakeRecorder(1000)
+		l, written := &Leadership{}, record.NewFakeRecorder(1000)
 		events := leadersEvents{written, l}
 		about := &corev1.ObjectReference{}
 		for n := range 200 {
@@ -25,7 +25,7 @@ func TestAStandbyWritesNoEvents(t *testing.T) {
 		if n := len(written.Events); n != 0 {
 			t.Fatalf("a standby has written %d Events", n)
 		}
-		l.begin() // what has just happened is told, since nobody else did
+		l.Begin() // what has just happened is told, since nobody else did
 		for _, want := range []string{"Normal Kept static v1", "Warning Warned twice map[a:b]"} {
 			if got := <-written.Events; got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -39,11 +39,11 @@ func TestAStandbyWritesNoEvents(t *testing.T) {
 }
 
 func TestWaitingEventsAreBounded(t *testing.T) {
-	l, written := &leadership{}, record.NewFakeRecorder(1000)
+	l, written := &Leadership{}, record.NewFakeRecorder(1000)
 	for n := range 10 * maxWaitingEvents {
 		leadersEvents{written, l}.Event(&corev1.ObjectReference{}, corev1.EventTypeNormal, "R", fmt.Sprint(n))
 	}
-	l.begin()
+	l.Begin()
 	if n := len(written.Events); n != maxWaitingEvents {
 		t.Errorf("%d Events were kept", n)
 	}

@@ -1,4 +1,4 @@
-package manager
+package trials
 
 import (
 	"context"
@@ -17,22 +17,23 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // process is a manager as far as its trials are concerned.
 type process struct {
-	*trials
-	books []*book
+	*Trials
+	books []*Book
 }
 
 func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...string) *process {
-	p := &process{trials: newTrials(name)}
+	p := &process{Trials: New(name)}
 	for _, provider := range providers {
-		b := p.book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks{})
+		b := p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks.Group{})
 		p.books = append(p.books, b)
 	}
-	p.seal()
+	p.Seal()
 	return p
 }
 
@@ -40,7 +41,7 @@ func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...
 func (p *process) run(t *testing.T) (kill func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, b := range p.books {
-		go b.run(ctx)
+		go b.Run(ctx)
 	}
 	return cancel
 }
@@ -49,18 +50,18 @@ func offered(name string) source.Bundle {
 	return source.Bundle{Module: []byte(name), Config: []byte("config")}
 }
 
-func begin(t *testing.T, b *book, name string, s rollout.Standing) rollout.Trial {
+func begin(t *testing.T, b *Book, name string, s rollout.Standing) rollout.Trial {
 	t.Helper()
-	trial, err := runs{book: b}.Begin(t.Context(), offered(name), s)
+	trial, err := runs{Book: b}.Begin(t.Context(), offered(name), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return trial
 }
 
-func refusedAs[T error](t *testing.T, b *book, name string, s rollout.Standing) (e T) {
+func refusedAs[T error](t *testing.T, b *Book, name string, s rollout.Standing) (e T) {
 	t.Helper()
-	if _, err := (runs{book: b}).Begin(t.Context(), offered(name), s); !errors.As(err, &e) {
+	if _, err := (runs{Book: b}).Begin(t.Context(), offered(name), s); !errors.As(err, &e) {
 		t.Fatalf("%v, want a %T", err, e)
 	}
 	return e
@@ -104,10 +105,10 @@ func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	first := newProcess(t, client, "host:1", "main", "other")
 	begin(t, first.books[0], "new", rollout.Offered)
 	begin(t, first.books[1], "new", rollout.Offered)
-	if err := first.leave(t.Context()); err != nil {
+	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := runs{book: first.books[0]}.Begin(t.Context(), offered("new"), rollout.Offered) // which would leave a mark
+	_, err := runs{Book: first.books[0]}.Begin(t.Context(), offered("new"), rollout.Offered) // which would leave a mark
 	if !errors.Is(err, rollout.ErrTriedElsewhere) {
 		t.Errorf("a manager that ends begins something: %v", err)
 	}
@@ -116,35 +117,12 @@ func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	begin(t, second.books[1], "new", rollout.Offered)
 }
 
-// The liveness probe ends with a SIGTERM, too.
-func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
-	for _, steady := range []bool{true, false} {
-		client := fake.NewClientset()
-		p := newProcess(t, client, "host:1", "main")
-		begin(t, p.books[0], "new", rollout.Offered)
-		m := &manager{trials: p.trials, pulse: newPulse()}
-		m.pulse.beat(time.Hour)
-		if !steady {
-			m.pulse.beat(time.Hour + time.Minute)
-		}
-		m.pulse.begun = time.Now().Add(-time.Hour - time.Minute)
-		if steady {
-			m.pulse.begun = time.Now().Add(-time.Hour)
-		}
-		m.end(t.Context())
-		_, err := runs{book: newProcess(t, client, "host:1", "main").books[0]}.Begin(t.Context(), offered("new"), rollout.Offered)
-		if suspected := err != nil; suspected == steady {
-			t.Errorf("steady %v: %v", steady, err)
-		}
-	}
-}
-
 func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
 	client := fake.NewClientset()
 	for range 5 {
 		p := newProcess(t, client, "host:1", "one", "two")
 		begin(t, p.books[1], "good", rollout.Trusted)
-		_, err := runs{book: p.books[0]}.Begin(t.Context(), offered("bad"), rollout.Pardoned)
+		_, err := runs{Book: p.books[0]}.Begin(t.Context(), offered("bad"), rollout.Pardoned)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,12 +168,12 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	}
 	p := newProcess(t, client, "a:1", "main")
 	for argument, want := range map[string]string{"true": "", "": "", "0000000000": ""} {
-		if name, err := p.books[0].pardonSigner(t.Context(), argument); name != want || err != nil {
+		if name, err := p.books[0].PardonSigner(t.Context(), argument); name != want || err != nil {
 			t.Errorf("%q: %q, %v", argument, name, err)
 		}
 	}
 	digest := plugin.Bundle{Module: []byte("signer")}.Digests().Module
-	if name, err := p.books[0].pardonSigner(t.Context(), "sha256:"+digest[:12]); name != "cloud" || err != nil {
+	if name, err := p.books[0].PardonSigner(t.Context(), "sha256:"+digest[:12]); name != "cloud" || err != nil {
 		t.Errorf("%q, %v", name, err)
 	}
 	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), rollout.Offered); err != nil {
@@ -211,35 +189,8 @@ func TestWhatCannotBeWrittenDownIsNotLoaded(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), "n", errors.New("no"))
 		})
 		e := refusedAs[*plugin.LoadError](t, newProcess(t, client, "b:1", "main").books[0], "new", rollout.Offered)
-		if e.Reason != reasonNotMarked || !strings.Contains(e.Error(), right) {
+		if e.Reason != ReasonNotMarked || !strings.Contains(e.Error(), right) {
 			t.Errorf("%s: %s: %v", verb, e.Reason, e)
 		}
-	}
-}
-
-func TestPulse(t *testing.T) {
-	p := newPulse()
-	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
-	if !p.steady(at(0)) {
-		t.Error("it has not begun")
-	}
-	for _, s := range []float64{1, 2, 4.5} {
-		p.beat(at(s))
-	}
-	if !p.steady(at(5)) {
-		t.Error("a busy machine is no stall")
-	}
-	if p.steady(at(8)) {
-		t.Error("it stands still now")
-	}
-	p.beat(at(30))
-	if p.steady(at(31)) {
-		t.Error("it stood still a moment ago")
-	}
-	for s := 31.0; s < 100; s++ {
-		p.beat(at(s))
-	}
-	if !p.steady(at(100)) {
-		t.Error("that was long ago")
 	}
 }

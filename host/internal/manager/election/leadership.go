@@ -1,4 +1,4 @@
-package manager
+package election
 
 import (
 	"fmt"
@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// leadership says whether this manager leads, to all that only the leader does.
-type leadership struct {
+// Leadership says whether this manager leads, to all that only the leader does.
+// The zero value does not. It is safe for concurrent use.
+type Leadership struct {
 	mu      sync.Mutex
 	leads   bool
 	waiting []waitingEvent
@@ -30,7 +31,7 @@ const (
 )
 
 // do writes an Event, or keeps it until this manager leads.
-func (l *leadership) do(write func()) {
+func (l *Leadership) do(write func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leads {
@@ -41,8 +42,8 @@ func (l *leadership) do(write func()) {
 	l.waiting = l.waiting[max(0, len(l.waiting)-maxWaitingEvents):]
 }
 
-// begin tells what has happened lately.
-func (l *leadership) begin() {
+// Begin tells what has happened lately.
+func (l *Leadership) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leads = true
@@ -54,11 +55,16 @@ func (l *leadership) begin() {
 	l.waiting = nil
 }
 
+// Recorder returns one that writes Events when this manager leads.
+func (l *Leadership) Recorder(r record.EventRecorder) record.EventRecorder {
+	return leadersEvents{r, l}
+}
+
 // leadersEvents is an EventRecorder of the leader: two managers see the same
 // module, and say the same of it.
 type leadersEvents struct {
 	record.EventRecorder
-	leadership *leadership
+	leadership *Leadership
 }
 
 // Event is record.EventRecorder's.

@@ -1,9 +1,12 @@
-package manager
+// Package election is what a manager adds to upstream's election of a leader: it
+// gives the lease back, and has only the leader write Events.
+//
+// It imports nothing of this project.
+package election
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -19,12 +22,12 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// leases gives the leader's lease back when the manager ends. Upstream's command
+// Leases gives the leader's lease back when the manager ends. Upstream's command
 // elects, with a name that it tells nobody, renews until the process ends, and
 // releases nothing: the next leader would wait until the lease runs out. So this
 // stands between the manager and the API server, sees what is written to
 // Leases, and lets nothing be written any more once they are given back.
-type leases struct {
+type Leases struct {
 	// client is not held up by it.
 	client kubernetes.Interface
 
@@ -39,21 +42,17 @@ type leases struct {
 // maxLeaseBytes bounds what is read of a request: a Lease has some hundred bytes.
 const maxLeaseBytes = 64 << 10
 
-// newLeases has all clients that are made with the configuration from now on
-// go through it.
-func newLeases(o outside, config *restclient.Config) (*leases, error) {
-	client, err := o.client(config)
-	if err != nil {
-		return nil, fmt.Errorf("for the lease: %w", err)
-	}
-	l := &leases{client: client, held: map[types.NamespacedName]string{}}
+// NewLeases has all clients that are made with the configuration from now on
+// go through it. The client was made before.
+func NewLeases(client kubernetes.Interface, config *restclient.Config) *Leases {
+	l := &Leases{client: client, held: map[types.NamespacedName]string{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaseTripper{l, next} })
-	return l, nil
+	return l
 }
 
 // leaseTripper is an http.RoundTripper.
 type leaseTripper struct {
-	leases *leases
+	leases *Leases
 	next   http.RoundTripper
 }
 
@@ -76,7 +75,7 @@ func (t leaseTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // enter begins a write, unless that is over.
-func (l *leases) enter(request *http.Request) error {
+func (l *Leases) enter(request *http.Request) error {
 	lease := leaseOf(request)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,9 +111,9 @@ func leaseOf(request *http.Request) *coordinationv1.Lease {
 	return lease
 }
 
-// release gives all Leases back that this process holds. Nothing may be written
+// Release gives all Leases back that this process holds. Nothing may be written
 // to the cloud after it.
-func (l *leases) release(ctx context.Context) error {
+func (l *Leases) Release(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -137,7 +136,7 @@ func (l *leases) release(ctx context.Context) error {
 
 // releaseOne does what client-go does with ReleaseOnCancel: the Lease stays,
 // without a holder.
-func (l *leases) releaseOne(ctx context.Context, name types.NamespacedName, holder string) error {
+func (l *Leases) releaseOne(ctx context.Context, name types.NamespacedName, holder string) error {
 	api := l.client.CoordinationV1().Leases(name.Namespace)
 	for {
 		lease, err := api.Get(ctx, name.Name, metav1.GetOptions{})

@@ -1,4 +1,8 @@
-package manager
+// Package trials writes down, in the ConfigMap of each provider, what is on trial
+// in this manager, so that a module that ends the manager does not end it twice.
+//
+// It imports rooms of lifecycle, plugin and tasks.
+package trials
 
 import (
 	"context"
@@ -15,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -24,16 +29,16 @@ const (
 	beginTimeout = 20 * time.Second
 	// noteRetry is the time between two tries to write what may be late.
 	noteRetry = 2 * time.Second
-	// leaveTimeout bounds what the end of the process waits for. It is less than
+	// LeaveTimeout bounds what the end of the process waits for. It is less than
 	// the grace period of the liveness probe.
-	leaveTimeout = 4 * time.Second
+	LeaveTimeout = 4 * time.Second
 	// leaveRetry is the time between two tries of that.
 	leaveRetry = 200 * time.Millisecond
 )
 
-// trials are those of all providers of this process: what ended the process
+// Trials are those of all providers of this process: what ended the process
 // before may be the fault of any of them.
-type trials struct {
+type Trials struct {
 	// manager names this manager, also after its restart.
 	manager string
 	clock   clock.Clock
@@ -42,25 +47,25 @@ type trials struct {
 	sealed chan struct{}
 
 	mu       sync.Mutex
-	books    []*book // until sealed
+	books    []*Book // until sealed
 	attempts int64
 
 	// recovering is held while the books are read; blamed is known once recovered is true.
-	recovering turn
+	recovering tasks.Turn
 	recovered  bool
 	blamed     []trial.Mark
 }
 
-// book is that of one provider and its signers, in the provider's ConfigMap.
-type book struct {
-	*trials
+// Book is that of one provider and its signers, in the provider's ConfigMap.
+type Book struct {
+	*Trials
 	provider string
 	object   *status.Object
 	logger   klog.Logger
-	tasks    *tasks // what is called when a note is written
+	tasks    *tasks.Group // what is called when a note is written
 
 	// changing is held while the book is written. What it guards:
-	changing turn
+	changing tasks.Turn
 	opened   bool // what the process before left is settled
 	closed   bool // this process ends
 
@@ -75,16 +80,18 @@ type note struct {
 	then   func()
 }
 
-func newTrials(manager string) *trials {
-	return &trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{}), recovering: newTurn()}
+// New returns those of a manager of that name. It has the same after a restart.
+func New(manager string) *Trials {
+	return &Trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{}), recovering: tasks.NewTurn()}
 }
 
-// seal says that all books are made.
-func (t *trials) seal() { close(t.sealed) }
+// Seal says that all books are made.
+func (t *Trials) Seal() { close(t.sealed) }
 
-// book makes the one of a provider.
-func (t *trials) book(ctx context.Context, provider string, object *status.Object, tasks *tasks) *book {
-	b := &book{trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: tasks, wake: make(chan struct{}, 1), changing: newTurn()}
+// Book makes the one of a provider, before Seal. Who waits for the group waits
+// for what is called when a note is written.
+func (t *Trials) Book(ctx context.Context, provider string, object *status.Object, group *tasks.Group) *Book {
+	b := &Book{Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: group, wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.books = append(t.books, b)
@@ -92,16 +99,16 @@ func (t *trials) book(ctx context.Context, provider string, object *status.Objec
 }
 
 // recover reads, once, what the process before has left in all books.
-func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
+func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
 	select {
 	case <-t.sealed:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err := t.recovering.take(ctx); err != nil {
+	if err := t.recovering.Take(ctx); err != nil {
 		return nil, err
 	}
-	defer t.recovering.leave()
+	defer t.recovering.Leave()
 	if t.recovered {
 		return t.blamed, nil
 	}
@@ -124,14 +131,14 @@ func (t *trials) recover(ctx context.Context) ([]trial.Mark, error) {
 
 // attempt is a number that no other attempt of this manager has, also none
 // before a restart.
-func (t *trials) attempt() int64 {
+func (t *Trials) attempt() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempts = max(t.attempts+1, t.clock.Now().UnixNano())
 	return t.attempts
 }
 
-func (b *book) decode(text string) (*trial.Book, error) {
+func (b *Book) decode(text string) (*trial.Book, error) {
 	read, err := trial.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s, key trials: %w; remove the key: what is suspected is forgotten with it", b.object.Name(), err)
@@ -140,15 +147,15 @@ func (b *book) decode(text string) (*trial.Book, error) {
 }
 
 // change writes the book with what change and the notes make of it.
-func (b *book) change(ctx context.Context, change func(*trial.Book) error) error {
+func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error {
 	blamed, err := b.recover(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.changing.take(ctx); err != nil {
+	if err := b.changing.Take(ctx); err != nil {
 		return err
 	}
-	defer b.changing.leave()
+	defer b.changing.Leave()
 	if b.closed {
 		return errEnds
 	}
@@ -159,7 +166,7 @@ func (b *book) change(ctx context.Context, change func(*trial.Book) error) error
 var errEnds = errors.New("the manager ends")
 
 // write is called with changing held.
-func (b *book) write(ctx context.Context, blamed []trial.Mark, change func(*trial.Book) error) error {
+func (b *Book) write(ctx context.Context, blamed []trial.Mark, change func(*trial.Book) error) error {
 	notes := b.take()
 	written := false
 	err := b.object.ChangeTrials(ctx, func(text string) (string, error) {
@@ -198,7 +205,7 @@ func isVerdict(err error) bool {
 	return errors.As(err, &suspect) || errors.As(err, &busy)
 }
 
-func (b *book) take() []note {
+func (b *Book) take() []note {
 	b.noting.Lock()
 	defer b.noting.Unlock()
 	notes := b.notes
@@ -207,7 +214,7 @@ func (b *book) take() []note {
 }
 
 // put has notes written, before those that came meanwhile.
-func (b *book) put(notes []note) {
+func (b *Book) put(notes []note) {
 	if len(notes) == 0 {
 		return
 	}
@@ -217,7 +224,7 @@ func (b *book) put(notes []note) {
 	b.signal()
 }
 
-func (b *book) signal() {
+func (b *Book) signal() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // run has yet to look
@@ -225,15 +232,15 @@ func (b *book) signal() {
 }
 
 // note has a change written soon.
-func (b *book) note(change func(*trial.Book), then func()) {
+func (b *Book) note(change func(*trial.Book), then func()) {
 	b.noting.Lock()
 	b.notes = append(b.notes, note{change, then})
 	b.noting.Unlock()
 	b.signal()
 }
 
-// run writes notes until the context ends, or the book is closed.
-func (b *book) run(ctx context.Context) {
+// Run writes notes until the context ends, or the book is closed.
+func (b *Book) Run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
 		select {
@@ -262,11 +269,11 @@ func (b *book) run(ctx context.Context) {
 
 // leave strikes out all marks of this process, which ends as it should, and
 // has nothing begin any more.
-func (b *book) leave(ctx context.Context) error {
-	if err := b.changing.take(ctx); err != nil {
+func (b *Book) leave(ctx context.Context) error {
+	if err := b.changing.Take(ctx); err != nil {
 		return fmt.Errorf("the trials of provider %s are being written: %w", b.provider, err)
 	}
-	defer b.changing.leave()
+	defer b.changing.Leave()
 	b.closed = true
 	if !b.opened {
 		return nil // nothing was begun
@@ -277,11 +284,11 @@ func (b *book) leave(ctx context.Context) error {
 	})
 }
 
-// leave strikes out what this process has in all books. An API server that is
+// Leave strikes out what this process has in all books. An API server that is
 // away for a moment is often the reason of the end, so each is tried again, and
 // none waits for another.
-func (t *trials) leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+func (t *Trials) Leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, LeaveTimeout)
 	defer cancel()
 	all := make([]error, len(t.books))
 	var wg sync.WaitGroup
@@ -299,10 +306,12 @@ func (t *trials) leave(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// runs are the trials of the provider itself, or of one of its signers. It is
-// a rollout.Trials.
+// Of returns the trials of the provider itself, or of one of its signers.
+func (b *Book) Of(signer string) rollout.Trials { return runs{b, signer} }
+
+// runs is a rollout.Trials.
 type runs struct {
-	*book
+	*Book
 	signer string
 }
 
@@ -335,16 +344,16 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 	case err != nil:
 		// It may be written all the same, when only the answer is late. Such a
 		// mark would have others wait for it, and be blamed after the restart.
-		(&attempt{r.book, mark.ID}).Ended()
-		return nil, &plugin.LoadError{Phase: "mark", Reason: reasonNotMarked, Err: fmt.Errorf(
+		(&attempt{r.Book, mark.ID}).Ended()
+		return nil, &plugin.LoadError{Phase: "mark", Reason: ReasonNotMarked, Err: fmt.Errorf(
 			"nothing is loaded before it is written down what is loaded, so that it could not end the manager twice: %w", err)}
 	}
-	return &attempt{r.book, mark.ID}, nil
+	return &attempt{r.Book, mark.ID}, nil
 }
 
-// reasonNotMarked is of a module that was not loaded, since nobody would know
+// ReasonNotMarked is of a module that was not loaded, since nobody would know
 // that it was when it ends the manager.
-const reasonNotMarked = "ModuleNotMarked"
+const ReasonNotMarked = "ModuleNotMarked"
 
 // standing: every manager needs its signers, whether it leads or not.
 func (r runs) standing(s rollout.Standing) trial.Standing {
@@ -366,9 +375,9 @@ func (r runs) subject(bundle source.Bundle) trial.Subject {
 	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: d.Module, Config: d.Config}
 }
 
-// pardonSigner forgets what is known against a signer whose module's digest is
+// PardonSigner forgets what is known against a signer whose module's digest is
 // meant by the argument of a promotion. The name is "" when there is none.
-func (b *book) pardonSigner(ctx context.Context, argument string) (name string, err error) {
+func (b *Book) PardonSigner(ctx context.Context, argument string) (name string, err error) {
 	argument = strings.TrimPrefix(argument, "sha256:")
 	if len(argument) < rollout.LeastDigits {
 		return "", nil // it is no digest

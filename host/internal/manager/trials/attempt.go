@@ -1,4 +1,4 @@
-package manager
+package trials
 
 import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
@@ -7,7 +7,7 @@ import (
 
 // attempt is a rollout.Trial.
 type attempt struct {
-	book *book
+	book *Book
 	id   int64
 }
 

@@ -1,4 +1,4 @@
-package manager
+package election
 
 import (
 	"bytes"
@@ -52,13 +52,13 @@ func write(t *testing.T, object runtime.Object, contentType string) *http.Reques
 func TestTheLeaseIsGivenBack(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
 		for _, holder := range []string{"own", "other"} {
-			l := &leases{client: fake.NewClientset(lease(holder)), held: map[types.NamespacedName]string{}}
+			l := &Leases{client: fake.NewClientset(lease(holder)), held: map[types.NamespacedName]string{}}
 			sent := 0
 			trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { sent++; return nil, nil })}
 			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); err != nil || sent != 1 { //nolint:bodyclose // there is none
 				t.Fatal(sent, err)
 			}
-			if err := l.release(t.Context()); err != nil {
+			if err := l.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			got, err := l.client.CoordinationV1().Leases("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
@@ -78,8 +78,8 @@ func TestTheLeaseIsGivenBack(t *testing.T) {
 // A standby holds nothing, and gives nothing back.
 func TestAStandbyGivesNothingBack(t *testing.T) {
 	client := fake.NewClientset(lease("leader"))
-	l := &leases{client: client, held: map[types.NamespacedName]string{}}
-	if err := l.release(t.Context()); err != nil || len(client.Actions()) != 0 {
+	l := &Leases{client: client, held: map[types.NamespacedName]string{}}
+	if err := l.Release(t.Context()); err != nil || len(client.Actions()) != 0 {
 		t.Errorf("%v, %v", client.Actions(), err)
 	}
 }
@@ -88,7 +88,7 @@ func TestAStandbyGivesNothingBack(t *testing.T) {
 // come after the lease is given back.
 func TestReleaseWaitsForTheElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &leases{client: fake.NewClientset(lease("own")), held: map[types.NamespacedName]string{}}
+		l := &Leases{client: fake.NewClientset(lease("own")), held: map[types.NamespacedName]string{}}
 		answer := make(chan struct{})
 		trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { <-answer; return nil, nil })}
 		renewed := make(chan struct{})
@@ -99,7 +99,7 @@ func TestReleaseWaitsForTheElector(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := l.release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := l.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it did not wait: %v", err)
 		}
 		close(answer)

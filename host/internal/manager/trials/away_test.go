@@ -1,8 +1,7 @@
-package manager
+package trials
 
 import (
-	"context"
-	"strings"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,43 +14,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
-// Who waits for the end hears what goes on all the same.
-func TestTasksAreWaitedForByName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var group tasks
-		hang := make(chan struct{})
-		group.Go("the source", func() { <-hang })
-		group.Go("the rollout", func() { time.Sleep(time.Second) })
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		if err := group.wait(ctx); err == nil || !strings.Contains(err.Error(), "the source") || strings.Contains(err.Error(), "rollout") {
-			t.Errorf("%v, want the one that goes on", err)
-		}
-		close(hang)
-		if err := group.wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A task may start another one while somebody waits.
-func TestTasksOfTasksAreWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var group tasks
-		ended := false
-		group.Go("first", func() {
-			time.Sleep(time.Second)
-			group.Go("second", func() {
-				time.Sleep(time.Second)
-				ended = true
-			})
-		})
-		if err := group.wait(t.Context()); err != nil || !ended {
-			t.Errorf("%v, ended: %v", err, ended)
-		}
-	})
-}
-
 // An API server that is away is asked again after a pause, and not at once.
 func TestNotesThatAreNotWrittenWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +23,7 @@ func TestNotesThatAreNotWrittenWait(t *testing.T) {
 			if asked.Add(1) > 1000 {
 				panic("it is asked without a pause")
 			}
-			return true, nil, errCut
+			return true, nil, errors.New("connection refused")
 		})
 		p := newProcess(t, client, "host:1", "main")
 		stop := p.run(t)
@@ -80,11 +42,11 @@ func TestNotesThatAreNotWrittenWait(t *testing.T) {
 func TestLeavingDoesNotWaitForAWriteThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, fake.NewClientset(), "host:1", "main")
-		if err := p.books[0].changing.take(t.Context()); err != nil { // as a write does
+		if err := p.books[0].changing.Take(t.Context()); err != nil { // as a write does
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if err := p.leave(t.Context()); err == nil || time.Since(begun) > leaveTimeout {
+		if err := p.Leave(t.Context()); err == nil || time.Since(begun) > LeaveTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})

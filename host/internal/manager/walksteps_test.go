@@ -1,0 +1,220 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+)
+
+// The steps.
+
+func (w *walk) offerKind(name, kind string) {
+	s := w.subjects[name]
+	s.offered = fmt.Sprintf("%s %s %d", name, kind, w.number())
+	w.known[w.digest(name, s.offered)] = s.offered
+	if kind == good || kind == slow {
+		s.serves = ""
+	}
+	w.note("offer %s", s.offered)
+	w.offer(name, s.offered)
+}
+
+func (w *walk) offerGood(name string)    { w.offerKind(name, good) }
+func (w *walk) offerSlow(name string)    { w.offerKind(name, slow) }
+func (w *walk) offerRefused(name string) { w.offerKind(name, refuses) }
+func (w *walk) offerUnready(name string) { w.offerKind(name, unready) }
+
+// offerTraps has them found out.
+func (w *walk) offerTraps(name string) {
+	w.quiet()
+	w.offerKind(name, traps)
+	w.pass(time.Minute)
+}
+
+func (w *walk) offerNothing(name string) {
+	w.note("offer nothing of %s", name)
+	w.subjects[name].offered = ""
+	w.offer(name, "")
+}
+
+func (w *walk) rotateRight(name string) { w.rotate(name, true) }
+func (w *walk) rotateWrong(name string) { w.rotate(name, false) }
+
+func (w *walk) rotate(name string, right bool) {
+	s := w.subjects[name]
+	s.token, s.wrong = fmt.Sprintf("token-%s-%d-%d", name, w.seed, w.number()), !right
+	w.note("secret of %s is %s, right: %v", name, s.token, right)
+	s.doubtful = s.doubtful || s.wrong
+	if right {
+		w.cloud.accept(name, s.token)
+	}
+	w.secret(name, s.token)
+}
+
+// reload changes the file under all that live. It is in force where it is valid
+// and needs no restart.
+func (w *walk) reload(text string) {
+	w.write(text)
+	for _, one := range w.living {
+		one.reload <- []byte(text)
+		one.accepted = text == w.text()
+		for name, now := range w.says() {
+			one.accepted = one.accepted && now.timeout == one.inForce[name].timeout
+		}
+		if one.accepted {
+			one.inForce = w.says()
+		}
+	}
+}
+
+func (w *walk) reloadValid(name string) {
+	w.subjects[name].requests = 20 + w.random.IntN(50)
+	w.note("file: %s has requests %d", name, w.subjects[name].requests)
+	w.reload(w.text())
+}
+
+func (w *walk) reloadInvalid(name string) {
+	w.note("file: not valid")
+	w.reload(w.text() + "  limits: {memory: 12 apples}\n")
+}
+
+// reloadFixed changes what cannot be changed without a restart.
+func (w *walk) reloadFixed(name string) {
+	w.subjects[name].timeout = 10 + w.random.IntN(20)
+	w.note("file: %s has timeout %d", name, w.subjects[name].timeout)
+	w.reload(w.text())
+}
+
+// valid has a file with which a manager may start.
+func (w *walk) valid() { w.reload(w.text()) }
+
+// beginInvalid has a manager that cannot start.
+func (w *walk) beginInvalid(string) {
+	w.note("a manager with a file that is not valid")
+	w.reload(w.text() + "  limits: {memory: 12 apples}\n")
+	if _, err := w.begin("invalid"); err == nil {
+		w.t.Error("a manager starts with a file that is not valid")
+	}
+}
+
+// late has some answers of the API server come too late.
+func (w *walk) late(string) {
+	one := w.living[w.random.IntN(len(w.living))]
+	w.note("%s hears nothing of some writes", one.name)
+	one.line.late.Store(5)
+	w.pass(20 * time.Second)
+	one.line.late.Store(0)
+}
+
+func (w *walk) handOver(string) {
+	w.note("the leader ends")
+	w.valid()
+	old := w.leader
+	old.end()
+	if old.writesLeases() {
+		w.t.Error("the lease is not given back")
+	}
+	w.next()
+}
+
+func (w *walk) crash(string) {
+	w.note("the leader is killed")
+	w.valid()
+	w.leader.kill()
+	w.killed = true
+	w.next()
+}
+
+func (w *walk) loseLease(string) {
+	w.note("the leader loses its lease")
+	w.valid()
+	w.leader.manager.end(context.Background())
+	w.leader.kill()
+	w.next()
+}
+
+// next has the standby lead, and another one stand by.
+func (w *walk) next() {
+	w.leader = w.standby
+	w.leads()
+	w.standby = w.mustBegin()
+}
+
+func (w *walk) away(string) {
+	one := w.living[w.random.IntN(len(w.living))]
+	w.note("the API server is away from %s", one.name)
+	one.line.set(true)
+	w.pass(time.Duration(w.random.IntN(60)) * time.Second)
+	one.line.set(false)
+	w.note("the API server is back for %s", one.name)
+}
+
+func (w *walk) pause(name string) {
+	s := w.subjects[name]
+	if !s.configured {
+		return
+	}
+	w.quiet()
+	s.paused = !s.paused
+	w.note("%s paused: %v", name, s.paused)
+	if s.paused {
+		w.annotate(name, status.AnnotationPause, "yes")
+	} else {
+		w.annotate(name, status.AnnotationPause, "")
+	}
+	time.Sleep(time.Second)
+}
+
+func (w *walk) annotate(name, key, value string) {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if value == "" {
+		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, key)
+	}
+	_, err := w.admin().CoreV1().ConfigMaps(namespace).Patch(w.t.Context(), status.Name(name), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil && w.subjects[name].told {
+		w.t.Errorf("annotate %s: %v", name, err)
+	}
+}
+
+// removeOrReturn takes a provider out of the file, or back, and starts anew.
+func (w *walk) removeOrReturn(string) {
+	s := w.subjects["two"]
+	s.configured = !s.configured
+	w.note("two configured: %v", s.configured)
+	w.write(w.text())
+	for _, one := range slices.Clone(w.living) {
+		one.end()
+	}
+	w.start()
+	if s.configured {
+		return
+	}
+	w.quiet()
+	if phase := w.statusOf("two").Phase; phase != status.PhaseRemoved {
+		w.t.Errorf("two is not configured, and its status says %s", phase)
+	}
+}
+
+func (w *walk) rest(string) { w.pass(time.Minute) }
+
+// ask has the loops ask the leader's providers about a Node.
+func (w *walk) ask(times int) {
+	for i := range times {
+		for _, one := range w.leader.providers {
+			if instances, ok := one.provider.InstancesV2(); ok {
+				_, _ = instances.InstanceExists(w.t.Context(), node(fmt.Sprint("node-", i)))
+			}
+		}
+	}
+}
+
+func node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+}
