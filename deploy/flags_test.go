@@ -28,7 +28,7 @@ var (
 func others() map[string]string {
 	flags := map[string]string{}
 	for program, names := range map[string]string{
-		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data",
+		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data --clusterrole --serviceaccount",
 		"kubelet":   "--node-labels --node-ip --provider-id",
 		"apiserver": "--kubelet-certificate-authority",
 		"cosign":    "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key",
