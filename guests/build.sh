@@ -93,6 +93,8 @@ SECONDS=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -f "$out.stamp"
+(cd "$here" && go build -o "$work/ccm-manifest" ./cmd/ccm-manifest)
+"$work/ccm-manifest" check -manifest "$guest/manifest.json" -version "$version" # before what takes half a minute
 cd "$guest"
 case $compiler in
 tinygo)
@@ -107,7 +109,6 @@ go)
   GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -tags "$tags" -ldflags="$strip -w -X main.version=$version" -o "$work/guest.wasm" .
   ;;
 esac
-(cd "$here" && go build -o "$work/ccm-manifest" ./cmd/ccm-manifest)
 "$work/ccm-manifest" append -manifest "$guest/manifest.json" -version "$version" -o "$work/out.wasm" "$work/guest.wasm"
 mv "$work/out.wasm" "$out"
 echo "$stamp" >"$out.stamp"

@@ -1,6 +1,7 @@
 // Command ccm-manifest writes the manifest into a finished guest, and shows
 // the one that is there. It imports abi and abi/manifest only.
 //
+//	ccm-manifest check -manifest manifest.json [-version VERSION]
 //	ccm-manifest append -manifest manifest.json [-version VERSION] -o OUT.wasm IN.wasm
 //	ccm-manifest show GUEST.wasm
 package main
@@ -26,19 +27,53 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: ccm-manifest append -manifest manifest.json [-version VERSION] -o OUT.wasm IN.wasm | ccm-manifest show GUEST.wasm")
+var errUsage = errors.New("usage: ccm-manifest check -manifest manifest.json [-version VERSION] | ccm-manifest append -manifest manifest.json [-version VERSION] -o OUT.wasm IN.wasm | ccm-manifest show GUEST.wasm")
 
 func run(args []string, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errUsage
 	}
 	switch args[0] {
+	case "check":
+		return checkManifest(args[1:])
 	case "append":
 		return appendManifest(args[1:])
 	case "show":
 		return show(args[1:], stdout)
 	}
 	return errUsage
+}
+
+// checkManifest says what is wrong with a manifest before anything is compiled.
+func checkManifest(args []string) error {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	file := flags.String("manifest", "manifest.json", "the manifest, a JSON `file`")
+	version := flags.String("version", "", "takes the place of the manifest's version")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 0 {
+		return errUsage
+	}
+	text, err := readManifest(*file, *version)
+	if err != nil {
+		return err
+	}
+	if _, err := manifest.Parse(text); err != nil {
+		return fmt.Errorf("%s: %w", *file, err)
+	}
+	return nil
+}
+
+func readManifest(file, version string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = compact(text, version); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return text, nil
 }
 
 func appendManifest(args []string) error {
@@ -52,12 +87,9 @@ func appendManifest(args []string) error {
 	if flags.NArg() != 1 || *out == "" {
 		return errUsage
 	}
-	text, err := os.ReadFile(*file)
+	text, err := readManifest(*file, *version)
 	if err != nil {
 		return err
-	}
-	if text, err = compact(text, *version); err != nil {
-		return fmt.Errorf("%s: %w", *file, err)
 	}
 	module, err := os.ReadFile(flags.Arg(0))
 	if err != nil {

@@ -16,6 +16,9 @@ func TestAppendAndShow(t *testing.T) {
 	}
 	for _, guest := range []string{"static", "example"} {
 		file := filepath.Join("..", "..", guest, "manifest.json")
+		if err := run([]string{"check", "-manifest", file}, nil); err != nil {
+			t.Fatal(err)
+		}
 		if err := run([]string{"append", "-manifest", file, "-version", "9.8.7", "-o", out, in}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -53,6 +56,8 @@ func TestMistakes(t *testing.T) {
 		"no output":   {[]string{"append", empty}, "usage"},
 		"no manifest": {[]string{"append", "-manifest", filepath.Join(dir, "none.json"), "-o", empty, empty}, "none.json"},
 		"bad":         {[]string{"append", "-manifest", bad, "-o", empty, empty}, "$.version"},
+		"check bad":   {[]string{"check", "-manifest", bad}, "$.version"},
+		"check file":  {[]string{"check", "-manifest", bad, empty}, "usage"},
 		"no module":   {[]string{"append", "-manifest", "../../static/manifest.json", "-o", empty, bad}, "bad.json"},
 		"no section":  {[]string{"show", empty}, "no manifest"},
 	}
