@@ -64,6 +64,27 @@ func TestRandomWalksOfManagers(t *testing.T) {
 	}
 }
 
+// Of a manager that led, of its standby, and of one that could not start, no
+// goroutine is left: the bubble would not end.
+func TestNothingIsLeftOfAManagerThatHasEnded(t *testing.T) {
+	c, module := newCloud(t), guest(t, `["instance_exists","instance_shutdown","instance_metadata"]`)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(t, 0, newWorld(t, c, module))
+		for _, name := range w.names() {
+			w.rotate(name, true)
+			w.offerKind(name, slow)
+		}
+		w.write(w.text())
+		w.start()
+		w.quiet()
+		w.beginInvalid("")
+		w.ask(1) // which goes on in the background
+		for _, one := range slices.Clone(w.living) {
+			one.end()
+		}
+	})
+}
+
 // says is a provider's part of the file; a changed timeout needs a restart.
 type says struct{ requests, timeout int }
 

@@ -1,0 +1,55 @@
+package manager
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// cloud is what providers talk to. Each has a path, and tokens, of its own.
+type cloud struct {
+	port string
+
+	mu     sync.Mutex
+	tokens map[string]string // whose each token is
+	wrong  []string          // requests with another provider's token
+}
+
+// newCloud serves outside of any bubble; each connection ends with its
+// response, since one that waits in a bubble would hold up its time.
+func newCloud(t *testing.T) *cloud {
+	c := &cloud{tokens: map[string]string{}}
+	server := httptest.NewUnstartedServer(c)
+	server.Config.SetKeepAlivesEnabled(false)
+	server.Start()
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.port = port
+	return c
+}
+
+// accept has a token be one of a provider.
+func (c *cloud) accept(provider, token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens[token] = provider
+}
+
+// ServeHTTP is http.Handler's.
+func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token := r.Header.Get("X-Token")
+	switch owner := c.tokens[token]; {
+	case owner == "":
+		http.Error(w, "unknown token", http.StatusUnauthorized)
+	case r.URL.Path != "/"+owner+"/":
+		c.wrong = append(c.wrong, token+" at "+r.URL.Path)
+		http.Error(w, "another one's token", http.StatusForbidden)
+	}
+}
