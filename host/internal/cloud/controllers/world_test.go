@@ -47,7 +47,7 @@ type world struct {
 	metrics   *controllersmetrics.ControllerManagerMetrics
 	log       ktesting.Buffer
 	// blind hides every Node from the service loops. A test that starts one
-	// while there are Services and Nodes must set it; RATIONALE.md says why.
+	// while there are Services and Nodes must set it; ../RATIONALE.md says why.
 	blind  bool
 	ctx    context.Context
 	cancel context.CancelFunc
