@@ -1,11 +1,10 @@
 // Package abi is the contract between the cloud-controller-manager (the host)
 // and a cloud provider compiled to WebAssembly (the guest): the messages (from
 // ccm_v1.proto), the names of imports and exports, the numbers of ops and
-// codes, and the limits. SPEC.md is the text of it.
+// codes, and the limits. SPEC.md is its specification.
 //
-// It compiles with TinyGo and with stock Go and imports nothing but the
-// runtime of the generated codec. Hosts and guests both import it; it imports
-// neither.
+// It compiles with TinyGo and with stock Go. Its only dependency is the runtime
+// of the generated codec.
 package abi
 
 //go:generate protoc --go-lite_out=. --go-lite_opt=paths=source_relative,features=marshal+unmarshal+size+equal ccm_v1.proto

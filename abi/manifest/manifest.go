@@ -2,8 +2,8 @@
 // which a guest says what it is and what it needs before anything of it is
 // compiled or run. The section is one JSON object.
 //
-// It imports abi only. Guests do not need it at run time: a build step appends
-// the section to the finished module (Append).
+// Guests do not need the package at run time: a build step appends the section
+// to the finished module (Append).
 package manifest
 
 // Manifest is the content of the section.

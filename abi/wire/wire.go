@@ -1,10 +1,10 @@
 // Package wire decodes messages that come from the other side of the sandbox.
-// The generated codec trusts its input in two ways that a host cannot: it lets
-// strings pass that are not UTF-8, which the Kubernetes API refuses or
-// mangles, and it makes an object of up to 100 bytes out of every 2 bytes of
-// input. Unmarshal checks both before anything is allocated.
+// The generated codec trusts its input in two ways that a host cannot. It accepts
+// strings that are not UTF-8, which the Kubernetes API refuses or mangles. And it
+// makes an object of up to 100 bytes out of every 2 bytes of input. Unmarshal
+// checks both before anything is allocated.
 //
-// It imports abi only, and reflection: it is for hosts, not for guests.
+// It uses reflection: it is for hosts, not for guests.
 package wire
 
 import (

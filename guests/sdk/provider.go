@@ -1,7 +1,7 @@
-// Package sdk is what a cloud provider for the WebAssembly
-// cloud-controller-manager is written with. A provider implements Provider and
-// those of Instances, InstanceLister, LoadBalancers, Routes and VolumeLabels
-// that its cloud can serve, and hands itself to Serve:
+// Package sdk is the library for cloud providers of the WebAssembly
+// cloud-controller-manager. A provider implements Provider, and what its cloud
+// supports of Instances, InstanceLister, LoadBalancers, Routes and
+// VolumeLabels, and calls Serve:
 //
 //	func init() { sdk.Serve(&provider{}) }
 //	func main() {}

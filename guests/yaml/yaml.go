@@ -1,12 +1,11 @@
-// Package yaml reads the part of YAML that configuration is written in, and
-// JSON: block and flow mappings and lists, plain text, text in quotes, and
-// comments. It refuses the rest by name and line: anchors and aliases, tags,
-// text over several lines, several documents. What it accepts means the same
-// to every YAML reader; a fuzz test compares.
+// Package yaml reads JSON, and the part of YAML that configurations use: block
+// and flow mappings and lists, plain text, quoted text, and comments. It refuses
+// the rest by name and line: anchors and aliases, tags, text over several lines,
+// several documents. Accepted input means the same to every YAML reader; a fuzz
+// test compares.
 //
-// It exists because guests need one that is small and quick and returns an
-// error for what it cannot read. RATIONALE.md has the measurements. It imports
-// the standard library only.
+// Guests need a reader that is small and fast and returns an error for input that
+// it cannot read. RATIONALE.md has the measurements.
 package yaml
 
 import (

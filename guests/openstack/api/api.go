@@ -1,9 +1,8 @@
-// Package api speaks to OpenStack's HTTP APIs through the host: it finds the
+// Package api calls OpenStack's HTTP APIs through the host: it finds the
 // endpoints in Keystone's catalog, encodes and decodes JSON, follows pages and
 // gives every refusal of the cloud a code and one clear message.
 //
-// It never waits and never repeats a request. It imports abi, sdk, cloudconf
-// and the standard library.
+// It never waits and never repeats a request.
 package api
 
 import (

@@ -1,9 +1,8 @@
 // Package cloudconf reads cloud.conf, the configuration of cloud-provider-openstack,
-// and knows all of its keys: which of them this provider uses, which the
-// manager's configuration has instead, and which are not supported.
+// and knows all of its keys: the ones that this provider uses, the ones that
+// moved to the manager's configuration, and the ones that are not supported.
 //
-// It imports the standard library only. Secrets do not belong in a cloud.conf
-// of this provider: it refuses them.
+// A cloud.conf of this provider contains no secrets: the package refuses them.
 package cloudconf
 
 import (

@@ -1,9 +1,9 @@
 // Package cpotables reads the test tables of cloud-provider-openstack out of
-// its Go source, so that its cases can be run as data against this provider
-// without a copy of them. It understands literals, constants, local variables
-// and a few calls; anything else is an error that says what and where.
+// its Go source, so that its cases can run as data against this provider without
+// a copy of them. It supports literals, constants, local variables and a few
+// calls; anything else is an error that says what and where.
 //
-// It is for tests, no part of the provider, and imports the standard library.
+// It is for tests, and not part of the provider.
 package cpotables
 
 import (

@@ -1,9 +1,8 @@
 // Package instances finds the servers of Nodes in Nova, and their addresses in
 // Nova and Neutron: existence, power state, metadata, and pages of all.
 //
-// What a Node gets is what cloud-provider-openstack gives it; RATIONALE.md says
-// where not. The package imports abi, sdk, api, cloudconf and the standard
-// library.
+// A Node gets the same values as from cloud-provider-openstack; RATIONALE.md has
+// the differences.
 package instances
 
 import (

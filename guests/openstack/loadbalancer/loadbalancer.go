@@ -1,13 +1,11 @@
 // Package loadbalancer serves Services of type LoadBalancer by Octavia and
-// floating IPs of Neutron, with the names, tags and defaults of
-// cloud-provider-openstack, so that its load balancers are taken over as they
-// are.
+// floating IPs of Neutron. It uses the names, tags and defaults of
+// cloud-provider-openstack, so that existing load balancers are taken over
+// unchanged.
 //
-// It never waits: a load balancer that is PENDING_* is answered with
-// sdk.RetryAfter, and the next op goes on from what the cloud has. It keeps
-// nothing. Its functions are safe for concurrent use on different Services.
-//
-// It imports abi, sdk, api, cloudconf and the standard library.
+// It never waits: the answer for a load balancer that is PENDING_* is
+// sdk.RetryAfter, and the next op continues from the state of the cloud. It keeps
+// no state. Its functions are safe for concurrent use on different Services.
 package loadbalancer
 
 import (

@@ -1,10 +1,10 @@
 // Package routes serves the pod networks of Nodes by the extra routes of one
-// Neutron router. A route is whole when the router has it and the port of the
-// Node lets the pods' addresses out (allowed_address_pairs).
+// Neutron router. A route is complete when the router has it and the port of the
+// Node allows the pods' addresses to leave (allowed_address_pairs).
 //
-// The entry of the router is the record: it is made first and removed last, so
-// what a crash leaves is seen by the next List, which has it made again or
-// deleted. It imports abi, sdk, api, cloudconf and the standard library.
+// The entry of the router is the record: it is made first and removed last. So
+// the next List sees what a crash left behind, and the route is completed or
+// deleted.
 package routes
 
 import (

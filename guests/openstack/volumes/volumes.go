@@ -1,5 +1,4 @@
-// Package volumes says in which zone and region a volume of Cinder is. It
-// imports abi, sdk, api, cloudconf and the standard library.
+// Package volumes finds the zone and region of a volume of Cinder.
 package volumes
 
 import (

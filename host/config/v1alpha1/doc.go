@@ -1,9 +1,9 @@
-// Package v1alpha1 is the file behind --config: what the cluster's
-// administrator lets providers do. It is decoded strictly and every mistake is
-// an error with its path. What it grants lies apart from the modules, so that
-// who may replace a module cannot widen what it may do.
+// Package v1alpha1 is the HostConfiguration, the file behind --config: it says
+// what the cluster's administrator allows providers to do. It is decoded
+// strictly, and every mistake is an error with its path. It is separate from the
+// modules: the right to replace a module does not include the right to extend
+// what the module may do.
 //
-// It imports abi, and what reads hosts, addresses and keys (egress, addresses,
-// provenance): whether they can be read is asked there, and told here with its
-// path.
+// The rooms that use hosts, addresses and keys (egress, addresses, provenance)
+// also check their syntax; an error gets its path here.
 package v1alpha1

@@ -1,7 +1,6 @@
 // Package manager is the cloud-controller-manager: upstream's command, with the
-// providers of the HostConfiguration, each of which is put together here of the
-// rooms of the other wings. It may import all of them; only commands and tests
-// import it.
+// providers of the HostConfiguration. It assembles each provider from the
+// packages of the other wings.
 package manager
 
 import (

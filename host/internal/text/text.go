@@ -1,8 +1,8 @@
-// Package text makes what guests, clouds and users wrote fit to be shown: in
-// logs, Events, errors, labels and terminals. Sizes are bytes of UTF-8.
+// Package text makes texts of guests, clouds and users safe to show in logs,
+// Events, errors, labels and terminals. Sizes are bytes of UTF-8.
 //
-// A rune is invisible if it is not printable in the sense of unicode.IsPrint:
-// control characters, line breaks, what changes the direction of text.
+// A rune is invisible if unicode.IsPrint says that it is not printable: control
+// characters, line breaks, characters that change the direction of text.
 package text
 
 import (

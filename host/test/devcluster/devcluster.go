@@ -1,10 +1,7 @@
-// Package devcluster starts a real etcd and kube-apiserver on loopback, for
-// the show and for tests: with RBAC, signed service account tokens and
+// Package devcluster starts a real etcd and kube-apiserver on loopback, for the
+// demonstration and for tests: with RBAC, signed service account tokens and
 // dual-stack Services, but without kube-controller-manager, scheduler and
-// kubelets, so that nothing but the caller and the manager under test writes.
-//
-// It may be imported by host/test/demo and by tests, and imports nothing of
-// this project.
+// kubelets. So only the caller and the manager under test write.
 package devcluster
 
 import (

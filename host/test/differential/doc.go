@@ -1,9 +1,8 @@
 // Package differential compares three readers of the WebAssembly binary format:
-// host/internal/sandbox/wasmbin, by which modules are checked and metered, and the two
-// engines that run what comes out. A module that one of them reads in another
-// way than the others is a way around the meter.
+// host/internal/sandbox/wasmbin, which checks modules and decodes them for the
+// meter, and the two engines, which run the result. If one of them reads a module
+// differently from the others, the module can bypass the meter.
 //
-// It has tests only: of the specification's suite, and fuzz tests, whose
-// mutator knows the format, so that most mutants are nearly valid. It may
-// import everything of the host but its commands.
+// It has only tests: of the specification's suite, and fuzz tests. Their mutator
+// knows the format, so that most mutants are nearly valid.
 package differential

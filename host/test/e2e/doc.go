@@ -3,5 +3,5 @@
 // administrator would do it. RATIONALE.md says how; every command of the
 // scripts is described where it is defined, in the *_test.go files.
 //
-// It has tests only, which may import internal/devcluster and abi.
+// It has only tests.
 package e2e

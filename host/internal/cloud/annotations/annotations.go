@@ -1,8 +1,8 @@
 // Package annotations finds annotations and labels of this project's domain on
-// Services and Nodes that nobody reads, since they are misspelt or at the wrong
-// place, and tells of them by an Event on the object.
+// Services and Nodes that no package reads, because they are misspelt or on the
+// wrong object. It reports them by an Event on the object.
 //
-// Who reads a key says so.
+// A package that reads a key registers it.
 package annotations
 
 import (

@@ -1,15 +1,12 @@
-// Package async keeps an op that takes long from holding the controller that
-// asked for it. Upstream's controllers call a provider from few workers,
-// mostly one, without a deadline; one call that hangs would stop all objects
-// behind it. Here an op gets a short time in the foreground. If it needs more
-// it goes on in the background, the controller is told to ask again later, and
-// gets the result when it does.
+// Package async keeps a slow op from blocking the controller that called it.
+// Upstream's controllers call a provider from few workers, mostly one, without a
+// deadline: one hung call would block all objects behind it. Here an op gets a
+// short time in the foreground. If it needs more, it continues in the background.
+// The controller is told to ask again later, and then gets the result.
 //
-// It also limits how many ops run and how many of them in the background,
-// never runs two ops on one Service at the same time, and does not ask the
-// guest about an object on which it hung or crashed again and again.
-//
-// It imports abi and opcontext and nothing else of this project.
+// The package also limits how many ops run, and how many of them in the
+// background. It never runs two ops on one Service at the same time. It backs off
+// from an object on which the guest hung or crashed again and again.
 package async
 
 import (

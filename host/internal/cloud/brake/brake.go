@@ -1,9 +1,9 @@
-// Package brake stands between what a provider says and the controller that
-// deletes Nodes on it. "The instance does not exist" passes only when the
-// provider keeps saying so while the Node's kubelet is silent, when a fresh
-// instance of the provider says the same and knows another Node that is there,
-// and as fast as a bucket of permits refills. A Node that does not pass is
-// answered as one that exists, so nothing is done to it.
+// Package brake stands between a provider's answer and the controller that
+// deletes Nodes. "The instance does not exist" passes only under these
+// conditions: the provider keeps saying so while the Node's kubelet is silent; a
+// fresh instance of the provider says the same, and knows another Node that
+// exists; and there is a permit. For a Node that does not pass, the answer is that
+// its instance exists, so nothing happens to it.
 package brake
 
 import (

@@ -1,10 +1,9 @@
-// Package controllers makes the control loops that the manager runs: for each
-// provider Kubernetes' own four and the PersistentVolume label loop of the
-// package below. Each loop sees its provider's objects only, and starts and
-// stops in process as its provider gains and loses what the loop needs.
+// Package controllers makes the control loops of the manager: for each provider
+// Kubernetes' own four, and the PersistentVolume label loop of the package below.
+// Each loop sees only its provider's objects. It starts and stops in process as
+// its provider gains and loses the ops that the loop needs.
 //
-// It sees a provider through cloudprovider.Interface and imports nothing of
-// this project but its own sub-packages.
+// It sees a provider only through cloudprovider.Interface.
 package controllers
 
 import (

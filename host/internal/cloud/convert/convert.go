@@ -1,8 +1,8 @@
 // Package convert translates between Kubernetes objects and the messages of
-// the ABI. Its functions are pure: they keep and change nothing of what they
-// are given, and what they return shares only strings with it.
+// the ABI. Its functions are pure: they keep and change nothing of their
+// arguments, and their results share only strings with them.
 //
-// What a guest answered is checked on the way back: a Kubernetes object that
-// comes out of here is one that the API server would take, or there is an
-// error that says what is wrong with the answer.
+// It checks the guest's answers: a resulting Kubernetes object is one that the
+// API server would accept, or there is an error that says what is wrong with the
+// answer.
 package convert

@@ -1,15 +1,12 @@
-// Package listing answers what upstream's controllers ask about single nodes
-// from pages of instances (list_instances), where the provider has them: a
-// refresh of N nodes costs a few pages and not N questions, each of which is
-// some calls of the cloud's API.
+// Package listing answers upstream's questions about single nodes from pages of
+// instances (list_instances), if the provider has them. A refresh of N nodes then
+// costs a few pages and not N questions, each of which costs some calls of the
+// cloud's API.
 //
-// A listing only ever says what is there. What it does not have, has twice, or
-// has in a form that cannot be used, is asked directly; so is everything when
-// there is no listing to be had. So it can save questions, and never lets a
-// Node be deleted.
-//
-// It imports abi, host/internal/cloud/addresses and host/internal/cloud/convert of this project; what it wraps
-// it knows by an interface of its own.
+// A listing only says which instances exist. The provider is asked directly about
+// a node that is missing from the listing, is in it twice, or is unusable; and
+// about all nodes when there is no listing. So a listing can save questions, and
+// never causes the deletion of a Node.
 package listing
 
 import (

@@ -1,10 +1,7 @@
-// Package opcontext carries what one op is about from the provider adapter,
-// which knows it, to the host calls that the guest makes during the op: the
-// object that events go to and the nodes that the nodes host call pages
-// through. The packages between them stay free of Kubernetes types. It has the
-// interface of what runs an op, too.
-//
-// It imports abi.
+// Package opcontext carries the object of an op from the provider adapter to the
+// host calls that the guest makes during the op: the object for events, and the
+// nodes that the nodes host call pages through. The packages between them stay
+// free of Kubernetes types. It also has the interface of what runs an op.
 package opcontext
 
 import (

@@ -1,14 +1,13 @@
 // Package provider is cloudprovider.Interface over a guest: it converts
 // Kubernetes objects to the messages of the ABI, runs the op through an
-// Invoker, and gives each outcome the exact meaning that upstream's
-// controllers attach to it.
+// Invoker, and gives each result the exact meaning that upstream's controllers
+// attach to it.
 //
-// Upstream keeps the objects that it gets here for its whole life; they stay
-// the same while the guest behind the Invoker is replaced. All of them are
-// safe for concurrent use.
+// Upstream keeps the objects of this package for its whole life; they stay the
+// same while the guest behind the Invoker is replaced. All of them are safe for
+// concurrent use.
 //
-// It imports abi, host/internal/cloud/addresses, host/internal/cloud/convert and host/internal/cloud/opcontext of this
-// project. It never imports host/internal/sandbox/plugin: the opcontext.Invoker is all it knows of it.
+// It knows the guest only as an opcontext.Invoker.
 package provider
 
 import (

@@ -1,7 +1,7 @@
-// Package routing says which of several providers an object of the cluster
-// belongs to, and stands before a provider's cloudprovider.Interface so that it
-// serves its own objects only. An object of no provider is left alone; it is
-// never deleted and never given away.
+// Package routing decides which of several providers an object of the cluster
+// belongs to. It wraps a provider's cloudprovider.Interface so that the provider
+// serves only its own objects. An object without a provider is left alone: it is
+// never deleted and never given to another provider.
 package routing
 
 import (

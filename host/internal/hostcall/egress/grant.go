@@ -1,12 +1,12 @@
-// Package egress sends the HTTP requests of a provider. Everything is denied
-// that no grant of the administrator allows: scheme, host, port, path and
-// method are compared before anything is sent, and the address that the host
-// resolves to is vetted at the moment of connecting, so that DNS cannot lead a
-// provider to the cloud's metadata service or into the cluster.
+// Package egress sends the HTTP requests of a provider. It denies everything
+// without a grant of the administrator. Scheme, host, port, path and method are
+// compared before anything is sent. The address of the host is checked when the
+// connection is made, so that DNS cannot lead a provider to the cloud's metadata
+// service or into the cluster.
 //
-// Credentials are added after that, and removed from what comes back. To the
-// clouds it is a mannered client: bounded rate and concurrency, retries within
-// a budget, a circuit breaker per host.
+// Credentials are added after that, and removed from answers. Towards the clouds
+// it behaves well: bounded rate and concurrency, retries within a budget, a
+// circuit breaker per host.
 package egress
 
 import (

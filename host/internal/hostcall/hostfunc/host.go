@@ -1,7 +1,8 @@
 // Package hostfunc answers the host calls of a provider: log, event, nodes,
 // cache, store and http_send. It decodes strictly, bounds the size, number and
-// rate of everything, and refuses what was not granted. What is behind the
-// calls (an event recorder, a store, a network) it gets as narrow interfaces.
+// rate of everything, and refuses everything that is not granted. The services
+// behind the calls (an event recorder, a store, a network) are narrow
+// interfaces.
 package hostfunc
 
 import (

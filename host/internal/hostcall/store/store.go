@@ -1,7 +1,7 @@
 // Package store keeps the small durable state of a provider in a ConfigMap of
-// its own, for providers without an API that could keep it. Two managers may
-// run at the same time during a failover, so every read is live and every
-// write is a compare-and-swap by the ConfigMap's UID and resourceVersion.
+// its own, for providers without an API for this. Two managers may run at the
+// same time during a failover. So every read is live, and every write is a
+// compare-and-swap by the ConfigMap's UID and resourceVersion.
 package store
 
 import (

@@ -1,9 +1,6 @@
-// Package provenance decides whether a module may be run: by its digest, which
+// Package provenance decides whether a module may run: by its digest, which
 // the administrator pins, and by a signature made with a key that the
-// administrator trusts. It asks nobody: neither a network nor a clock.
-//
-// It imports sigstore's library for keys and signatures, and nothing of this
-// project.
+// administrator trusts. It uses neither a network nor a clock.
 package provenance
 
 import (

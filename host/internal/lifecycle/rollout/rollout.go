@@ -1,13 +1,11 @@
-// Package rollout brings what a source offers (a module and its configuration)
-// into the slot, and back out of it when it turns out to be worse than what was
-// there before. The way is verify, compile, describe, configure, probe, shadow,
-// serve, observe, keep; State decides, Rollout does.
+// Package rollout brings an offer of a source (a module and its configuration)
+// into the slot, and back out of it if it turns out to be worse than the previous
+// one. The steps are verify, compile, describe, configure, probe, shadow, serve,
+// observe, keep. State decides, Rollout acts.
 //
-// A failure on the way changes nothing but what is reported: the generation
-// before goes on serving. What was kept last stays loaded while its successor
-// is observed, so the way back takes no time.
-//
-// It imports plugin and source.
+// A failure on the way changes only the reported status: the previous generation
+// continues to serve. The last kept generation stays loaded while its successor
+// is observed, so a rollback takes no time.
 package rollout
 
 import (

@@ -1,8 +1,8 @@
-// Package shadow asks a new generation of a provider what the serving one was
-// asked lately, and compares the answers. A Recorder keeps recent read-only ops
-// with their host calls; Replay asks them again, with the host calls answered
-// from the record; Host stands before the real host calls and does both. Of a
-// replayed op nothing leaves the process: the real host calls never see it.
+// Package shadow repeats recent ops of the serving generation of a provider with
+// a new generation, and compares the answers. A Recorder keeps recent read-only
+// ops with their host calls. Replay repeats them, with the host calls answered
+// from the record. Host stands before the real host calls and does both. Nothing
+// of a replayed op leaves the process: the real host calls never see it.
 package shadow
 
 import (

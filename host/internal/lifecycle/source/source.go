@@ -1,8 +1,8 @@
-// Package source says where a provider's module and configuration come from:
-// a ConfigMap that is watched through the API, or a directory, usually a
-// mounted ConfigMap. It finds the module by the rules below, decompresses it
-// within bounds, and reports what it found, or what is wrong with it,
-// whenever that changes. Whether the module is any good is not its business.
+// Package source reads a provider's module and configuration from a ConfigMap,
+// which it watches through the API, or from a directory, usually a mounted
+// ConfigMap. It finds the module by the rules below, decompresses it within
+// bounds, and reports the module or an error whenever it changes. It does not
+// check the module.
 //
 // The rules for the keys of a ConfigMap (binaryData or data) and for the names
 // of the files in a directory are the same:

@@ -1,9 +1,7 @@
-// Package trial is the memory of what may end a manager: which bundles are
-// being run, by whom, and which did not come out of it. It decides and writes
-// nothing itself: a Book is what was read, each method changes it, and the
-// caller writes it back before anything else is done.
-//
-// It imports nothing of this project.
+// Package trial records what may end a manager: which bundles are being run, by
+// which manager, and which did not survive it. It decides and writes nothing
+// itself: a Book is the record as it was read, each method changes it, and the
+// caller writes it back before it does anything else.
 package trial
 
 import (

@@ -1,7 +1,5 @@
 // Package config holds the flags that this manager adds to those of
 // k8s.io/cloud-provider, with their defaults, limits and validation.
-//
-// It imports its own sub-packages and nothing else of this project.
 package config
 
 import (

@@ -1,7 +1,7 @@
-// Package grant makes of what a HostConfiguration allows a provider, its grants,
-// credentials, capabilities and limits, what packages egress, credential and
-// plugin know: for the manager, and for the conformance kit, which must not
-// allow anything else.
+// Package grant turns the HostConfiguration of a provider (its grants,
+// credentials, capabilities and limits) into the types of packages egress,
+// credential and plugin. The manager and the conformance kit both use it, so they
+// allow the same.
 //
 // It starts nothing and sends nothing.
 package grant

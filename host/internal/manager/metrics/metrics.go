@@ -1,11 +1,9 @@
 // Package metrics holds the Prometheus metrics of this manager, beside those
-// that Kubernetes' own packages register, and the wrapper around the one
-// method through which every op goes.
+// that Kubernetes' own packages register, and the wrapper around the one method
+// through which every op goes.
 //
-// Whatever is about a provider has a label provider: the name under which the
-// provider is configured, not the one that its module gives itself.
-//
-// It imports abi and nothing else of this project.
+// Every metric about a provider has the label provider: the provider's name in
+// the configuration, not the name in its module.
 package metrics
 
 import (

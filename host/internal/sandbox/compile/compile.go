@@ -1,8 +1,8 @@
-// Package compile compiles a module in a child process, so that a module which
-// makes a compiler take gigabytes or hours costs an error and not the manager.
-// The child runs the same binary, with limits on its memory, time and files,
-// and leaves the machine code in the engine's cache directory, where the
-// manager's own engine finds it.
+// Package compile compiles a module in a child process. A module that makes a
+// compiler take gigabytes or hours then costs an error and not the manager. The
+// child runs the same binary, with limits on its memory, time and files. It
+// writes the machine code into the engine's cache directory, where the manager's
+// own engine finds it.
 package compile
 
 import (

@@ -1,10 +1,8 @@
-// Package engine is the boundary to a WebAssembly runtime: it compiles a
-// module, makes instances of it and runs ops in them, by the calling
-// convention of ABI v1. Above it a guest is bytes in and bytes out; guest
-// memory is touched only in the packages below it (engine/wazero,
-// engine/wasmtime, and engine/imports on behalf of both).
-//
-// It may import abi and nothing else of this project.
+// Package engine is the boundary to a WebAssembly runtime: it compiles a module,
+// makes instances of it and runs ops in them, by the calling convention of ABI
+// v1. For its callers a guest is bytes in and bytes out. Only the packages below
+// it touch guest memory (engine/wazero, engine/wasmtime, and engine/imports on
+// behalf of both).
 package engine
 
 import (

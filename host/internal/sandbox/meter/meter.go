@@ -1,20 +1,15 @@
-// Package meter rewrites a WebAssembly module so that whoever runs it can stop
-// it at any time. The rewritten module counts down fuel at every function
-// entry and loop header, by the number of instructions that follow, and at
-// bulk memory and table operations, by their length. When the fuel is used up
-// it calls an import of the host, which looks at the clock and refuels, or
-// ends the guest. It counts how much stack its calls may take. Memories and
-// tables are clamped to a limit.
+// Package meter rewrites a WebAssembly module so that it can be stopped at any
+// time. The rewritten module counts down fuel at every function entry and loop
+// header, by the number of instructions that follow, and at bulk memory and
+// table operations, by their length. When the fuel is used up, it calls an import
+// of the host, which looks at the clock and refuels, or ends the guest. The meter
+// also counts the stack of nested calls, and limits memories and tables.
 //
-// The module is decoded, checked and written anew, instruction by instruction:
-// an engine reads nothing that was not read here, in one encoding.
+// The module is decoded, checked and written anew, instruction by instruction: an
+// engine reads only what was read here, in one encoding.
 //
-// A guest that neither loops nor calls ends by itself, so every guest is
-// interruptible within the time of one tank, whatever the shape of its code.
-// The same work costs the same fuel on every engine, and the same call is one
-// too many.
-//
-// It imports wasmbin only.
+// A guest that neither loops nor calls ends by itself. So every guest can be
+// stopped within the time of one tank, whatever the shape of its code.
 package meter
 
 import (

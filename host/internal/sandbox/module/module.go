@@ -1,6 +1,6 @@
-// Package module reads what a WebAssembly module says of itself, its imports,
-// exports and manifest, and checks it against ABI v1 and what the
-// administrator grants. Nothing is compiled or run for that.
+// Package module reads the imports, exports and manifest of a WebAssembly module,
+// and checks them against ABI v1 and the administrator's grants. It compiles and
+// runs nothing.
 package module
 
 import (

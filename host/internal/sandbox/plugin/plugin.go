@@ -1,7 +1,7 @@
-// Package plugin is the life of a provider's module: it verifies, compiles,
-// describes, configures and probes a bundle (Loader), keeps a bounded pool of
-// instances of it (Pool), and puts accepted generations one after the other
-// behind one stable Invoke (Slot).
+// Package plugin manages the life of a provider's module: it verifies, compiles,
+// describes, configures and probes a bundle (Loader), keeps a bounded pool of its
+// instances (Pool), and puts one accepted generation after the other behind one
+// stable Invoke (Slot).
 //
 // It knows no Kubernetes objects and works with every engine.
 package plugin

@@ -1,7 +1,7 @@
-// Package fake stands in for k8s.io/cloud-provider/fake while Kubernetes' own
-// tests run (../run.sh): Cloud has the fields that those tests set, but every
-// question is answered by the real adapter, plugin host and static guest,
-// whose inventory is made from the fields.
+// Package fake replaces k8s.io/cloud-provider/fake while Kubernetes' own tests
+// run (../run.sh). Cloud has the fields that those tests set. But the real
+// adapter, plugin host and static guest answer every call, with an inventory
+// made from the fields.
 package fake
 
 import (

@@ -2,7 +2,7 @@
 // with their zone and region and makes the scheduler respect both, as
 // Kubernetes' own cloud-controller-manager once did.
 //
-// It knows the cloud through Labeler only and imports nothing of this project.
+// It sees the cloud only through Labeler.
 package persistentvolume
 
 import (

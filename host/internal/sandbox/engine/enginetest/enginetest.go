@@ -1,7 +1,5 @@
-// Package enginetest is the contract that every engine keeps, as a suite of
-// tests. Engines run it from a test of their own.
-//
-// It imports engine, meter and abi.
+// Package enginetest is the contract of every engine, as a suite of tests. Each
+// engine runs it from a test of its own.
 package enginetest
 
 import (

@@ -1,7 +1,7 @@
-// Package imports holds what a guest may import, the same for every engine:
-// the host calls of ABI v1, the subset of WASI preview 1 and the refuel
-// function of the meter. It knows guest memory only as an interface, and an
-// engine only as its caller.
+// Package imports holds the functions that a guest may import, the same for
+// every engine: the host calls of ABI v1, the subset of WASI preview 1 and the
+// refuel function of the meter. It sees guest memory only through an interface,
+// and an engine only as its caller.
 package imports
 
 import (

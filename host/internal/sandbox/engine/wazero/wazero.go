@@ -1,8 +1,7 @@
 // Package wazero is the engine on github.com/tetratelabs/wazero, in compiler
 // mode: pure Go, so that the manager stays one static binary.
 //
-// Guest memory is touched here and in the other engines only. It imports
-// engine, engine/imports and abi.
+// Only engines touch guest memory.
 package wazero
 
 import (
