@@ -2,8 +2,6 @@
 // Neutron, load balancers by Octavia, routes by Neutron, volume labels by
 // Cinder. It is configured by the cloud.conf and the annotations that users of
 // cloud-provider-openstack know; REFERENCE.md lists them.
-//
-// It imports abi, sdk and the packages below it.
 package main
 
 import (

@@ -1,8 +1,6 @@
 // Command signer-cloudstack is a guest that signs requests to the API of
 // Apache CloudStack: HMAC-SHA1 over the sorted parameters. README.md is for
 // those who configure it.
-//
-// It imports abi, sdk, yaml and the standard library.
 package main
 
 import (

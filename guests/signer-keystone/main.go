@@ -2,8 +2,6 @@
 // it logs in at Keystone (Identity API v3), keeps the token as its state,
 // renews it, and has one for each scope that a provider names. README.md is
 // for those who configure it.
-//
-// It imports abi, sdk, yaml and the standard library.
 package main
 
 import (

@@ -1,9 +1,7 @@
-// Command static is the provider for machines without a cloud: what it knows
-// of them is an inventory in its configuration, and what it gives out, load
-// balancer addresses and routes, is kept in the host's store. README.md has
-// the reference of the inventory, RATIONALE.md the why.
-//
-// It imports abi, sdk and yaml.
+// Command static is the provider for machines without a cloud. It reads the
+// machines from an inventory in its configuration, and keeps load balancer
+// addresses and routes in the host's store. README.md has the reference of the
+// inventory, RATIONALE.md the reasons.
 package main
 
 import (

@@ -5,7 +5,7 @@
 // test compares.
 //
 // Guests need a reader that is small and fast and returns an error for input that
-// it cannot read. RATIONALE.md has the measurements.
+// it cannot read. ../RATIONALE.md has the measurements.
 package yaml
 
 import (

@@ -10,8 +10,6 @@
 // Call goes the whole way of an op but for the WebAssembly: the messages are
 // encoded and decoded on both sides, and the SDK's checks apply. The methods
 // of a provider can be called directly, too, with h.Op().
-//
-// It imports abi and sdk only.
 package sdktest
 
 import (

@@ -1,4 +1,4 @@
-// Package status is the durable side of a provider's rollout, and the one that
+// Package status is the durable side of a provider's rollout, and the side that
 // people see and steer with kubectl alone. Each configured provider has a
 // ConfigMap wasm-ccm-provider-NAME with its status, which labels repeat:
 //
@@ -6,16 +6,16 @@
 //	  -L wasm-ccm.dev/phase,wasm-ccm.dev/reason,wasm-ccm.dev/offered,wasm-ccm.dev/serving,wasm-ccm.dev/version,wasm-ccm.dev/generation,wasm-ccm.dev/since
 //	kubectl -n kube-system get configmap wasm-ccm-provider-NAME -o jsonpath='{.data.status}'
 //
-// and with a record, from which a manager that was killed goes on. The bundle
-// that the record calls good lies in the ConfigMaps wasm-ccm-module-NAME-a0 to
+// and with a record, from which a killed manager continues. The bundle
+// that the record calls good is in the ConfigMaps wasm-ccm-module-NAME-a0 to
 // a3 or b0 to b3. Annotations of wasm-ccm-provider-NAME are commands:
 //
 //	wasm-ccm.dev/pause=         while it is there, whatever its value, nothing is rolled out
 //	wasm-ccm.dev/promote=true   or the beginning of a digest; removed when it is taken
 //	wasm-ccm.dev/rollback=true  removed when it is taken
 //
-// Whoever may write these ConfigMaps decides which module runs, as does whoever
-// may write the source of the module: what is loaded from here has to pass the
+// The right to write these ConfigMaps decides which module runs, as does the right
+// to write the source of the module: a module from here has to pass the
 // same checks.
 package status
 
