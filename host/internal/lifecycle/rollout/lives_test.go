@@ -260,8 +260,8 @@ func (l *life) never(what string, before rollout.State) string {
 	case takeover:
 	case before.Serving.Bundle != "" && s.Serving.Bundle == "":
 		return "nothing serves any more"
-	case before.Leading && before.Paused && s.Paused && s.Serving != before.Serving && before.Serving.Bundle != "" && !before.Promoted &&
-		what != rollout.CommandPromote && s.Serving != before.Good && what != rollout.CommandRollback:
+	case before.Leading && before.Paused && s.Paused && s.Serving.Bundle != before.Serving.Bundle && before.Serving.Bundle != "" && !before.Promoted &&
+		what != rollout.CommandPromote && s.Serving.Bundle != before.Good.Bundle && what != rollout.CommandRollback:
 		return "something new serves although it is paused"
 	case before.Leading && s.Paused != before.Paused && what != rollout.CommandPause && what != rollout.CommandResume:
 		return "nobody has paused or resumed it"
@@ -273,7 +273,16 @@ func (l *life) never(what string, before rollout.State) string {
 	if record.Good != nil && !l.kept[record.Good.Revision] {
 		return "the record calls good what nobody has kept: " + record.Good.Revision
 	}
-	if s.Leading && what == "pass 2h0m0s" && l.journal.healthy() {
+	if !s.Leading || what != "pass 2h0m0s" {
+		return ""
+	}
+	now := s.Serving
+	now.Terms = l.terms.Load().(string)
+	suspected := strings.HasPrefix(now.Bundle, "suspect") // it is tried by nobody whom no person has told to
+	if s.Serving.Bundle != "" && s.Serving != now && s.Refusal(now) == nil && !suspected && !l.away.Load() {
+		return fmt.Sprintf("what serves has not the terms of now, %s", now.Terms)
+	}
+	if l.journal.healthy() {
 		return l.journal.holds(s)
 	}
 	return ""

@@ -128,6 +128,9 @@ func TestABrokenConfigurationIsMendedByAnother(t *testing.T) {
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonErrorBudget {
 		t.Errorf("report %+v", got)
 	}
+	w.until(rollout.Serving) // it reaches what serves, all the same
+	w.serves("one")
+	w.until(rollout.RolledBack)
 	w.offer("mended")
 	w.until(rollout.Serving)
 	w.serves("mended")

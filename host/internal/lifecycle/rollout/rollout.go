@@ -82,7 +82,8 @@ type Rollout struct {
 
 	// All below belongs to Run.
 	state      State
-	current    offer // what the source holds
+	current    offer // what the source holds, but during a renewal
+	renewal    renewal
 	loads      loads
 	generation int64
 	differs    bool // the last comparison found differences
@@ -186,8 +187,13 @@ func (r *Rollout) Run(ctx context.Context) error {
 			r.looked()
 		}
 		action, ok := r.next(ctx)
-		for ok && action != Nothing {
-			action = r.do(ctx, action)
+		for ok {
+			for action != Nothing {
+				action = r.do(ctx, action)
+			}
+			if action = r.renewed(); action == Nothing {
+				break
+			}
 		}
 	}
 	r.worker.end()
@@ -206,14 +212,17 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	select {
 	case <-ctx.Done():
 		return Nothing, false
-	case r.current = <-r.offers:
-		r.backoff.DeleteEntry(only)
-		return r.offered(), true
+	case o := <-r.offers:
+		return r.take(o), true
 	case <-r.reloads:
+		r.renewal.tried, r.renewal.again = Revision{}, nil
 		if r.current.at.IsZero() {
 			return Nothing, false // the first offer is loaded with what holds then
 		}
 		return r.offered(), true
+	case <-r.renewal.again:
+		r.renewal.again, r.renewal.tried = nil, Revision{}
+		return Nothing, true
 	case <-r.retry:
 		r.retry = nil
 		return r.state.RetryDue(), true

@@ -172,6 +172,61 @@ func TestPauseHolds(t *testing.T) {
 	w.serves("two")
 }
 
+// A pause holds versions. A password that the administrator has changed must
+// come through: the cloud may take the one before no more.
+func TestAPauseHoldsNoPassword(t *testing.T) {
+	w := newWorld(t, nil).run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	if err := w.command(rollout.CommandPause, ""); err != nil {
+		t.Error(err)
+	}
+	before := w.slot.Serving()
+	w.loader.revision.Store("h2")
+	w.Reload()
+	w.until(rollout.Serving)
+	w.serves("one")
+	if w.slot.Serving() == before {
+		t.Error("what serves was not loaded again")
+	}
+}
+
+// It comes through also while the source offers what is refused or held, or
+// nothing: what serves gets it, and the offer stays where it was.
+func TestAPasswordReachesWhatServes(t *testing.T) {
+	for name, test := range map[string]struct {
+		offer func(*world)
+		phase rollout.Phase
+	}{
+		"held":    {func(w *world) { w.offer("two") }, rollout.Held},
+		"nothing": {func(w *world) { w.Offer(source.Bundle{}, errors.New("there is no ConfigMap")) }, rollout.Rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil).run(true)
+			w.offer("one")
+			w.until(rollout.Kept)
+			if err := w.command(rollout.CommandPause, ""); err != nil {
+				t.Error(err)
+			}
+			test.offer(w)
+			w.until(test.phase)
+			before := w.slot.Serving()
+			w.loader.revision.Store("h2")
+			w.Reload()
+			if got := w.until(rollout.Serving); got.Serving.Revision != "one+h2" {
+				t.Errorf("serving %+v", got.Serving)
+			}
+			if got := w.until(test.phase); got.Serving.Revision != "one+h2" {
+				t.Errorf("serving %+v", got.Serving)
+			}
+			w.serves("one")
+			if w.slot.Serving() == before {
+				t.Error("what serves was not loaded again")
+			}
+		})
+	}
+}
+
 func TestAChangeOfTheAdministratorIsAGeneration(t *testing.T) {
 	w := newWorld(t, nil).run(true)
 	w.offer("one")

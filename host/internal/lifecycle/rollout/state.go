@@ -221,9 +221,10 @@ func (s *State) ShadowDone(problem string, m Modes) Action {
 	return s.pass()
 }
 
-// pass lets the candidate serve unless somebody wants nothing to.
+// pass lets the candidate serve unless somebody wants nothing new to. What serves
+// already, with other terms, is not new.
 func (s *State) pass() Action {
-	if s.Paused && !s.Promoted {
+	if s.Paused && !s.Promoted && s.Candidate.Bundle != s.Serving.Bundle {
 		s.enter(Held, ReasonPaused, "")
 		return Nothing
 	}

@@ -123,7 +123,7 @@ func never(before, s *State, a Action, m Modes) string {
 	switch {
 	case a == Serve && (s.Candidate.none() || !s.Ready):
 		return "serves what is not ready"
-	case a == Serve && s.Paused && !s.Promoted && before.Paused && !s.Serving.none() && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready:
+	case a == Serve && s.Paused && !s.Promoted && before.Paused && !s.Serving.none() && before.Serving == s.Serving && before.Candidate == s.Candidate && !before.Ready && s.Candidate.Bundle != s.Serving.Bundle:
 		return "serves although it is paused"
 	case a == Serve && s.refusal(s.Candidate) != nil:
 		return "serves what is refused"
