@@ -71,7 +71,7 @@ func manifestCases() (all []hostileCase) {
 		})
 	}
 	return append(all, hostileCase{
-		name: "manifest_two", tries: "Two manifests.", phase: plugin.PhaseVerify, want: "a second section", raw: true,
+		name: "manifest_two", tries: "Two manifests.", phase: plugin.PhaseVerify, want: "stands twice", raw: true,
 		build: func(tb testing.TB) []byte {
 			m := testManifest(nil)
 			one := section(0, append(name(abi.ManifestSection), encodeManifest(tb, &m)...))
