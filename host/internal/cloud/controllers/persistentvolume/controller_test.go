@@ -51,7 +51,13 @@ type loop struct {
 
 func newLoop(t *testing.T, labeler Labeler, volumes ...runtime.Object) *loop {
 	t.Helper()
-	api := fake.NewClientset(volumes...)
+	return startLoop(t, labeler, fake.NewClientset(volumes...))
+}
+
+// startLoop does it with an API whose reactions are complete: they may not be
+// added to while somebody asks.
+func startLoop(t *testing.T, labeler Labeler, api *fake.Clientset) *loop {
+	t.Helper()
 	factory := informers.NewSharedInformerFactory(api, 0)
 	c, err := NewController(api, factory.Core().V1().PersistentVolumes(), labeler)
 	if err != nil {
@@ -266,18 +272,19 @@ func TestErrorsAreRetried(t *testing.T) {
 
 func TestConflictIsRetried(t *testing.T) {
 	labeler := answers(map[string]string{zone: "z1"})
-	api := newLoop(t, labeler)
+	client := fake.NewClientset()
 	var refused atomic.Bool
-	api.api.PrependReactor("patch", "persistentvolumes", func(k8stesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("patch", "persistentvolumes", func(k8stesting.Action) (bool, runtime.Object, error) {
 		if refused.CompareAndSwap(false, true) {
 			return true, nil, errors.New("the object has been modified")
 		}
 		return false, nil, nil
 	})
-	if _, err := api.api.CoreV1().PersistentVolumes().Create(t.Context(), volume("pv"), metav1.CreateOptions{}); err != nil {
+	l := startLoop(t, labeler, client)
+	if _, err := client.CoreV1().PersistentVolumes().Create(t.Context(), volume("pv"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	api.eventually("labelled", func() bool { return api.get("pv").Labels[zone] == "z1" })
+	l.eventually("labelled", func() bool { return l.get("pv").Labels[zone] == "z1" })
 	if !refused.Load() {
 		t.Error("nothing was refused")
 	}
