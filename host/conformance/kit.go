@@ -60,7 +60,7 @@ func newKit(ctx context.Context, o Options) (*kit, error) {
 	for i, c := range o.Provider.Credentials {
 		names[i] = c.Name
 	}
-	server, err := newFaultServer(ctx, network.options, names)
+	server, err := newFaultServer(ctx, network.Options, names)
 	if err != nil {
 		network.close(ctx)
 		return nil, err

@@ -78,28 +78,14 @@ func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
 	net.secrets = credential.NewPinned(watched)
-	specs := make([]credential.Spec, len(p.Credentials))
-	for i := range p.Credentials {
-		spec, err := grant.Credential(&p.Credentials[i], n.signer(net))
-		if err != nil {
-			return fmt.Errorf("credentials[%d]: %w", i, err)
-		}
-		specs[i] = spec
-	}
-	var err error
-	if net.credentials, err = credential.NewSet(net.secrets, specs, credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)}); err != nil {
-		return err
-	}
-	grants, err := grant.Egress(p.Grants, net.secrets)
+	way, err := grant.NewNetwork(p, grant.NetworkOptions{
+		Secrets: net.secrets, Signer: n.signer(net), Observer: n.observer, Traffic: n.traffic,
+		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)},
+	})
 	if err != nil {
 		return err
 	}
-	options := grant.Options(p.Requests)
-	options.Credentials, options.Observer, options.Traffic = net.credentials, n.observer, n.traffic
-	net.client, err = egress.New(grants, options)
-	if err != nil {
-		return fmt.Errorf("grants: %w", err)
-	}
+	net.client, net.credentials = way.Client, way.Credentials
 	if n.traffic == nil { // of the first network, before there are goroutines
 		n.traffic = net.client.Traffic()
 	}

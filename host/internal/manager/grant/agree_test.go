@@ -45,29 +45,12 @@ func FuzzValidIsUsable(f *testing.F) {
 func use(t *testing.T, p *v1alpha1.Provider) {
 	t.Helper()
 	secrets := secrets{"s": {"token": []byte("sesame-43"), "client_id": []byte("me"), "client_secret": []byte("sesame-44")}}
-	specs := make([]credential.Spec, len(p.Credentials))
-	for i := range p.Credentials {
-		var err error
-		if specs[i], err = grant.Credential(&p.Credentials[i], nil); err != nil {
-			t.Fatalf("credential %+v: %v", p.Credentials[i], err)
-		}
-	}
-	set, err := credential.NewSet(secrets, specs, credential.Options{Scrubber: credential.NewScrubber(clock.RealClock{})})
+	way, err := grant.NewNetwork(p, grant.NetworkOptions{Secrets: secrets, Credentials: credential.Options{Scrubber: credential.NewScrubber(clock.RealClock{})}})
 	if err != nil {
-		t.Fatalf("credentials: %v", err)
+		t.Fatal(err)
 	}
-	defer set.Close()
-	grants, err := grant.Egress(p.Grants, secrets)
-	if err != nil {
-		t.Fatalf("grants: %v", err)
-	}
-	options := grant.Options(p.Requests)
-	options.Credentials = set
-	client, err := egress.New(grants, options)
-	if err != nil {
-		t.Fatalf("grants: %v", err)
-	}
-	defer client.Close()
+	defer way.Close()
+	set := way.Credentials
 	for _, name := range []string{"header", "query"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://host/", nil)
 		if err != nil {
