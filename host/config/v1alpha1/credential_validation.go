@@ -80,7 +80,7 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 		keys["basic.usernameKey"], keys["basic.passwordKey"] = c.Basic.UsernameKey, c.Basic.PasswordKey
 	}
 	if o := c.OAuth2ClientCredentials; o != nil {
-		errs = append(errs, validateEndpoint(path.Child("oauth2ClientCredentials", "token"), o.Token)...)
+		errs = append(errs, validateEndpoint(path.Child("oauth2ClientCredentials", "token"), o.Token, egress.CheckEndpoint)...)
 		keys["oauth2ClientCredentials.clientIDKey"], keys["oauth2ClientCredentials.clientSecretKey"] = o.ClientIDKey, o.ClientSecretKey
 	}
 	if a := c.AWSSigV4; a != nil {
@@ -123,7 +123,7 @@ func validateSigner(s *SignerCredential, provider Source, path *field.Path) (err
 		return append(errs, field.TooMany(tokens, len(s.Tokens), maxEndpoints))
 	}
 	for i, e := range s.Tokens {
-		errs = append(errs, validateEndpoint(tokens.Index(i), e)...)
+		errs = append(errs, validateEndpoint(tokens.Index(i), e, egress.CheckPrefix)...)
 	}
 	return errs
 }

@@ -96,7 +96,8 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"pathPrefix: /v2.1/", "pathPrefix: /v2.1?x", "providers[0].grants[0].pathPrefix"},
 		{"methods: [GET, POST]", "methods: [GET, post]", "providers[0].grants[0].methods[1]"},
 		{"methods: [GET, POST]", "methods: [GET, CONNECT]", "providers[0].grants[0].methods[1]"},
-		{"https://identity.example.com/v3", "https://*.example.com/v3", "providers[0].credentials[0].signer.tokens[0].url"},
+		{"https://identity.example.com/v3", "https://*.com/v3", "providers[0].credentials[0].signer.tokens[0].url"},
+		{"https://login.example.com/token", "https://*.example.com/token", "providers[0].credentials[5].oauth2ClientCredentials.token.url"},
 		{"https://identity.example.com/v3", "https://identity.example.com/../v3", "providers[0].credentials[0].signer.tokens[0].url"},
 		{"https://login.example.com/token", "https://login.example.com:/token", "providers[0].credentials[5].oauth2ClientCredentials.token.url"},
 		{"header: {header: X-Auth-Token}", "header: {header: 'X Auth'}", "providers[0].credentials[1].header.header"},
@@ -156,6 +157,15 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error repeats a password: %v", err)
 		}
+	}
+}
+
+// TestTokensOfEachRegion: a signer says itself where it asks for a token, so
+// one entry may stand for the endpoints of all regions, as in grants.
+func TestTokensOfEachRegion(t *testing.T) {
+	text := strings.Replace(read(t), "https://identity.example.com/v3", "https://*.identity.example.com/v3", 1)
+	if _, err := v1alpha1.Decode([]byte(text)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -184,8 +184,8 @@ type SignerCredential struct {
 	Source Source `json:"source"`
 	// Config goes to the signer as it is.
 	Config string `json:"config,omitempty"`
-	// Tokens are where the host sends the token requests of the signer. None:
-	// it makes none.
+	// Tokens are where the host sends the token requests of the signer. Their
+	// hosts may have a wildcard, as that of a Grant. None: it makes none.
 	Tokens []Endpoint `json:"tokens,omitempty"`
 }
 

@@ -159,9 +159,9 @@ func validateBundle(path *field.Path, bundle string) field.ErrorList {
 	return nil
 }
 
-func validateEndpoint(path *field.Path, e Endpoint) (errs field.ErrorList) {
+func validateEndpoint(path *field.Path, e Endpoint, check func(url string) error) (errs field.ErrorList) {
 	// The text of a broken URL may hold a password: it is not repeated.
-	if err := egress.CheckEndpoint(e.URL); err != nil {
+	if err := check(e.URL); err != nil {
 		errs = append(errs, field.Invalid(path.Child("url"), "...", "must be https://HOST[:PORT][/PATH], without user, query and fragment: "+err.Error()))
 	}
 	errs = append(errs, validateCIDRs(path.Child("cidrs"), e.CIDRs)...)

@@ -79,7 +79,7 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 			return err
 		}
 	}
-	taken, err := r.turns(ctx)
+	taken, err := r.turns(ctx, all)
 	defer taken()
 	if err != nil {
 		giveUp(all)
@@ -95,16 +95,20 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// turns lets nobody else change the terms of any provider until leave is
-// called: a file is in force as a whole.
-func (r *reloader) turns(ctx context.Context) (leave func(), err error) {
+// turns lets nobody else change the terms of the providers that get others,
+// until leave is called: a file is in force as a whole. Whom it leaves alone it
+// does not wait for: that one's Secrets and signers may take long.
+func (r *reloader) turns(ctx context.Context, all []terms) (leave func(), err error) {
 	var taken []tasks.Turn
 	leave = func() {
 		for _, t := range taken {
 			t.Leave()
 		}
 	}
-	for _, one := range r.manager.providers {
+	for i, one := range r.manager.providers {
+		if all[i].network == nil {
+			continue
+		}
 		if err := one.changing.Take(ctx); err != nil {
 			return leave, err
 		}

@@ -36,12 +36,19 @@ func CheckMethod(method string) error {
 	return nil
 }
 
-// CheckEndpoint checks the URL of one endpoint, which has no wildcard. The
-// error does not repeat it: it may hold a password.
+// CheckPrefix checks a URL prefix as ParseGrant reads it, also one with a
+// wildcard. The error does not repeat it: it may hold a password.
+func CheckPrefix(prefix string) error {
+	_, err := parseGrant(prefix)
+	return err
+}
+
+// CheckEndpoint is CheckPrefix of the URL of one endpoint, to which requests are
+// sent as it is written: it has no wildcard.
 func CheckEndpoint(url string) error {
 	g, err := parseGrant(url)
 	if err == nil && strings.HasPrefix(g.Host, wildcard) {
-		err = errors.New("the wildcard * is for grants")
+		err = errors.New("it is one URL: the wildcard * is for grants and the tokens of signers")
 	}
 	return err
 }

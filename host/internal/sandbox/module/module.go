@@ -56,9 +56,9 @@ type Module struct {
 	Exports []Export
 }
 
-// Parse reads a module. The result shares no memory with wasm. The
-// instructions of functions are decoded and checked by host/internal/sandbox/meter, which
-// writes them anew.
+// Parse reads a module. Binary shares memory with wasm, which must not change
+// while it is used; the rest does not. The instructions of functions are decoded
+// and checked by host/internal/sandbox/meter, which writes them anew.
 func Parse(wasm []byte) (*Module, error) {
 	if len(wasm) > MaxBytes {
 		return nil, errorf(ReasonModuleInvalid, "the module has %d bytes, at most %d are allowed; build it without debug information", len(wasm), MaxBytes)
