@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
@@ -48,6 +50,11 @@ func TestLeavingDoesNotWaitForAWriteThatHangs(t *testing.T) {
 		begun := time.Now()
 		if err := p.Leave(t.Context()); err == nil || time.Since(begun) > LeaveTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		p.books[0].changing.Leave()
+		// Nothing would strike out its mark, and the module would be suspected.
+		if _, err := p.books[0].Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, rollout.Offered); !errors.Is(err, rollout.ErrTriedElsewhere) {
+			t.Errorf("a trial that begins after it: %v", err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -59,10 +60,10 @@ type Book struct {
 	logger   klog.Logger
 	tasks    *tasks.Group // what is called when a note is written
 
+	closed atomic.Bool // this process ends: nothing begins any more
 	// changing is held while the book is written. What it guards:
 	changing tasks.Turn
 	opened   bool // what the process before left is settled
-	closed   bool // this process ends
 
 	noting sync.Mutex
 	notes  []note
@@ -151,7 +152,7 @@ func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error
 		return err
 	}
 	defer b.changing.Leave()
-	if b.closed {
+	if b.closed.Load() {
 		return errEnds
 	}
 	return b.write(ctx, blamed, change)
@@ -265,11 +266,11 @@ func (b *Book) Run(ctx context.Context) {
 // leave strikes out all marks of this process, which ends as it should, and
 // has nothing begin any more.
 func (b *Book) leave(ctx context.Context) error {
+	b.closed.Store(true) // also where a write that hangs is not waited for
 	if err := b.changing.Take(ctx); err != nil {
 		return fmt.Errorf("the trials of provider %s are being written: %w", b.provider, err)
 	}
 	defer b.changing.Leave()
-	b.closed = true
 	if !b.opened {
 		return nil // nothing was begun
 	}
