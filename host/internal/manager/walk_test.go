@@ -12,10 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/klog/v2"
 )
 
 const walkSteps = 20
@@ -27,10 +23,6 @@ const walkSteps = 20
 // WALK_SEED is the one seed, or the first of those for WALK_FOR, as 5m.
 func TestRandomWalksOfManagers(t *testing.T) {
 	c, module := newCloud(t), guest(t, `["instance_exists","instance_shutdown","instance_metadata"]`)
-	// Of which one, with the time of no bubble, has everybody wait after an error.
-	handlers := utilruntime.ErrorHandlers
-	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
-	utilruntime.ErrorHandlers = nil
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("WALK_SEED"), "1"), 10, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -38,10 +30,6 @@ func TestRandomWalksOfManagers(t *testing.T) {
 	period, err := time.ParseDuration(cmp.Or(os.Getenv("WALK_FOR"), "0s"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if os.Getenv("WALK_SEED") == "" {
-		klog.SetLogger(logr.Discard())
-		t.Cleanup(klog.ClearLogger)
 	}
 	least := uint64(2)
 	if os.Getenv("WALK_SEED") != "" {

@@ -21,7 +21,7 @@ func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millis
 // Who gives an op less time than the settings do is not told to change them.
 func TestACallersOwnTimeIsNoSetting(t *testing.T) {
 	limits := testLimits()
-	limits.OpTimeout, limits.LoadTimeout, limits.TimeoutSetting = time.Minute, time.Minute, "--provider-op-timeout"
+	limits.OpTimeout, limits.LoadTimeout, limits.TimeoutSetting = time.Minute, time.Minute, "providers[].ops.timeout"
 	slot, _ := serve(t, onExists(func(context.Context) error { return context.DeadlineExceeded }), limits)
 	err := exists(overdue{t.Context()}, slot)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within 1m0s") {
