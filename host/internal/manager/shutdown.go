@@ -40,9 +40,9 @@ func (m *manager) shutDown(ctx context.Context) {
 		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out", "after", time.Since(begun).Round(time.Millisecond))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	releasing, cancel := context.WithTimeout(ctx, releaseTimeout) // ctx is what leaving reads
 	defer cancel()
-	if err := m.leases.Release(ctx); err != nil {
+	if err := m.leases.Release(releasing); err != nil {
 		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out")
 		return
 	}
