@@ -34,12 +34,14 @@ type bounds struct {
 }
 
 // theBounds are strict with HOSTILE_STRICT=1, on a machine that does nothing
-// else. Otherwise the suite shares its processors with other tests.
+// else: make bench asserts these figures. Otherwise the suite shares its
+// processors with other tests, and holds what a stall would break: another
+// provider is served, and an op ends.
 func theBounds() bounds {
 	if os.Getenv("HOSTILE_STRICT") == "1" {
 		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond, late: 50 * time.Millisecond, tries: 1}
 	}
-	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 250 * time.Millisecond, late: 500 * time.Millisecond, tries: 3}
+	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 2 * time.Second, late: 3 * time.Second, tries: 3}
 }
 
 func TestHostileModules(t *testing.T) {
