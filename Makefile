@@ -16,15 +16,17 @@ BIN     := $(BUILD)/bin
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
-MODULES := . abi guests guests/toolchain testdata/controlplane testdata/cpo
+MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/kubelet testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
 export GOFLAGS ?= -trimpath
 
 GOLANGCI_LINT_VERSION   := v2.15.0
 PROTOC_GEN_LITE_VERSION := v0.14.0
+CONTROLLER_GEN_VERSION  := v0.23.0
 
 export KUBEBUILDER_ASSETS ?=
 CONTROL_PLANE := $(BIN)/.control-plane
+REGISTRY      := $(BIN)/registry
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
@@ -33,20 +35,20 @@ say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 .PHONY: run
 run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; KUBECONFIG=... uses that cluster.
 	$(call say,the show)
-	$(GO) build -o $(BUILD)/demo-run ./host/test/demo
-	ONCE=$(ONCE) KUBEBUILDER_ASSETS=$(BIN) $(BUILD)/demo-run
+	$(GO) test -c -o $(BUILD)/show ./host/test/e2e
+	cd host/test/e2e && SHOW=1 ONCE=$(ONCE) $(TEST_ENV) $(BUILD)/show -test.run '^TestShow$$'
 
 # With -short, tests that take long say so and end; each of them is in test-all.
 .PHONY: test
-test: deps build ccmctl guests guests-test $(CONTROL_PLANE) ## All packages and the main job on a real control plane, with one engine; five minutes.
+test: deps build ccmctl guests guests-test helm $(CONTROL_PLANE) $(REGISTRY) ## All packages and the main job on a real control plane, with one engine; five minutes.
 	$(call say,tests of the ABI and the guests)
-	for module in abi guests testdata/cpo; do (cd $$module && $(GO) test -short ./...); done
+	for module in abi guests guests/upstream testdata/cpo; do (cd $$module && $(GO) test -short ./...); done
 	$(call say,tests of the host and the main job end to end)
 	$(TEST_ENV) $(GO) test -short -timeout 15m ./... ./testdata/objects
 	$(call say,the tests passed; make test-all runs the long ones too)
 
 .PHONY: test-all
-test-all: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-wasmtime test-kubernetes ## Every test that needs no cloud, with the race detector and both engines; 40 minutes.
+test-all: deps build guests $(CONTROL_PLANE) test-abi test-guests test-host test-wasmtime test-kubernetes test-browser ## Every test that needs no cloud, with the race detector and both engines; 40 minutes.
 	$(call say,all tests passed)
 
 ## ---- simple things ---------------------------------------------------------
@@ -62,15 +64,21 @@ ccmctl: ## The command that signs, checks and splits modules, a static binary.
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w $(STAMP)' -o $(BUILD)/ccmctl ./host/cmd/ccmctl
 
 # Kubernetes' libraries take the version of the binary for their own: feature
-# gates, log formats and protections depend on it. So theirs comes first.
+# gates, log formats and protections depend on it. So theirs comes first. What
+# client-go knows is only what it says of itself to the API server.
 LIBRARIES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/component-base | sed 's/^v0/v1/')
-STAMP = -X k8s.io/component-base/version.gitVersion=$(LIBRARIES)+wasm-ccm.$(subst +,.,$(VERSION:v%=%)) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
+STAMP = -X k8s.io/component-base/version.gitVersion=$(LIBRARIES)+wasm-ccm.$(subst +,.,$(VERSION:v%=%)) -X k8s.io/component-base/version.gitCommit=$(COMMIT) \
+	-X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) -X k8s.io/client-go/pkg/version.gitCommit=$(COMMIT) \
+	-X $(VERSIONS).release=$(VERSION) -X $(VERSIONS).commit=$(COMMIT)
+VERSIONS = github.com/wasm-ccm/wasm-ccm/host/internal/version
 
-# wasmtime is C: this build is not static. It is for who wants another engine.
-.PHONY: build-wasmtime
-build-wasmtime: deps ## The manager with wasmtime as a second engine; needs cgo.
-	$(call say,building the manager with wasmtime)
-	CGO_ENABLED=1 $(GO) build -tags wasmtime -ldflags '-s -w $(STAMP)' -o $(BUILD)/cloud-controller-manager-wasmtime ./host/cmd/cloud-controller-manager
+# wasmtime is C and Rust, so this one needs cgo and glibc's static library. Names
+# are resolved by Go, as in the other one: the linker's warnings are of functions
+# that nothing calls.
+.PHONY: build-both
+build-both: deps ## The manager with both engines, a static binary; needs cgo.
+	$(call say,building the manager with both engines)
+	CGO_ENABLED=1 $(GO) build -tags 'wasmtime netgo osusergo' -ldflags '-s -w $(STAMP) -linkmode external -extldflags -static' -o $(BUILD)/cloud-controller-manager-both ./host/cmd/cloud-controller-manager
 
 .PHONY: guests
 guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
@@ -81,11 +89,11 @@ guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
 .PHONY: guests-test
 guests-test: guests ## The guests that only tests need, and the signers.
 	$(call say,building OpenStack, signers and the guest that misbehaves)
-	for guest in openstack faulty signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
+	for guest in openstack faulty onlooker signer-keystone signer-cloudstack; do guests/build.sh guests/$$guest $(BUILD)/$$guest.wasm; done
 	GUEST_DEBUG=1 guests/build.sh guests/faulty $(BUILD)/faulty-debug.wasm
 
 .PHONY: guests-slow
-guests-slow: build build-wasmtime guests guests-test ## The guests of the end-to-end tests, each op of which takes three seconds.
+guests-slow: build build-both guests guests-test ## The guests of the end-to-end tests, each op of which takes three seconds.
 	$(call say,building slow guests)
 	mkdir -p $(BUILD)/slow
 	for file in $(BUILD)/*; do case $$(basename $$file .stamp) in static.wasm | static-next.wasm | faulty.wasm) ;; *) [ -d $$file ] || ln -sf $$file $(BUILD)/slow/ ;; esac; done
@@ -98,6 +106,11 @@ guests-go: ## One guest by stock Go, which must stay possible.
 	$(call say,building a guest with stock Go)
 	GUEST_COMPILER=go guests/build.sh guests/static $(BUILD)/static-go.wasm
 
+.PHONY: guests-upstream
+guests-upstream: ## Providers of upstream's interface as guests, by stock Go; five minutes at first.
+	$(call say,building an unmodified provider)
+	for guest in aws vsphere crash; do GUEST_COMPILER=go guests/build.sh guests/upstream/$$guest $(BUILD)/$$guest.wasm; done
+
 .PHONY: control-plane
 control-plane: $(CONTROL_PLANE) ## etcd, kube-apiserver and kubectl in build/bin.
 $(CONTROL_PLANE): testdata/controlplane/go.sum testdata/controlplane/assets.sh
@@ -106,18 +119,85 @@ $(CONTROL_PLANE): testdata/controlplane/go.sum testdata/controlplane/assets.sh
 	testdata/controlplane/assets.sh $(BIN)
 	touch $@
 
+.PHONY: helm
+helm: $(BIN)/helm ## Helm in build/bin, for the chart's tests.
+$(BIN)/helm: testdata/helm/go.mod testdata/helm/go.sum
+	$(call say,building Helm)
+	mkdir -p $(BIN)
+	cd testdata/helm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ helm.sh/helm/v4/cmd/helm
+	touch $@
+
+# The definition of CloudProviders is made of the Go types of the HostConfiguration.
+CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
+CRD            := deploy/chart/files/cloudproviders.yaml
+.PHONY: crd
+crd: $(CONTROLLER_GEN) ## The CustomResourceDefinition of CloudProviders.
+	$(call say,the definition of CloudProviders)
+	$(CONTROLLER_GEN) crd:allowDangerousTypes=true paths=./host/config/v1alpha1 output:crd:stdout | $(GO) run ./deploy/internal/crd >$(BUILD)/cloudproviders.yaml
+	cp $(BUILD)/cloudproviders.yaml $(CRD)
+
+$(CONTROLLER_GEN):
+	GOBIN=$(BIN) $(GO) install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+	mv $(BIN)/controller-gen $@
+
+# One owner for each: Go types for the schema and the reference, the chart for the manifests.
+.PHONY: chart
+chart: $(BIN)/helm ## The schema and the reference of the chart, and the manifests of kubectl apply -k deploy/.
+	$(call say,what is made of the chart)
+	$(GO) run ./deploy/values deploy/chart
+	$(BIN)/helm lint --strict deploy/chart
+	{ echo '# Made of deploy/chart by "make chart": the chart with its default values.'; $(BIN)/helm template ccm deploy/chart --namespace kube-system; } >deploy/manifests.yaml
+
+.PHONY: registry
+registry: $(REGISTRY) ## distribution's registry in build/bin, for tests.
+$(REGISTRY): testdata/registry/go.sum testdata/registry/main.go
+	$(call say,a registry)
+	cd testdata/registry && CGO_ENABLED=0 $(GO) build -o $@ .
+
+.PHONY: vcsim
+vcsim: $(BIN)/vcsim ## A simulated vCenter in build/bin, for tests.
+$(BIN)/vcsim: testdata/vcsim/go.sum testdata/vcsim/main.go testdata/vcsim/vcenter.go
+	$(call say,a simulated vCenter)
+	cd testdata/vcsim && CGO_ENABLED=0 $(GO) build -o $@ .
+
 .PHONY: image
 image: build ## One static image as an OCI archive, without a Docker daemon.
 	$(call say,packing the image)
 	$(GO) run ./deploy/image -binary $(BUILD)/cloud-controller-manager -version $(VERSION) -o $(BUILD)/cloud-controller-manager.oci.tar
 
+.PHONY: image-both
+image-both: build-both ## The image with both engines.
+	$(call say,packing the image with both engines)
+	$(GO) run ./deploy/image -binary $(BUILD)/cloud-controller-manager-both -version $(VERSION) -o $(BUILD)/cloud-controller-manager-both.oci.tar
+
+# One Go for everybody, since each makes other bytes.
+RELEASE_GO    := go1.26.8
+RELEASE_KEY   ?=
+RELEASE_IMAGE ?= localhost/wasm-ccm/cloud-controller-manager
+
+.PHONY: release
+release: deps ## A release of the commit that is checked out, in build/release: VERSION=v0.2.0, RELEASE_KEY=FILE signs; half an hour at first.
+	$(call say,release $(VERSION))
+	GOTOOLCHAIN=$(RELEASE_GO) $(GO) run ./deploy/release -version '$(VERSION)' -ldflags '$(STAMP)' -image '$(RELEASE_IMAGE)' -key '$(RELEASE_KEY)' -tools $(BIN) -o $(BUILD)/release
+
+.PHONY: release-twice
+release-twice: release ## The release again, from a clone in another place and with an empty build cache, has the same digests: VERSION=v0.2.0; an hour.
+	$(call say,the release again)
+	work=$$(mktemp -d); trap 'rm -rf $$work' EXIT; git clone -q . $$work/another/place; \
+	(cd $$work/another/place && umask 027 && TZ=Asia/Tokyo GOCACHE=$$work/cache $(MAKE) --no-print-directory release RELEASE_KEY='$(abspath $(RELEASE_KEY))'); \
+	diff $(BUILD)/release/SHA256SUMS $$work/another/place/build/release/SHA256SUMS; \
+	diff -r $(BUILD)/release $$work/another/place/build/release
+	$(call say,both have the same bytes; now by the programs of others)
+	deploy/release/check.sh $(BUILD)/release $(if $(RELEASE_KEY),<(openssl pkey -in '$(RELEASE_KEY)' -pubout))
+
 .PHONY: deps
 deps: ## What the tests need of Debian.
-	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates openssl
+	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates openssl skopeo
 
 ## ---- tests -----------------------------------------------------------------
 
-TEST_ENV = KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
+# Without it a program with the race detector sleeps for a second when it ends.
+TEST_ENV = GORACE=atexit_sleep_ms=0 KUBEBUILDER_ASSETS=$(BIN) CCM_BUILD=$(BUILD)
 
 .PHONY: test-abi
 test-abi:
@@ -129,17 +209,22 @@ test-abi:
 test-guests:
 	$(call say,tests of the SDK and the guests)
 	cd guests && $(GO) test -race ./...
+	cd guests/upstream && $(GO) test -race ./...
 	$(call say,the test tables of cloud-provider-openstack, as data)
 	cd guests && $(GO) test -tags cpo -run CPO ./openstack
 	cd testdata/cpo && $(GO) test ./...
 
 .PHONY: test-host
-test-host: build ccmctl build-wasmtime guests guests-test guests-go image $(CONTROL_PLANE)
+test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
+	$(call say,the chart's alerts and dashboard as Prometheus reads them)
+	cd testdata/prometheus && $(TEST_ENV) $(GO) test ./...
+	$(call say,a login at a simulated vCenter)
+	cd testdata/vcsim && $(GO) test -race ./...
 
 # The packages that differ with the second engine.
-WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager
+WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager ./host/test/snapshot
 
 .PHONY: test-wasmtime
 test-wasmtime: guests guests-test guests-go deps
@@ -151,8 +236,15 @@ test-kubernetes: guests $(CONTROL_PLANE)
 	$(call say,the cloud provider tests of Kubernetes itself)
 	$(TEST_ENV) host/test/kubernetes/run.sh
 
+.PHONY: test-browser
+test-browser: build ccmctl guests $(CONTROL_PLANE) ## The status page in Chromium from Debian's packages; pictures are in build/screenshots.
+	@.ci/debian-packages chromium fonts-dejavu-core
+	$(call say,the status page in a browser)
+	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/browser .
+	$(TEST_ENV) $(GO) test -tags browser -count=1 -run '^TestStatusPageInABrowser$$' ./host/test/e2e
+
 .PHONY: test-slow
-test-slow: guests-slow $(CONTROL_PLANE) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.
+test-slow: guests-slow ccmctl $(CONTROL_PLANE) $(REGISTRY) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.
 	$(call say,end to end with a cloud that takes three seconds)
 	$(TEST_ENV) CCM_SLOW=1 $(GO) test -count=1 -v -timeout 30m -run '$(SLOW_TESTS)' ./host/test/e2e
 
@@ -175,19 +267,57 @@ test-openstack: build ccmctl guests guests-test $(CONTROL_PLANE) ## OpenStack's 
 	$(TEST_ENV) $(GO) test -tags openstack -count=1 -v -timeout 100m -run OpenStack ./host/test/e2e || status=$$?; \
 	testdata/openstack/down; exit $$status
 
-# The controllers and the scheduler take some minutes to build, once.
-.PHONY: test-node
-test-node: $(CONTROL_PLANE) ## Rollouts of the manifests on one, two and three nodes by the real controllers and scheduler; not part of test.
+# AWS' own manager, with which the guest is compared.
+NATIVE_AWS := $(BIN)/aws-cloud-controller-manager
+$(NATIVE_AWS): testdata/awsccm/go.mod testdata/awsccm/go.sum
+	$(call say,building AWS' own manager)
+	mkdir -p $(BIN)
+	cd testdata/awsccm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager
+	touch $@
+
+.PHONY: test-upstream
+test-upstream: build ccmctl guests-upstream $(NATIVE_AWS) $(BIN)/vcsim $(CONTROL_PLANE) ## AWS' own provider as a guest against moto from Debian's packages, and vSphere's against a simulated vCenter, half an hour; needs root.
+	$(call say,AWS in memory)
+	url=$$(testdata/moto/up); status=0; \
+	MOTO_URL=$$url $(TEST_ENV) $(GO) test -tags upstream -count=1 -v -timeout 100m -run '$(UPSTREAM_TESTS)' ./host/test/e2e || status=$$?; \
+	testdata/moto/down; exit $$status
+
+# TestUpstreamConforms runs the conformance kit, an hour.
+UPSTREAM_TESTS ?= ^(TestUpstreamAWS|TestUpstreamVSphere|TestUpstreamCrashes|TestUpstreamBesideNative)$$
+
+# The controllers, the scheduler, the kubelet and containerd take some minutes to
+# build, once.
+CONTROLLERS := $(BIN)/.controllers
+$(CONTROLLERS): testdata/controlplane/go.sum testdata/controlplane/assets.sh | $(CONTROL_PLANE)
 	$(call say,kube-controller-manager and kube-scheduler)
 	testdata/controlplane/assets.sh $(BIN) kube-controller-manager kube-scheduler
+	touch $@
+
+KUBELET := $(BIN)/.node
+$(KUBELET): $(wildcard testdata/node/*/go.sum) testdata/node/assets.sh
+	$(call say,kubelet and containerd)
+	testdata/node/assets.sh $(BIN)
+	touch $@
+
+.PHONY: test-node
+test-node: image ccmctl guests helm $(REGISTRY) $(CONTROL_PLANE) $(CONTROLLERS) $(KUBELET) ## The manager as a pod on real kubelets and containerd, on one and two nodes; needs root; not part of test.
+	@.ci/debian-packages runc containernetworking-plugins iptables iproute2 util-linux
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o $(BUILD)/pause ./host/test/node/pause
+	$(call say,the manager on real nodes)
+	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m ./host/test/node
+
+.PHONY: test-rollouts
+test-rollouts: helm $(CONTROL_PLANE) $(CONTROLLERS) ## Rollouts of the manifests on one, two and three nodes by the real controllers and scheduler, without kubelets; not part of test.
 	$(call say,rollouts of the manager on one and two and three nodes)
 	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m -run '^TestRollouts$$' ./deploy
 
 .PHONY: bench
-bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
+bench: build build-both guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
 	$(call say,one call through everything)
 	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/test/bench
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/test/bench
+	$(call say,instances from nothing and as snapshots)
+	CGO_ENABLED=1 $(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 60m -tags wasmtime -run '^TestInstanceReport$$' ./host/test/bench
 	$(call say,the meter)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/internal/sandbox/meter
 	$(TEST_ENV) $(GO) test -run '^$$' -bench 'Meter|LongestHold' ./host/internal/sandbox/meter
@@ -203,8 +333,8 @@ bench: build build-wasmtime guests guests-test $(BUILD)/json.wasm $(CONTROL_PLAN
 	BRAKE_REPORT=1 $(GO) test -v -count=1 -timeout 90m -run '^(TestScenarios|TestHistories)$$' ./host/internal/cloud/brake
 	$(call say,one Service that hangs beside a hundred)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/test/e2e
-	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover)
-	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover)$$' ./host/test/e2e
+	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover; a tag that is moved)
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover|TestMovedTagReport)$$' ./host/test/e2e
 
 # A guest that decodes JSON, which only the benchmark of the meter runs.
 $(BUILD)/json.wasm: host/internal/sandbox/meter/testdata/json/main.go | guests
@@ -214,9 +344,10 @@ $(BUILD)/json.wasm: host/internal/sandbox/meter/testdata/json/main.go | guests
 .PHONY: fuzz
 FUZZTIME ?= 1m
 fuzz: ## Every fuzz target for FUZZTIME.
-	@for module in abi . guests testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+	@for module in abi . guests guests/upstream testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
 	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* || $$file == ./testdata/cpo/* ]]; then continue; fi; \
+	    if [ $$module = guests ] && [[ $$file == ./upstream/* ]]; then continue; fi; \
 	    tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' $$file); \
 	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -tags "$$tags" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
 
@@ -236,16 +367,17 @@ vet:
 	$(call say,vet)
 	for module in . abi guests; do (cd $$module && $(GO) vet ./...); done
 	CGO_ENABLED=1 $(GO) vet -tags wasmtime $(WASMTIME_PACKAGES)
-	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./signer-keystone ./signer-cloudstack
+	cd guests && GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./static ./openstack/... ./example ./faulty ./onlooker ./signer-keystone ./signer-cloudstack
 	$(GO) vet -tags openstack ./host/test/e2e
-	$(GO) vet -tags node ./deploy
+	$(GO) vet -tags node ./deploy ./host/test/node/...
 	cd guests && $(GO) vet -tags openstack,cpo ./openstack/...
-	cd testdata/cpo && $(GO) vet ./...
+	for module in guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/browser; do (cd $$module && $(GO) vet ./...); done
+	$(GO) vet -tags upstream ./host/test/e2e
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(call say,lint and import rules)
-	for module in . abi guests testdata/cpo; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo,node ./...); done
+	for module in . abi guests guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/browser; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo,node,upstream ./...); done
 	CGO_ENABLED=1 $< run --config $(CURDIR)/.golangci.yml --build-tags wasmtime $(WASMTIME_PACKAGES)
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -257,12 +389,12 @@ $(BIN)/protoc-gen-go-lite:
 	GOBIN=$(BIN) $(GO) install github.com/aperturerobotics/protobuf-go-lite/cmd/protoc-gen-go-lite@$(PROTOC_GEN_LITE_VERSION)
 
 .PHONY: generate
-generate: deps $(BIN)/protoc-gen-go-lite ## Generated code, vectors and modules.
+generate: deps $(BIN)/protoc-gen-go-lite crd chart ## Generated code, vectors, modules and manifests.
 	cd abi && PATH=$(BIN):$$PATH $(GO) generate ./...
 	testdata/wat/generate.sh
 
 .PHONY: generated
-generated: deps $(BIN)/protoc-gen-go-lite
+generated: deps $(BIN)/protoc-gen-go-lite $(BIN)/helm
 	$(call say,generated code)
 	@before=$$(git status --porcelain; git diff); $(MAKE) --no-print-directory generate; \
 	after=$$(git status --porcelain; git diff); \

@@ -23,6 +23,12 @@ const (
 	ExportCall = "ccm_call"
 )
 
+// ExportResume is a function without parameters and results that a guest may
+// export. By it a guest allows the host to let an instance begin as a copy of
+// another one that was initialised and configured. The host calls it first in
+// each such instance.
+const ExportResume = "ccm_resume"
+
 // ImportModule is the module name of every host import of this ABI.
 const ImportModule = "ccm_v1"
 
@@ -56,11 +62,12 @@ const (
 	CapabilityCache = "cache"
 	CapabilityNodes = "nodes"
 	CapabilityEvent = "event"
+	CapabilityKube  = "kube"
 )
 
 // Capabilities returns the names of all capabilities.
 func Capabilities() []string {
-	return []string{CapabilityHTTP, CapabilityStore, CapabilityCache, CapabilityNodes, CapabilityEvent}
+	return []string{CapabilityHTTP, CapabilityStore, CapabilityCache, CapabilityNodes, CapabilityEvent, CapabilityKube}
 }
 
 // Limits of ABI v1, in bytes where nothing else is said. A host may set lower
@@ -75,6 +82,13 @@ const (
 	MaxManifestBytes     = 64 << 10
 	MaxHTTPBatch         = 64 // requests
 	MaxNodesPage         = 1000
+	MaxKubePage          = 1000 // objects, those that are gone included
+)
+
+// The shortest and the longest period of the op tick, in milliseconds.
+const (
+	LeastTickPeriodMs = 10_000
+	MostTickPeriodMs  = 3_600_000
 )
 
 // Limits of the requests of single host calls, below MaxHostCallBytes: more
@@ -85,6 +99,7 @@ const (
 	MaxNodesRequestBytes = 4 << 10
 	MaxCacheRequestBytes = 1<<20 + 4<<10
 	MaxStoreRequestBytes = 2 << 20
+	MaxKubeRequestBytes  = 64 << 10
 )
 
 // MaxRequestOf returns the most bytes that a request of the host call may
@@ -101,6 +116,8 @@ func MaxRequestOf(name string) int {
 		return MaxCacheRequestBytes
 	case CapabilityStore:
 		return MaxStoreRequestBytes
+	case CapabilityKube:
+		return MaxKubeRequestBytes
 	}
 	return MaxHostCallBytes
 }

@@ -32,6 +32,8 @@ const (
 	OpVolumeLabels Op = 40
 
 	OpSign Op = 50
+
+	OpTick Op = 60
 )
 
 // Group is the ops that stand and fall together: Kubernetes asks whether a
@@ -48,6 +50,8 @@ const (
 	GroupVolumes
 	// GroupSigning is what signers have, and nothing else has.
 	GroupSigning
+	// GroupBackground is what runs without a request of Kubernetes.
+	GroupBackground
 )
 
 // facts is what is known of an op. Nothing else says it a second time.
@@ -88,6 +92,8 @@ var table = [...]facts{
 	{op: OpVolumeLabels, name: "volume_labels", group: GroupVolumes, required: true},
 
 	{op: OpSign, name: "sign", group: GroupSigning, required: true},
+
+	{op: OpTick, name: "tick", group: GroupBackground, required: true, writes: true},
 }
 
 func (o Op) facts() facts {
@@ -148,7 +154,7 @@ func ParseOp(name string) (Op, bool) {
 
 // Groups returns every group, in the order of the numbers of their ops.
 func Groups() []Group {
-	return []Group{GroupLoading, GroupInstances, GroupLoadBalancers, GroupRoutes, GroupVolumes, GroupSigning}
+	return []Group{GroupLoading, GroupInstances, GroupLoadBalancers, GroupRoutes, GroupVolumes, GroupSigning, GroupBackground}
 }
 
 // Ops returns the ops of the group, in the order of their numbers.
@@ -195,6 +201,8 @@ func (g Group) String() string {
 		return "volumes"
 	case GroupSigning:
 		return "signing"
+	case GroupBackground:
+		return "background"
 	}
 	return "no group"
 }

@@ -36,6 +36,8 @@ func (o Op) New() (request, response Message) {
 		return &VolumeLabelsRequest{}, &VolumeLabelsResponse{}
 	case OpSign:
 		return &SignRequest{}, &SignResponse{}
+	case OpTick:
+		return &TickRequest{}, &Done{}
 	}
 	return nil, nil
 }

@@ -122,7 +122,7 @@ func TestSpecLimits(t *testing.T) {
 		"MaxManifestBytes": abi.MaxManifestBytes, "MaxHTTPBatch": abi.MaxHTTPBatch, "MaxNodesPage": abi.MaxNodesPage,
 		"MaxLogRequestBytes": abi.MaxLogRequestBytes, "MaxEventRequestBytes": abi.MaxEventRequestBytes,
 		"MaxNodesRequestBytes": abi.MaxNodesRequestBytes, "MaxCacheRequestBytes": abi.MaxCacheRequestBytes,
-		"MaxStoreRequestBytes": abi.MaxStoreRequestBytes,
+		"MaxStoreRequestBytes": abi.MaxStoreRequestBytes, "MaxKubeRequestBytes": abi.MaxKubeRequestBytes, "MaxKubePage": abi.MaxKubePage,
 	}
 	declared := regexp.MustCompile(`(?m)^\tMax\w+ *=`).FindAllString(readText(t, "abi.go"), -1)
 	got := rows(section(t, "limits: checked against abi.go"))

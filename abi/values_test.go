@@ -85,6 +85,12 @@ func valueVectors() []vector {
 			value: &abi.CacheRequest{Key: "servers", Put: &abi.CacheValue{}}},
 		{Name: "store_request/write_nothing", Outcome: outcomeOK, Why: "a write that is empty is a write, not a read",
 			value: &abi.StoreRequest{Write: &abi.StoreWrite{}}},
+		{Name: "kube_request/all_nodes", Outcome: outcomeOK, Why: "no cursor: from the beginning",
+			value: &abi.KubeRequest{Resource: "nodes"}},
+		{Name: "kube_request/patch_nothing", Outcome: outcomeOK, Why: "a patch that is empty is a patch, not a read",
+			value: &abi.KubeRequest{Resource: "nodes", Name: "m1", Patch: &abi.KubePatch{}}},
+		{Name: "kube_response/nothing_new", Outcome: outcomeOK, Why: "there is always a cursor",
+			value: &abi.KubeResponse{Cursor: []byte{1, 2, 3}}},
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// testShipped checks the workload that `kubectl apply -k deploy/` makes. That
-// its rollouts end on one, two and three nodes is shown by TestRollouts
-// (make test-node), with the real controllers; here is what it depends on.
-func testShipped(t *testing.T, c cluster) {
+// The workload of the default values. That its rollouts end on one, two and three
+// nodes is shown by TestRollouts (make test-rollouts), with the real controllers;
+// here is what it depends on.
+func TestDaemonSet(t *testing.T) {
+	depend(t)
 	var daemonSet appsv1.DaemonSet
-	for _, document := range bytes.Split(c.kubectl(t, "kustomize", "."), []byte("\n---\n")) {
+	for _, document := range bytes.Split(render(t), []byte("\n---\n")) {
 		if bytes.Contains(document, []byte("\nkind: DaemonSet\n")) {
 			if err := yaml.UnmarshalStrict(document, &daemonSet); err != nil {
 				t.Fatal(err)

@@ -1,15 +1,18 @@
-// Package deploy_test applies the manifests to a real kube-apiserver and checks
+// Package deploy_test applies the chart to a real kube-apiserver and checks
 // what the manager may do with them, and that it works with no more than that.
 package deploy_test
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +28,6 @@ const (
 	manager   = "cloud-controller-manager"
 )
 
-// variants are those beside the one that is applied for real.
-func variants() []string {
-	return []string{"deployment", "volume", "imagevolume", "modules", "config", "providers"}
-}
-
 // cluster is a control plane with RBAC and one identity: its administrator.
 type cluster struct {
 	config     *rest.Config
@@ -38,7 +36,7 @@ type cluster struct {
 	kubeconfig string
 }
 
-func start(t *testing.T) cluster {
+func start(t *testing.T, configure ...func(*envtest.APIServer)) cluster {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
@@ -46,6 +44,9 @@ func start(t *testing.T) cluster {
 	}
 	logf.SetLogger(logr.Discard())
 	env := &envtest.Environment{BinaryAssetsDirectory: assets}
+	for _, change := range configure {
+		change(env.ControlPlane.GetAPIServer())
+	}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatalf("starting the control plane: %v", err)
@@ -77,93 +78,96 @@ func (c cluster) kubectl(t *testing.T, args ...string) []byte {
 	return stdout.Bytes()
 }
 
-// depend opens every manifest: kubectl reads them, which go test does not see,
-// and it would say of changed ones what it remembers of those before.
+// depend opens every file of the chart: Helm and kubectl read them, which go
+// test does not see, and it would say of changed ones what it remembers of those
+// before.
 func depend(t *testing.T) {
 	t.Helper()
-	manifests, err := filepath.Glob("*/*.yaml")
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("%d manifests, %v", len(manifests), err)
-	}
-	for _, name := range append(manifests, "kustomization.yaml") {
-		if _, err := os.ReadFile(name); err != nil {
-			t.Fatal(err)
+	n := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) == ".go" {
+			return err
 		}
+		n++
+		_, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil || n < 15 {
+		t.Fatalf("%d files, %v", n, err)
 	}
 }
 
+// The chart is applied to a real API server with each example of its values, one
+// after the other, so that each is an upgrade of the one before, too.
 func TestDeploy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
 	depend(t)
 	c := start(t)
-	// A dry run makes no namespace for what is to be in it.
-	c.kubectl(t, "apply", "-f", "modules/namespace.yaml")
-	// The others first, by dry run, so that nothing of them is left.
-	for _, variant := range variants() {
-		t.Run(variant, func(t *testing.T) { c.kubectl(t, "apply", "--dry-run=server", "-k", variant) })
-	}
-	c.kubectl(t, "apply", "-k", ".")
-	t.Run("again changes nothing", func(t *testing.T) {
-		for _, line := range bytes.Split(bytes.TrimSpace(c.kubectl(t, "apply", "-k", ".")), []byte("\n")) {
-			if !bytes.HasSuffix(line, []byte(" unchanged")) {
-				t.Errorf("applied again: %s", line)
-			}
-		}
-	})
-	t.Run("example", func(t *testing.T) { testExample(t, c) })
-	for _, variant := range []string{"config", "providers"} {
-		t.Run("configuration of "+variant, func(t *testing.T) { testConfiguration(t, c, variant) })
-	}
-	t.Run("configuration of the README", testReadmeConfiguration)
-	t.Run("commands of the README", func(t *testing.T) { testReadmeCommands(t, c) })
-	t.Run("the shipped workload", func(t *testing.T) { testShipped(t, c) })
-	t.Run("pods", func(t *testing.T) { testPods(t, c) })
-	t.Run("granted", func(t *testing.T) { testGranted(t, c) })
-	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
-	t.Run("the label of a Service's owner", func(t *testing.T) { testOwner(t, c) })
-	t.Run("token of another account", func(t *testing.T) { testTokens(t, c) })
-	t.Run("manager", func(t *testing.T) { testManager(t, c) })
-}
-
-// testExample applies example/ with a module of 700 KB, which is what TinyGo
-// makes of the largest guest that is to fit uncompressed.
-func testExample(t *testing.T, c cluster) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("example")); err != nil {
-		t.Fatal(err)
-	}
-	module := bytes.Repeat([]byte("\x00asm\x01\x00\x00\xff"), 700<<10/8) // not text, as every real module
-	if err := os.WriteFile(filepath.Join(dir, "provider.wasm"), module, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var got corev1.ConfigMap
-	if err := yaml.Unmarshal(c.kubectl(t, "apply", "--server-side", "--dry-run=server", "-o", "yaml", "-k", dir), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Name != "cloud-provider" || !bytes.Equal(got.BinaryData["provider.wasm"], module) || got.Data["config.yaml"] == "" {
-		t.Errorf("ConfigMap %s with %d bytes of module and configuration %q", got.Name, len(got.BinaryData["provider.wasm"]), got.Data["config.yaml"])
-	}
-}
-
-// testPods lets the API server check a Pod of each variant's template, since
-// it checks less of a template, and what the container is confined by.
-func testPods(t *testing.T, c cluster) {
-	for _, variant := range append(variants(), ".") {
-		t.Run(variant, func(t *testing.T) {
-			template := podTemplate(t, c.kubectl(t, "kustomize", variant))
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "ccm-", Namespace: namespace}, Spec: template.Spec}
-			pod, err := c.admin.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if pod.Spec.Priority == nil || *pod.Spec.Priority < 2_000_000_000 {
-				t.Errorf("priority %v, want that of system-node-critical", pod.Spec.Priority)
-			}
-			checkConfined(t, pod.Spec)
+	c.kubectl(t, "apply", "-f", "testdata/monitoring.yaml")
+	c.kubectl(t, "wait", `--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True`, "--timeout=1m", "-f", "testdata/monitoring.yaml")
+	for _, example := range append(examples(t), "") {
+		t.Run(nameOf(example), func(t *testing.T) {
+			c.install(t, with(example)...)
+			testPod(t, c, render(t, with(example)...))
+			testConfiguration(t, example)
+			testGranted(t, c, example)
 		})
 	}
+	t.Run("again changes nothing", func(t *testing.T) { testAgain(t, c) })
+	t.Run("configuration of the pages", testReadmeConfiguration)
+	t.Run("commands of the pages", func(t *testing.T) { testReadmeCommands(t, c) })
+	t.Run("allowed and denied", func(t *testing.T) { testAllowed(t, c) })
+	t.Run("token of another account", func(t *testing.T) { testTokens(t, c) })
+	t.Run("manager", func(t *testing.T) { testManager(t, c) })
+	t.Run("manager with CloudProviders", func(t *testing.T) { testCloudProviders(t, c) })
+	c.install(t, "chart/examples/providers.yaml")
+	t.Run("the label of a Service's owner", func(t *testing.T) { testOwner(t, c) })
+}
+
+// testAgain upgrades to the same values.
+func testAgain(t *testing.T, c cluster) {
+	state := func() string {
+		return string(c.kubectl(t, "get", "--all-namespaces", "-l", "app.kubernetes.io/part-of=wasm-ccm", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`,
+			"serviceaccounts,configmaps,clusterroles,clusterrolebindings,roles,rolebindings,daemonsets"))
+	}
+	before := state()
+	if strings.Count(before, "\n") < 20 {
+		t.Fatalf("the release is\n%s", before)
+	}
+	c.install(t)
+	if diff := cmp.Diff(before, state()); diff != "" {
+		t.Errorf("the same values again (-before +after):\n%s", diff)
+	}
+}
+
+// kubectl apply -k deploy/ is the chart with its default values.
+func TestManifestsAreTheChart(t *testing.T) {
+	depend(t)
+	got, err := os.ReadFile("manifests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ = bytes.Cut(got, []byte("\n")) // says what made it
+	if diff := cmp.Diff(string(render(t)), string(got)); diff != "" {
+		t.Errorf("manifests.yaml is stale: run make chart (-chart +manifests.yaml):\n%s", diff)
+	}
+}
+
+// testPod lets the API server check a Pod of the template, since it checks less
+// of a template, and what the container is confined by.
+func testPod(t *testing.T, c cluster, rendered []byte) {
+	template := podTemplate(t, rendered)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "ccm-", Namespace: namespace}, Spec: template.Spec}
+	pod, err := c.admin.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.Priority == nil || *pod.Spec.Priority < 2_000_000_000 {
+		t.Errorf("priority %v, want that of system-node-critical", pod.Spec.Priority)
+	}
+	checkConfined(t, pod.Spec)
 }
 
 func checkConfined(t *testing.T, spec corev1.PodSpec) {

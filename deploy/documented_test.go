@@ -11,14 +11,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/wasm-ccm/wasm-ccm/host/test/devregistry"
 )
+
+// native is the manager that a page replaces.
+const native = "openstack-cloud-controller-manager"
+
+// asksManager are the commands of ccmctl that wait for the answer of a manager.
+var asksManager = regexp.MustCompile(`^build/ccmctl (status|why \w+|calls|dashboard|bundle|check|dev|rollout \w+)`)
 
 // elsewhere are the commands of the documents that need more than an API server,
 // by how they begin, and why.
@@ -28,14 +38,22 @@ func elsewhere() map[string]string {
 		"ctr ":                                  "containerd, on a node",
 		"docker build ":                         "a builder of images",
 		"cosign ":                               "a program that Debian does not have; its signatures are in the tests of host/internal/lifecycle/provenance",
-		"kubectl -n kube-system rollout status": "the controller of DaemonSets: TestRollouts (make test-node) runs it",
-		"kubectl -n kube-system rollout undo":   "the controller of DaemonSets, which keeps the revisions: TestRollouts (make test-node) runs it",
+		"kubectl delete namespace ":             "the controller of namespaces, without which the command waits for ever",
+		"kubectl -n kube-system rollout status": "the controller of DaemonSets: TestRollouts (make test-rollouts) runs it",
+		"kubectl -n kube-system delete daemonset": "the garbage collector, for which the command waits: TestNode (make test-node) runs it",
 	}
 }
 
-// TestDocumentedCommands runs every command of README.md and of deploy/README.md
-// as it stands, in their order, in a copy of the repository, by an administrator
-// of a real API server.
+// begins are the pages that begin with a cluster without a manager, and pages
+// that need another state than an installed one.
+func begins() map[string]bool {
+	return map[string]bool{"../README.md": true, "docs/install.md": true, "docs/without-helm.md": true, "docs/bare-metal.md": true, "docs/move-from-native.md": true}
+}
+
+// TestDocumentedCommands runs every command of README.md and of the pages in docs
+// as it stands, in the order of the page, in a copy of the repository, by an
+// administrator of a real API server. Each page is run for itself: where a person
+// would have an installed manager, there is one.
 func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
@@ -49,26 +67,58 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	createService(t, c)
 	requestCertificate(t, c)
-	for _, document := range []string{"../README.md", "README.md"} {
+	found := 0
+	for _, document := range append([]string{"../README.md", "README.md"}, docs(t)...) {
+		commands := commandsOf(t, document)
+		found += len(commands)
 		t.Run(filepath.Clean(document), func(t *testing.T) {
-			dir := checkout(t)
-			found := commandsOf(t, document)
-			if len(found) < 6 {
-				t.Fatalf("only %d commands: is it read rightly?", len(found))
-			}
-			for _, command := range found {
-				c.prepare(t, command)
-				c.shell(t, dir, command)
+			if len(commands) > 0 {
+				c.follow(t, document, commands)
 			}
 		})
-		c.kubectl(t, "delete", "--ignore-not-found", "-k", ".")
-		c.kubectl(t, "-n", namespace, "delete", "--ignore-not-found", "configmap", "cloud-provider")
 	}
+	if found < 80 {
+		t.Errorf("only %d commands: are they read rightly?", found)
+	}
+}
+
+// follow does what a page says, and takes everything away that it left.
+func (c cluster) follow(t *testing.T, document string, commands []string) {
+	t.Helper()
+	dir := checkout(t)
+	t.Setenv("REGISTRY", "")
+	if !begins()[filepath.ToSlash(document)] {
+		c.kubectl(t, "-n", namespace, "create", "configmap", "cloud-provider-static", "--from-file=provider.wasm="+filepath.Join(dir, "build", "static.wasm"))
+		c.install(t, "chart/examples/static.yaml")
+	}
+	defer func() {
+		c.helm(t, "uninstall", release, "--ignore-not-found")
+		c.kubectl(t, "-n", namespace, "delete", "--ignore-not-found", "configmap", "cloud-provider-static", "cloud-config")
+		c.kubectl(t, "-n", namespace, "delete", "--ignore-not-found", "daemonset", native)
+	}()
+	for _, command := range commands {
+		c.prepare(t, command)
+		c.shell(t, dir, command)
+	}
+}
+
+// docs are the pages for operators.
+func docs(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("docs/*.md")
+	if err != nil || len(found) < 10 {
+		t.Fatalf("%d pages, %v", len(found), err)
+	}
+	return found
 }
 
 // shell runs a command as a person does who has just read it.
 func (c cluster) shell(t *testing.T, dir, command string) {
 	t.Helper()
+	if words := asksManager.FindString(command); words != "" {
+		helps(t, words, command)
+		return
+	}
 	for begin := range elsewhere() {
 		if strings.HasPrefix(command, begin) {
 			if target, ok := strings.CutPrefix(command, "make "); ok {
@@ -79,9 +129,29 @@ func (c cluster) shell(t *testing.T, dir, command string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "PATH="+filepath.Dir(c.binary)+":"+os.Getenv("PATH"))
+	cmd.Env = append(helmEnv(t), "KUBECONFIG="+c.kubeconfig, "PATH="+filepath.Dir(c.binary)+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s\n%v: %s", command, err, out)
+	}
+}
+
+// helps looks whether ccmctl has a command and its flags. No manager runs here:
+// the scripts status, why and rollout_ccmctl of host/test/e2e ask one.
+func helps(t *testing.T, words, command string) {
+	t.Helper()
+	words = strings.TrimPrefix(words, "build/")
+	out, err := exec.CommandContext(t.Context(), built(t, "ccmctl"), append(strings.Fields(words)[1:], "--help")...).CombinedOutput()
+	usage := strings.Fields(words)
+	if usage[1] == "why" {
+		usage = usage[:2] // what follows is an argument
+	}
+	if err != nil || !strings.Contains(string(out), "\n  "+strings.Join(usage, " ")+" ") {
+		t.Errorf("%s: ccmctl knows no such command: %v: %s", command, err, out)
+	}
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(command, -1) {
+		if !strings.Contains(string(out), flag+" ") {
+			t.Errorf("%s: there is no flag %s", command, flag)
+		}
 	}
 }
 
@@ -132,12 +202,15 @@ func checkout(t *testing.T) (dir string) {
 	if err := os.Symlink(built(t, "ccmctl"), filepath.Join(dir, "build", "ccmctl")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(built(t, "cloud-controller-manager"), filepath.Join(dir, "build", "cloud-controller-manager")); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"static.wasm", "static-next.wasm"} {
 		module, err := os.ReadFile(built(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// By stock Go it is larger than a ConfigMap, which section 8 is about. Here nobody looks at what is in it.
+		// By stock Go it is larger than a ConfigMap, which docs/module-sources.md is about. Here nobody looks at what is in it.
 		module = module[:min(len(module), 900<<10)]
 		if err := os.WriteFile(filepath.Join(dir, "build", name), module, 0o600); err != nil {
 			t.Fatal(err)
@@ -149,15 +222,56 @@ func checkout(t *testing.T) (dir string) {
 // prepare does what the manager or Kubernetes would have done before a command.
 func (c cluster) prepare(t *testing.T, command string) {
 	t.Helper()
-	const state = "wasm-ccm-provider-provider"
+	const state = "wasm-ccm-provider-static"
 	switch {
 	case strings.Contains(command, "configmap "+state):
 		// The manager takes the annotations that are commands.
 		c.kubectl(t, "-n", namespace, "delete", "--ignore-not-found", "configmap", state)
 		c.kubectl(t, "-n", namespace, "create", "configmap", state, "--from-literal=status=Kept")
+	case strings.HasPrefix(command, "kubectl wait --for=condition=wasm-ccm.dev/LoadBalancerProgrammed "):
+		c.kubectl(t, "patch", "service", "web", "--subresource=status", "--type=merge", "-p", `{"status":{"conditions":[{"type":"wasm-ccm.dev/LoadBalancerProgrammed",`+
+			`"status":"True","reason":"Programmed","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
+	case strings.Contains(command, "$REGISTRY"):
+		startRegistry(t)
+	case strings.HasPrefix(command, "kubectl -n kube-system get daemonset "+native):
+		c.runNative(t)
 	case strings.HasPrefix(command, "kubectl drain "):
 		c.occupy(t, "worker-1")
 	}
+}
+
+// runNative makes what the vendor's manager is to the API server.
+func (c cluster) runNative(t *testing.T) {
+	t.Helper()
+	labels := map[string]string{"k8s-app": native}
+	daemonSet := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: native, Namespace: namespace},
+		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
+		}},
+	}
+	if _, err := c.admin.AppsV1().DaemonSets(namespace).Create(t.Context(), daemonSet, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startRegistry starts a registry for $REGISTRY, once.
+func startRegistry(t *testing.T) {
+	t.Helper()
+	if os.Getenv("REGISTRY") != "" {
+		return
+	}
+	r, err := devregistry.Start(devregistry.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("REGISTRY", r.Address)
 }
 
 // occupy puts two pods with a cache on a node, one of the DaemonSet that is

@@ -28,14 +28,19 @@ var (
 func others() map[string]string {
 	flags := map[string]string{}
 	for program, names := range map[string]string{
-		"kubectl":   "--all-namespaces --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data --clusterrole --serviceaccount",
-		"kubelet":   "--node-labels --node-ip --provider-id",
-		"apiserver": "--kubelet-certificate-authority",
-		"cosign":    "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key",
-		"zstd":      "--long --ultra",
-		"protoc":    "--go-lite_out --go-lite",
-		"openstack": "--role",
-		"clang":     "--target --no-entry --strip-all",
+		"kubectl":    "--patch --replicas --previous --all-namespaces --cascade --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data --tail --clusterrole --serviceaccount --docker-server --docker-username --docker-password",
+		"helm":       "--values --set --reset-then-reuse-values --take-ownership --force-conflicts --strict",
+		"git":        "--porcelain --verify --no-patch --format --show-toplevel --no-filters --add --cacheinfo",
+		"skopeo":     "--all --raw",
+		"kubelet":    "--node-labels --node-ip --provider-id",
+		"apiserver":  "--kubelet-certificate-authority",
+		"cosign":     "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key --insecure-ignore-tlog",
+		"KEP-5778":   "--cloud-provider-platforms", // which may come
+		"prometheus": "--enable-feature",
+		"zstd":       "--long --ultra",
+		"protoc":     "--go-lite_out --go-lite",
+		"openstack":  "--role",
+		"clang":      "--target --no-entry --strip-all",
 	} {
 		for _, name := range strings.Fields(names) {
 			flags[name] = program
@@ -64,10 +69,14 @@ func TestMentionedFlagsExist(t *testing.T) {
 	}
 }
 
-// Every path of the configuration that is mentioned is a field of it.
+// Every path of the configuration that is mentioned is a field of it. What the
+// chart has beside it is in its schema.
 func TestMentionedConfigurationExists(t *testing.T) {
 	found := 0
 	for _, text := range texts(t) {
+		if strings.HasPrefix(text.file, "../deploy/chart/") {
+			continue
+		}
 		for _, m := range configPath.FindAllStringSubmatch(text.content, -1) {
 			found++
 			if !hasField(reflect.TypeFor[v1alpha1.Provider](), strings.Split(m[1][1:], ".")) {
@@ -85,8 +94,8 @@ func TestMentionedConfigurationExists(t *testing.T) {
 func TestErrorsNameTheConfigurationBesideTheFlag(t *testing.T) {
 	standsFor := regexp.MustCompile(`--provider-(configmap|dir)`)
 	for _, text := range texts(t) {
-		if filepath.Ext(text.file) != ".go" || strings.HasPrefix(text.file, "../host/internal/manager/config/") || strings.Contains(text.file, "/test/demo/") {
-			continue // who parses the flags, and who starts a manager with them
+		if filepath.Ext(text.file) != ".go" || strings.HasPrefix(text.file, "../host/internal/manager/config/") {
+			continue // who parses the flags
 		}
 		if m := standsFor.FindString(text.content); m != "" && !strings.Contains(text.content, "providers[]") {
 			t.Errorf("%s names %s, and not the field of the HostConfiguration: %s", text.where, m, text.content)

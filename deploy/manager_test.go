@@ -29,24 +29,13 @@ import (
 // patience bounds each wait.
 const patience = time.Minute
 
-// testManager runs the manager as the DaemonSet does: with its arguments and
-// with the token of its ServiceAccount. It must initialise a Node and give a
+// testManager runs the manager as the DaemonSet does: with its arguments, its
+// HostConfiguration and the token of its ServiceAccount, the configuration of the
+// provider being in the values. It must initialise a Node and give a
 // Service an address without asking for a right that it lacks.
 func testManager(t *testing.T, c cluster) {
-	binary, module := built(t, manager), built(t, "static.wasm")
-	c.kubectl(t, configMapCommand(t, module)...)
-	probe, log := freeAddress(t), filepath.Join(t.TempDir(), "manager.log")
-	kubeconfig := serviceAccountKubeconfig(t, c)
-	_, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append(podTemplate(t, c.kubectl(t, "kustomize", ".")).Spec.Containers[0].Args,
-		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "compiled"), "--health-probe-bind-address="+probe, "--bind-address=127.0.0.1", "--secure-port="+port)
-	run(t, log, binary, args)
-
-	await(t, log, "the manager is ready", func(ctx context.Context) (bool, error) { return ready(ctx, "http://"+probe+"/readyz"), nil })
+	c.kubectl(t, configMapCommand(t, namespace, built(t, "static.wasm"))...)
+	log := c.runManager(t, namespace, "chart/examples/static.yaml")
 	createNode(t, c)
 	await(t, log, "the node is initialised", func(ctx context.Context) (bool, error) {
 		node, err := c.admin.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})
@@ -61,18 +50,73 @@ func testManager(t *testing.T, c cluster) {
 		t.Errorf("the store that the role names: %v", err)
 	}
 	await(t, log, "the rollout is kept where the role names it", func(ctx context.Context) (bool, error) {
-		status, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-provider-provider", metav1.GetOptions{})
+		status, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-provider-static", metav1.GetOptions{})
 		return err == nil && status.Labels["wasm-ccm.dev/phase"] == "Kept", err
 	})
 	await(t, log, "the module is where the role names it", func(ctx context.Context) (bool, error) { // when it has passed its trial
-		_, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-module-provider-a0", metav1.GetOptions{})
+		_, err := c.admin.CoreV1().ConfigMaps(namespace).Get(ctx, "wasm-ccm-module-static-a0", metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
+	checkAccount(t, c)
+	checkRights(t, log)
+}
+
+// checkAccount: what the manager runs is marked with the account that it has, so
+// that the next installation does not blame it.
+func checkAccount(t *testing.T, c cluster) {
+	t.Helper()
+	account, err := c.admin.CoreV1().ServiceAccounts(namespace).Get(t.Context(), manager, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := c.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "wasm-ccm-provider-static", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`"account":{"name":"system:serviceaccount:%s:%s","uid":"%s"}`, namespace, manager, account.UID)
+	if got := status.Data["trials"]; !strings.Contains(got, want) {
+		t.Errorf("the trials are %s, want %s in them", got, want)
+	}
+}
+
+func checkRights(t *testing.T, log string) {
+	t.Helper()
 	for _, line := range strings.Split(readLog(log), "\n") {
 		if strings.Contains(line, "forbidden") {
 			t.Errorf("the manager lacks a right: %s", line)
 		}
 	}
+}
+
+// runManager installs the chart in a namespace and runs the manager until the
+// test ends. It returns the file of its log when the manager is ready.
+func (c cluster) runManager(t *testing.T, where, example string) (log string) {
+	t.Helper()
+	log, _ = c.runManagerAt(t, where, example)
+	return log
+}
+
+// runManagerAt also returns the URL of the secure port.
+func (c cluster) runManagerAt(t *testing.T, where, example string) (log, secure string) {
+	t.Helper()
+	c.install(t, "--namespace="+where, example)
+	rendered := render(t, "--namespace="+where, example)
+	probe := freeAddress(t)
+	log = filepath.Join(t.TempDir(), "manager.log")
+	kubeconfig := serviceAccountKubeconfig(t, c, where)
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, hostConfiguration(t, rendered), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, log, built(t, manager), append(podTemplate(t, rendered).Spec.Containers[0].Args, "--config="+config,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "compiled"), "--health-probe-bind-address="+probe, "--bind-address=127.0.0.1", "--secure-port="+port))
+	await(t, log, "the manager is ready", func(ctx context.Context) (bool, error) { return ready(ctx, "http://"+probe+"/readyz"), nil })
+	return log, "https://127.0.0.1:" + port
 }
 
 func ignoreNotFound(err error) error {
@@ -93,7 +137,7 @@ func initialised(node *corev1.Node) bool {
 
 // configMapCommand is the command of README.md. A module that is too large for
 // a ConfigMap, as that of stock Go, is compressed.
-func configMapCommand(t *testing.T, module string) []string {
+func configMapCommand(t *testing.T, where, module string) []string {
 	t.Helper()
 	content, err := os.ReadFile(module)
 	if err != nil {
@@ -115,12 +159,12 @@ func configMapCommand(t *testing.T, module string) []string {
 			t.Fatal(err)
 		}
 	}
-	return []string{"-n", namespace, "create", "configmap", "cloud-provider", "--from-file=" + key + "=" + module, "--from-file=example/config.yaml"}
+	return []string{"-n", where, "create", "configmap", "cloud-provider-static", "--from-file=" + key + "=" + module}
 }
 
-func serviceAccountKubeconfig(t *testing.T, c cluster) string {
+func serviceAccountKubeconfig(t *testing.T, c cluster, where string) string {
 	t.Helper()
-	token, err := c.admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), manager, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := c.admin.CoreV1().ServiceAccounts(where).CreateToken(t.Context(), manager, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,13 @@
 package deploy_test
 
 import (
+	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -12,56 +15,104 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// testGranted compares all that each identity may do in kube-system with what
-// stands here, so that nothing is granted by the way. What every
-// ServiceAccount may do is left out.
-func testGranted(t *testing.T, c cluster) {
+// modulesNamespace is that of the example with modules in parts.
+const modulesNamespace = "wasm-ccm-modules"
+
+// testGranted compares all that each identity may do in the namespaces of the
+// release with what stands here, so that nothing is granted by the way. What
+// every ServiceAccount may do is left out.
+func testGranted(t *testing.T, c cluster, example string) {
+	configuration, providers := providersOf(t, example)
 	events := "events: create patch update"
-	want := map[string][]string{
-		manager: {
-			"configmaps [cloud-provider]: get list watch",
-			"configmaps [extension-apiserver-authentication]: get list watch",
-			"configmaps " + fmt.Sprint(rolloutNames("provider")) + ": get list watch update patch",
-			"configmaps [wasm-ccm-store-static]: get update",
-			"configmaps: create",
-			events,
-			"leases.coordination.k8s.io [cloud-controller-manager cloud-provider-extraction-migration]: get update",
-			"leases.coordination.k8s.io: create",
-			"leases.coordination.k8s.io: list",
-			"namespaces [kube-system]: get",
-			"nodes services persistentvolumes: list watch",
-			"serviceaccounts [node-controller service-controller route-controller persistentvolume-label-controller]: get",
-			"serviceaccounts/token [node-controller service-controller route-controller persistentvolume-label-controller]: create",
-			"servicecidrs.networking.k8s.io: list",
-			"subjectaccessreviews.authorization.k8s.io: create",
-			"tokenreviews.authentication.k8s.io: create",
-		},
-		"persistentvolume-label-controller": {events, "persistentvolumes: list watch patch"},
+	everywhere := []string{
+		events,
+		"leases.coordination.k8s.io: list",
+		"namespaces [kube-system]: get",
+		"nodes services persistentvolumes: list watch",
+		"servicecidrs.networking.k8s.io: list",
+		"subjectaccessreviews.authorization.k8s.io: create",
+		"tokenreviews.authentication.k8s.io: create",
 	}
-	for account, rules := range want {
-		t.Run(account, func(t *testing.T) {
-			if diff := cmp.Diff(rules, granted(t, c, account)); diff != "" {
-				t.Errorf("granted to %s (-want +got):\n%s", account, diff)
-			}
-		})
+	if configuration.CloudProviders.Enabled {
+		everywhere = append(everywhere, "cloudproviders.config.wasm-ccm.dev: list watch", "cloudproviders/status.config.wasm-ccm.dev: patch")
+	}
+	here := append(slices.Clone(everywhere),
+		"configmaps [extension-apiserver-authentication]: get list watch",
+		"configmaps: create",
+		"leases.coordination.k8s.io [cloud-controller-manager cloud-provider-extraction-migration]: get update",
+		"leases.coordination.k8s.io: create",
+		"serviceaccounts [node-controller service-controller route-controller persistentvolume-label-controller]: get",
+		"serviceaccounts/token [node-controller service-controller route-controller persistentvolume-label-controller]: create",
+	)
+	modules := everywhere
+	for i := range providers {
+		here = append(here, rightsFor(&providers[i])...)
+		if s := providers[i].Source.ConfigMap; s != nil && s.Namespace == modulesNamespace {
+			modules = append(slices.Clone(everywhere), "configmaps: get list watch")
+		}
+	}
+	c.awaitGranted(t, manager, namespace, here)
+	c.awaitGranted(t, manager, modulesNamespace, modules)
+	c.awaitGranted(t, "persistentvolume-label-controller", namespace, []string{events, "persistentvolumes: list watch patch"})
+	if got := granted(t, c, "service-controller", namespace); (len(providers) > 1 || configuration.CloudProviders.Enabled) && !slices.Contains(got, "services: get") {
+		t.Errorf("granted to service-controller: %q, want services: get, too", got)
+	}
+}
+
+// rightsFor are those that a provider needs in kube-system.
+func rightsFor(p *v1alpha1.Provider) []string {
+	rights := []string{
+		"configmaps [wasm-ccm-store-" + p.Store + "]: get update",
+		"configmaps " + fmt.Sprint(rolloutNames(p.Name)) + ": get list watch update patch",
+	}
+	named := map[string][]string{}
+	for _, r := range referencesOf(reflect.ValueOf(p).Elem(), "") {
+		if r.Namespace == namespace {
+			named[r.resource] = append(named[r.resource], r.Name)
+		}
+	}
+	if slices.Contains(p.Kube.EndpointSlices, namespace) {
+		rights = append(rights, "endpointslices.discovery.k8s.io: list watch")
+	}
+	for resource, names := range named {
+		rights = append(rights, fmt.Sprintf("%s %v: list watch", resource, names))
+	}
+	return rights
+}
+
+// awaitGranted waits until an account has these rights and no others: the API
+// server's authorizer learns of roles by a watch.
+func (c cluster) awaitGranted(t *testing.T, account, where string, want []string) {
+	t.Helper()
+	slices.Sort(want)
+	var diff string
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		diff = cmp.Diff(want, granted(t, c, account, where))
+		return diff == "", nil
+	})
+	if err != nil {
+		t.Errorf("granted to %s in %s (-want +got):\n%s", account, where, diff)
 	}
 }
 
 // granted asks the API server for the rules of an account and takes away
 // those of an account that has none of its own.
-func granted(t *testing.T, c cluster, account string) []string {
+func granted(t *testing.T, c cluster, account, where string) []string {
 	t.Helper()
-	nobody := rulesOf(t, c, "nobody")
-	return slices.DeleteFunc(rulesOf(t, c, account), func(rule string) bool { return slices.Contains(nobody, rule) })
+	nobody := rulesOf(t, c, "nobody", where)
+	return slices.DeleteFunc(rulesOf(t, c, account, where), func(rule string) bool { return slices.Contains(nobody, rule) })
 }
 
-func rulesOf(t *testing.T, c cluster, account string) []string {
+func rulesOf(t *testing.T, c cluster, account, where string) []string {
 	t.Helper()
-	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where}}
 	review, err := impersonate(t, c, account).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), review, metav1.CreateOptions{})
 	if err != nil || review.Status.Incomplete {
 		t.Fatalf("the rules of %s: %v, %s", account, err, review.Status.EvaluationError)
@@ -123,13 +174,12 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], true, "get", "serviceaccounts", in, "node-controller"},
 		{all[:1], true, "create", "serviceaccounts:token", in, "service-controller"},
 		{all[:1], true, "get", "namespaces", "", "kube-system"},
-		{all[:1], true, "get list watch", "configmaps", in, "cloud-provider"},
+		{all[:1], true, "list watch", "configmaps", in, "cloud-provider-static"},
 		{all[:1], true, "get update", "configmaps", in, "wasm-ccm-store-static"},
 		{all[:1], true, "create", "configmaps", in, ""},
-		{all[:1], true, "get list watch", "configmaps", "wasm-ccm-modules", ""},
-		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-provider-provider"},
-		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-provider-a0"},
-		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-provider-b3"},
+		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-provider-static"},
+		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-a0"},
+		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-b3"},
 		{all[:1], true, "get", "configmaps", in, "extension-apiserver-authentication"},
 		{all[:1], true, "create", "authentication.k8s.io/tokenreviews", "", ""},
 		{all[:1], true, "create", "authorization.k8s.io/subjectaccessreviews", "", ""},
@@ -140,11 +190,13 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[4:], true, "list watch patch", "persistentvolumes", "", ""},
 
 		{all, false, "get list watch create update patch delete", "secrets", in, ""},
+		{all, false, "get", "configmaps", in, "cloud-provider-static"},
 		{all, false, "get list", "secrets", out, ""},
 		{all, false, "create deletecollection", "nodes", "", ""},
 		{all, false, "create", "nodes:proxy", "", "m1"},
 		{all, false, "get watch create update patch delete", "networking.k8s.io/servicecidrs", "", "kubernetes"},
 		{all[1:], false, "list", "networking.k8s.io/servicecidrs", "", ""},
+		{all, false, "get list watch", "discovery.k8s.io/endpointslices", in, ""},
 		{all, false, "create update patch", "pods", in, ""},
 		{all, false, "create", "pods:exec", in, "x"},
 		{all, false, "create update patch delete", "apps/deployments", in, ""},
@@ -156,14 +208,15 @@ func testAllowed(t *testing.T, c cluster) {
 		{all, false, "create delete", "persistentvolumes", "", ""},
 		{all, false, "list watch delete deletecollection", "configmaps", in, ""},
 		{all, false, "get update patch delete", "configmaps", in, "kubeadm-config"},
-		{all, false, "update patch delete", "configmaps", in, "cloud-provider"},
-		{all, false, "get create", "configmaps", out, "cloud-provider"},
-		{all, false, "create update patch delete", "configmaps", "wasm-ccm-modules", ""},
+		{all, false, "update patch delete", "configmaps", in, "cloud-provider-static"},
+		{all, false, "get create", "configmaps", out, "cloud-provider-static"},
+		{all, false, "get list watch create update patch delete", "configmaps", "wasm-ccm-modules", ""},
+		{all, false, "get update patch delete", "configmaps", in, manager},
 		{all, false, "get list watch", "secrets", "wasm-ccm-modules", ""},
-		{all, false, "delete", "configmaps", in, "wasm-ccm-provider-provider"},
+		{all, false, "delete", "configmaps", in, "wasm-ccm-provider-static"},
 		{all, false, "get update patch delete", "configmaps", in, "wasm-ccm-provider-another"},
-		{all, false, "get update patch delete", "configmaps", in, "wasm-ccm-module-provider-a4"},
-		{all[1:], false, "get update patch", "configmaps", in, "wasm-ccm-provider-provider"},
+		{all, false, "get update patch delete", "configmaps", in, "wasm-ccm-module-static-a4"},
+		{all[1:], false, "get update patch", "configmaps", in, "wasm-ccm-provider-static"},
 		{all, false, "create", "serviceaccounts", in, ""},
 		{all, false, "create", "serviceaccounts:token", in, "default"},
 		{all, false, "create", "serviceaccounts:token", in, manager},

@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,29 +16,38 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-func readme(t *testing.T) string {
+// readme is the text of all pages for operators.
+func readme(t *testing.T) (text string) {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, page := range docs(t) {
+		text += read(t, page)
 	}
-	return string(text)
+	return text
 }
 
-// testReadmeConfiguration checks that what README.md shows of a
+// testReadmeConfiguration checks that what the pages show of a
 // HostConfiguration is one.
 func testReadmeConfiguration(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
-	if len(blocks) < 2 {
-		t.Fatalf("%d blocks of YAML", len(blocks))
+	block := func(begin string) string {
+		for _, b := range blocks {
+			if strings.HasPrefix(b[1], begin) {
+				return b[1]
+			}
+		}
+		t.Fatalf("no block of YAML begins with %q", begin)
+		return ""
 	}
 	// The certificate is left out there, too.
-	full := regexp.MustCompile(`(?m)^ +caBundle:.*\n.*\n`).ReplaceAllString(blocks[0][1], "")
-	signed := regexp.MustCompile(`(?m)^  provenance: .*\n`).ReplaceAllLiteralString(full, blocks[1][1])
+	full := regexp.MustCompile(`(?m)^ +caBundle:.*\n.*\n`).ReplaceAllString(block("apiVersion: "), "")
+	signed := regexp.MustCompile(`(?m)^  provenance: .*\n`).ReplaceAllLiteralString(full, block("  provenance:"))
 	if full == signed {
 		t.Error("the first block has no provenance")
 	}
-	for _, text := range []string{full, signed} {
+	indented := strings.ReplaceAll(strings.TrimSuffix(block("credentials:"), "\n"), "\n", "\n  ")
+	logins := "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: mycloud\n" +
+		"  source: {directory: /m}\n  grants: [{host: vcenter.example.com, credentials: [vcenter, vcenter-tags]}]\n  " + indented + "\n"
+	for _, text := range []string{full, signed, logins} {
 		if _, err := v1alpha1.Decode([]byte(text)); err != nil {
 			t.Errorf("%v\nof\n%s", err, text)
 		}
@@ -46,10 +56,10 @@ func testReadmeConfiguration(t *testing.T) {
 
 // testReadmeCommands runs those that look at a rollout and steer it.
 func testReadmeCommands(t *testing.T, c cluster) {
-	const name, prefix = "wasm-ccm-provider-provider", "wasm-ccm.dev/"
+	const name, prefix = "wasm-ccm-provider-static", "wasm-ccm.dev/"
 	state := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			prefix + "provider": "provider", prefix + "phase": "Held", prefix + "reason": "ShadowDiffers", prefix + "generation": "7",
+			prefix + "provider": "static", prefix + "phase": "Held", prefix + "reason": "ShadowDiffers", prefix + "generation": "7",
 			prefix + "version": "1.2.3", prefix + "offered": "3f2a9c01d4e5", prefix + "serving": "0a1b2c3d4e5f", prefix + "since": "20261121T150405Z",
 		}},
 		Data: map[string]string{"status": "the status"},
@@ -60,7 +70,7 @@ func testReadmeCommands(t *testing.T, c cluster) {
 	}
 	defer c.kubectl(t, "-n", namespace, "delete", "configmap", name)
 
-	line := string(c.kubectl(t, command(t, "get configmap -l")...))
+	line := string(c.kubectl(t, command(t, "get configmap -l wasm-ccm.dev/provider -L wasm-ccm.dev/phase,wasm-ccm.dev/reason,wasm-ccm.dev/offered")...))
 	for _, value := range state.Labels {
 		if !strings.Contains(line, value) {
 			t.Errorf("no %q in\n%s", value, line)
@@ -89,7 +99,7 @@ func testReadmeCommands(t *testing.T, c cluster) {
 	}
 }
 
-// command is the one of README.md that begins so, after the namespace.
+// command is the one of the pages that begins so, after the namespace.
 func command(t *testing.T, begin string) []string {
 	t.Helper()
 	for line := range strings.Lines(readme(t)) {
@@ -98,6 +108,26 @@ func command(t *testing.T, begin string) []string {
 			return append([]string{"-n", namespace}, strings.Fields(rest)...)
 		}
 	}
-	t.Fatalf("README.md has no kubectl -n kube-system %s", begin)
+	t.Fatalf("no page has kubectl -n kube-system %s", begin)
 	return nil
+}
+
+// The limits of large modules that the page names are those of the guests' own files.
+func TestReadmeSaysTheLimitsOfLargeModules(t *testing.T) {
+	page := readme(t)
+	files, err := filepath.Glob("../guests/upstream/*/host.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, limits := range regexp.MustCompile(`compile: (\{[^}]*\})`).FindAllSubmatch(data, -1) {
+			if !strings.Contains(page, "`providers[].limits.compile` | `"+string(limits[1])+"`") {
+				t.Errorf("%s has %s, the page something else", file, limits[1])
+			}
+		}
+	}
 }

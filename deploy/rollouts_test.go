@@ -37,7 +37,7 @@ type rollout struct {
 func TestRollouts(t *testing.T) {
 	depend(t)
 	r := startRollouts(t)
-	r.apply(t, ".", "daemonset/"+manager)
+	r.apply(t, "daemonset/"+manager)
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
 			r.nodes = append(r.nodes, join(r.whole, r.cluster, fmt.Sprintf("cp-%d", n)))
@@ -50,7 +50,7 @@ func TestRollouts(t *testing.T) {
 	}
 	r.kubectl(t, "-n", namespace, "delete", "daemonset", manager)
 	r.await(t, "the pods of the DaemonSet are gone", func(pods []corev1.Pod) bool { return len(pods) == 0 })
-	r.apply(t, "deployment", "deployment/"+manager)
+	r.apply(t, "deployment/"+manager, "chart/examples/deployment.yaml")
 	t.Run("Deployment on 3 nodes", func(t *testing.T) {
 		r.settled(t, 2)
 		r.rollouts(t)
@@ -127,11 +127,11 @@ func (r *rollout) set(t *testing.T, kind string) {
 	r.kubectl(t, "-n", namespace, "set", "image", r.workload, manager+"="+r.image)
 }
 
-func (r *rollout) apply(t *testing.T, variant, workload string) {
+func (r *rollout) apply(t *testing.T, workload string, values ...string) {
 	t.Helper()
-	r.kubectl(t, "apply", "-k", variant)
+	r.install(t, values...)
 	r.workload = workload
-	r.image = podTemplate(t, r.kubectl(t, "kustomize", variant)).Spec.Containers[0].Image
+	r.image = podTemplate(t, render(t, values...)).Spec.Containers[0].Image
 }
 
 // settled waits until n managers have the image and nothing else is there.
@@ -196,7 +196,7 @@ func startRollouts(t *testing.T) *rollout {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
 		if _, err := os.Stat(filepath.Join(assets, name)); err != nil {
-			t.Fatalf("%v: run it by `make test-node`, which builds it", err)
+			t.Fatalf("%v: run it by `make test-rollouts`, which builds it", err)
 		}
 	}
 	r := &rollout{cluster: start(t), whole: t, log: filepath.Join(t.TempDir(), "controllers.log")}

@@ -34,8 +34,8 @@ func (f field) overhead(onWire int) int {
 	return f.bytes + onWire*f.packed
 }
 
-// schema reads the struct tags that the generator writes. A checker keeps it
-// for one message only, so that the package has no state.
+// schema reads the generator's struct tags. A checker keeps it for one message
+// only, so that the package has no state.
 func (c *checker) schema(t reflect.Type) schema {
 	if s, ok := c.schemas[t]; ok {
 		return s

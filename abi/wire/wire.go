@@ -18,8 +18,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// MaxFields is the most fields that one message may have, those of all
-// messages in it included. It bounds the time that decoding takes.
+// MaxFields is the largest number of fields of one message, nested messages
+// included. It bounds the time of decoding.
 const MaxFields = 1 << 18
 
 // MaxRequestOverhead is how many bytes more than it has itself the request of

@@ -16,8 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/wasm-ccm/wasm-ccm/deploy/internal/imagetest"
 )
 
 // program is the least that is a program of that machine: an ELF header and,
@@ -80,6 +81,12 @@ func TestImage(t *testing.T) {
 	}
 	if !strings.Contains(printed, descriptor.Digest.String()) || !strings.Contains(printed, "localhost/wasm-ccm/cloud-controller-manager:v1.2.3_4") {
 		t.Errorf("printed %q, without the digest %s or the name", printed, descriptor.Digest)
+	}
+	if !strings.Contains(printed, "\nhelm    --set image.tag=v1.2.3_4\n") {
+		t.Errorf("printed %q, without what Helm needs", printed)
+	}
+	if got, want := flags("registry.example.com/ccm", "v1"), "--set image.repository=registry.example.com/ccm --set image.tag=v1"; got != want {
+		t.Errorf("the flags are %s, want %s", got, want)
 	}
 	if got := descriptor.Annotations["io.containerd.image.name"]; got != "localhost/wasm-ccm/cloud-controller-manager:v1.2.3_4" {
 		t.Errorf("containerd would call it %q", got)
@@ -158,47 +165,15 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// open unpacks the archive and returns its only image.
+// open returns the only image of an archive.
 func open(t *testing.T, archive string) (v1.Image, v1.Descriptor) {
 	t.Helper()
-	dir := t.TempDir()
-	for r := tar.NewReader(bytes.NewReader(read(t, archive))); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		unpack(t, filepath.Join(dir, filepath.FromSlash(h.Name)), r)
-	}
-	index, err := layout.ImageIndexFromPath(dir)
+	index, only := imagetest.Open(t, archive)
+	image, err := index.Image(only.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := index.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 {
-		t.Fatalf("%d images, %v, want 1", len(manifest.Manifests), err)
-	}
-	image, err := index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return image, manifest.Manifests[0]
-}
-
-func unpack(t *testing.T, path string, content io.Reader) {
-	t.Helper()
-	data, err := io.ReadAll(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return image, only
 }
 
 // files returns the modes of the image's files and fills in their contents.

@@ -4,7 +4,7 @@
 // `skopeo copy oci-archive:...` and `crane push` read. The same input makes the
 // same bytes.
 //
-// It imports go-containerregistry and nothing of this project.
+// For a release, with all architectures, see deploy/release.
 package main
 
 import (
@@ -14,7 +14,15 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/deploy/internal/image"
 )
+
+// defaultName is the name that the chart has, too.
+const defaultName = "localhost/wasm-ccm/cloud-controller-manager"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -23,39 +31,63 @@ func main() {
 	}
 }
 
-type options struct {
-	binary, certificates, version, revision, arch, name, out string
-}
-
 func run(args []string, stdout io.Writer) error {
-	var o options
+	var o image.Options
+	var binary, certificates, arch, name, out string
 	fs := flag.NewFlagSet("image", flag.ContinueOnError)
-	fs.StringVar(&o.binary, "binary", "build/cloud-controller-manager", "the manager, built with CGO_ENABLED=0")
-	fs.StringVar(&o.certificates, "ca-certificates", "/etc/ssl/certs/ca-certificates.crt", "PEM file of the certificate authorities that the image trusts")
-	fs.StringVar(&o.version, "version", "v0.0.0", "version of the image, its tag")
-	fs.StringVar(&o.revision, "revision", "", "commit of the source")
-	fs.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture of the binary: amd64 or arm64")
-	fs.StringVar(&o.name, "name", "localhost/wasm-ccm/cloud-controller-manager", "name of the image, without a tag")
-	fs.StringVar(&o.out, "o", "build/cloud-controller-manager.oci.tar", "the archive to write")
+	fs.StringVar(&binary, "binary", "build/cloud-controller-manager", "the manager, built with CGO_ENABLED=0")
+	fs.StringVar(&certificates, "ca-certificates", "", "PEM file of the certificate authorities that the image trusts (default: Mozilla's, as go.sum pins them)")
+	fs.StringVar(&o.Version, "version", "v0.0.0", "version of the image, its tag")
+	fs.StringVar(&o.Revision, "revision", "", "commit of the source")
+	fs.StringVar(&arch, "arch", runtime.GOARCH, "architecture of the binary: amd64 or arm64")
+	fs.StringVar(&name, "name", defaultName, "name of the image, without a tag")
+	fs.StringVar(&out, "o", "build/cloud-controller-manager.oci.tar", "the archive to write")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q, see -help", fs.Arg(0))
 	}
-	image, err := build(o)
+	o.Created = time.Unix(0, 0) // it is for trying out: the same tree, committed or not, makes the same image
+	packed, err := build(binary, arch, certificates, o)
 	if err != nil {
 		return err
 	}
-	size, err := writeArchive(image, o)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", o.out, err)
-	}
-	digest, err := image.Digest()
+	tag := image.Tag(o.Version)
+	size, err := image.WriteImage(out, packed, name, tag)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s  %.1f MiB (%d bytes)\nimage   %s:%s\ndigest  %s\n",
-		o.out, float64(size)/(1<<20), size, o.name, tag(o.version), digest)
+	digest, err := packed.Digest()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s  %.1f MiB (%d bytes)\nimage   %s:%s\ndigest  %s\nhelm    %s\n",
+		out, float64(size)/(1<<20), size, name, tag, digest, flags(name, tag))
 	return err
+}
+
+// flags are what Helm needs for this image.
+func flags(name, tag string) string {
+	set := "--set image.tag=" + tag
+	if name != defaultName {
+		set = "--set image.repository=" + name + " " + set
+	}
+	return set
+}
+
+func build(path, arch, certificates string, o image.Options) (v1.Image, error) {
+	binary, err := image.ReadBinary(path, arch)
+	if err != nil {
+		return nil, err
+	}
+	if certificates == "" {
+		o.Certificates, err = image.Certificates()
+	} else {
+		o.Certificates, err = image.ReadCertificates(certificates)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return image.Build(binary, arch, o)
 }

@@ -4,12 +4,11 @@
 package main
 
 import (
-	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk/rest"
 )
 
 // version is set by build.sh from the manifest.
@@ -40,10 +39,11 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 }
 
 func (p *provider) Probe(op *sdk.Op) (string, error) {
-	var first []server
-	_, err := p.get(op, "/servers?limit=1", &first)
+	_, _, err := rest.Page[server](p.api(op), "/servers?limit=1", rest.Paging{}, "")
 	return "the API at " + p.url + " answers", err
 }
+
+func (p *provider) api(op *sdk.Op) *rest.Client { return rest.New(op, p.url, "api-token") }
 
 func (p *provider) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, error) {
 	_, found, err := p.server(op, node)
@@ -99,27 +99,13 @@ func (p *provider) server(op *sdk.Op, node *abi.Node) (s server, found bool, err
 			return s, false, sdk.Invalidf("the provider ID %s is not of this cloud", node.ProviderId)
 		}
 	}
-	found, err = p.get(op, "/servers/"+name, &s)
-	if err == nil && found && s.Name != name {
-		err = sdk.Error(abi.CodeInternal, "the API's answer to GET /servers/"+name+" is not that server")
-	}
-	return s, found, err
-}
-
-func (p *provider) get(op *sdk.Op, path string, into any) (found bool, err error) {
-	resp, err := op.HTTP().Do(&abi.HttpRequest{Method: "GET", Url: p.url + path, Credential: "api-token"})
+	path := "/servers/" + rest.Segment(name)
+	err = p.api(op).Get(path, &s)
 	switch {
-	case err != nil:
-		return false, err
-	case resp.Status == 404:
-		return false, nil
-	case resp.Status == 401:
-		return false, sdk.Unauthenticated("the API refused the credential api-token")
-	case resp.Status != 200:
-		return false, sdk.Error(abi.CodeInternal, "the API answered GET "+path+" with "+strconv.Itoa(int(resp.Status)))
+	case rest.IsNotFound(err):
+		return s, false, nil
+	case err == nil && s.Name != name:
+		err = sdk.Error(abi.CodeInternal, "the API's answer to GET "+path+" is not that server")
 	}
-	if err := json.Unmarshal(resp.Body, into); err != nil {
-		return false, sdk.Error(abi.CodeInternal, "the API's answer to GET "+path+": "+err.Error())
-	}
-	return true, nil
+	return s, err == nil, err
 }

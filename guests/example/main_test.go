@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
@@ -10,28 +11,28 @@ import (
 )
 
 // cloud is a fake of the API: the body of each path, 404 for the others.
-func cloud(bodies map[string]string) func(*abi.HttpRequest) (*abi.HttpResponse, error) {
-	return func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
-		if req.Credential != "api-token" || req.Method != http.MethodGet {
-			return &abi.HttpResponse{Status: 401}, nil
+func cloud(bodies map[string]string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, found := bodies[r.RequestURI]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer open-sesame" || r.Method != http.MethodGet:
+			w.WriteHeader(http.StatusUnauthorized)
+		case !found:
+			w.WriteHeader(http.StatusNotFound)
 		}
-		body, found := bodies[req.Url]
-		if !found {
-			return &abi.HttpResponse{Status: 404}, nil
-		}
-		return &abi.HttpResponse{Status: 200, Body: []byte(body)}, nil
-	}
+		_, _ = io.WriteString(w, body)
+	})
 }
 
 func TestInstances(t *testing.T) {
 	h := sdktest.New(t)
 	h.Configure(&provider{}, "https://cloud.example.com/\n")
-	h.HTTP = cloud(map[string]string{
-		"https://cloud.example.com/servers?limit=1": `[]`,
-		"https://cloud.example.com/servers/n1":      `{"name":"n1","type":"large","zone":"a","ip":"192.0.2.1","status":"off"}`,
-		"https://cloud.example.com/servers/broken":  `{`,
-		"https://cloud.example.com/servers/empty":   `{}`,
-	})
+	h.HTTP = sdktest.Handler(cloud(map[string]string{
+		"/servers?limit=1": `[]`,
+		"/servers/n1":      `{"name":"n1","type":"large","zone":"a","ip":"192.0.2.1","status":"off"}`,
+		"/servers/broken":  `{`,
+		"/servers/empty":   `{}`,
+	}), map[string]string{"api-token": "Bearer open-sesame"})
 	if err := h.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{}); err != nil {
 		t.Errorf("probe: %v", err)
 	}

@@ -66,11 +66,14 @@ func (p *provider) remove(op *sdk.Op, path string) error {
 	return err
 }
 
-// wanted is what the cloud has to keep of a Service: a line for its name, each
-// port and each node, in an order that does not change.
+// wanted is what the cloud has to keep of a Service: a line for its name, its
+// class, each port and each node, in an order that does not change.
 func wanted(op *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
 	service := request.Service
 	lines := []string{"service " + service.Namespace + "/" + service.Name}
+	if service.LoadBalancerClass != "" {
+		lines = append(lines, "class "+service.LoadBalancerClass)
+	}
 	for _, port := range service.Ports {
 		lines = append(lines, "port "+strconv.Itoa(int(port.Port))+"/"+port.Protocol)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"hash/fnv"
 	"strconv"
 	"strings"
@@ -39,11 +41,25 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 			return nil, err
 		}
 	}
+	zone, err := p.zoneOf()
+	if err != nil {
+		return nil, err
+	}
 	return &abi.InstanceMetadata{
 		ProviderId: p.scheme + "://" + node.Name,
-		Zone:       p.zone,
+		Zone:       zone,
 		Addresses:  []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: address(172, node.Name)}},
 	}, nil
+}
+
+// zoneOf draws the zone, where the configuration asks for it.
+func (p *provider) zoneOf() (string, error) {
+	if p.zone != "random" {
+		return p.zone, nil
+	}
+	var drawn [16]byte
+	_, err := rand.Read(drawn[:])
+	return hex.EncodeToString(drawn[:]), err
 }
 
 func (p *provider) serverExists(op *sdk.Op, node *abi.Node) (sdk.Existence, error) {

@@ -10,6 +10,8 @@
 //	trap         panics
 //	slow:8s      takes that long, and is done then
 //	crash:HOW    makes a mistake: nil-map, index, memory or stack; see crash.go
+//	fail:CODE:TEXT answers an error, such as fail:invalid:no such pool; with
+//	             retry_after and throttled, after an hour
 //	leak         tells in an Event and its error what the cloud reflects
 //
 // Configuration, one word=value per line:
@@ -22,6 +24,7 @@
 //	credential=cloud  goes with the requests to the cloud of count
 //	scheme=TEXT       of the provider IDs, instead of faulty
 //	zone=TEXT         of every instance
+//	zone=random       another one each time, by crypto/rand
 //	trap=N            every N-th op of an instance of the guest panics
 //	configure=slow:3s takes that long to be configured, as does each new instance
 //	metadata=slow:3s  takes that long to tell of an instance
@@ -125,10 +128,27 @@ func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) erro
 		return err
 	case "crash":
 		return p.crash(argument, service.Uid)
+	case "fail":
+		return fail(argument)
 	case "leak":
 		return p.leak(op)
 	}
 	return nil
+}
+
+// fail answers CODE:TEXT.
+func fail(argument string) error {
+	name, text := cut(argument, ":")
+	for code := abi.CodeInternal; code.Known(); code++ {
+		if code.String() == name {
+			err := &abi.Error{Code: code, Message: text}
+			if code == abi.CodeRetryAfter || code == abi.CodeThrottled {
+				err.RetryAfter = time.Hour
+			}
+			return err
+		}
+	}
+	return sdk.Invalidf("no code %q", name)
 }
 
 // spin computes something, or the compiler would leave out the loop.

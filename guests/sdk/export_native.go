@@ -9,3 +9,7 @@ func Serve(Provider) {}
 
 // ServeSigner is as Serve, for a signer.
 func ServeSigner(Signer) {}
+
+// OnResume has f called in each instance that begins as a copy of a configured
+// one, before its first op. Outside of WebAssembly there are none.
+func OnResume(func()) {}

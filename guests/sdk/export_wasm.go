@@ -8,18 +8,30 @@ import "github.com/wasm-ccm/wasm-ccm/abi"
 var module struct {
 	call    func(number abi.Op, request []byte) (abi.Code, []byte)
 	request []byte
+	resumed []func()
 }
 
 // Serve makes p what this module serves. Call it once, from an init function
 // of the main package.
 func Serve(p Provider) {
+	serveRandom()
 	server, op := NewServer(p), &Op{}
 	module.call = func(number abi.Op, request []byte) (abi.Code, []byte) { return server.Call(op, number, request) }
 }
 
 // ServeSigner is as Serve, for a signer. What only providers need is then not
 // in the module.
-func ServeSigner(s Signer) { module.call = NewSignerServer(s).Call }
+func ServeSigner(s Signer) {
+	serveRandom()
+	module.call = NewSignerServer(s).Call
+}
+
+// OnResume has f called in each instance that begins as a copy of a configured
+// one, before its first op. What an instance must not share with others is made
+// anew there: a seed, a name of its own, the time at which something began. Call
+// it from an init function or in Configure. Of the host f may only use the log,
+// the clock and random numbers. crypto/rand needs none of this.
+func OnResume(f func()) { module.resumed = append(module.resumed, f) }
 
 //go:wasmexport ccm_abi_v1
 func marker() {}

@@ -18,3 +18,4 @@ func importStore(unsafe.Pointer, uint32) uint64              { panic(noHost) }
 func importCache(unsafe.Pointer, uint32) uint64              { panic(noHost) }
 func importNodes(unsafe.Pointer, uint32) uint64              { panic(noHost) }
 func importEvent(unsafe.Pointer, uint32) uint64              { panic(noHost) }
+func importKube(unsafe.Pointer, uint32) uint64               { panic(noHost) }

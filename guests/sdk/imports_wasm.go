@@ -42,9 +42,13 @@ func wasmNodes(ptr unsafe.Pointer, length uint32) uint64
 //go:wasmimport ccm_v1 event
 func wasmEvent(ptr unsafe.Pointer, length uint32) uint64
 
+//go:wasmimport ccm_v1 kube
+func wasmKube(ptr unsafe.Pointer, length uint32) uint64
+
 func importLog(ptr unsafe.Pointer, length uint32) uint64      { return wasmLog(ptr, length) }
 func importHTTPSend(ptr unsafe.Pointer, length uint32) uint64 { return wasmHTTPSend(ptr, length) }
 func importStore(ptr unsafe.Pointer, length uint32) uint64    { return wasmStore(ptr, length) }
 func importCache(ptr unsafe.Pointer, length uint32) uint64    { return wasmCache(ptr, length) }
 func importNodes(ptr unsafe.Pointer, length uint32) uint64    { return wasmNodes(ptr, length) }
 func importEvent(ptr unsafe.Pointer, length uint32) uint64    { return wasmEvent(ptr, length) }
+func importKube(ptr unsafe.Pointer, length uint32) uint64     { return wasmKube(ptr, length) }

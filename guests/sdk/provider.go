@@ -19,7 +19,11 @@
 // module is the list of what it needs.
 package sdk
 
-import "github.com/wasm-ccm/wasm-ccm/abi"
+import (
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
 
 // Info says who a provider is.
 type Info struct {
@@ -49,6 +53,8 @@ type Configured struct {
 	DisabledOps []abi.Op
 	// Warnings are shown to the administrator; nothing fails on them.
 	Warnings []string
+	// TickPeriod is how often a Ticker ticks: 10 s to one hour, 0 for never.
+	TickPeriod time.Duration
 }
 
 // Provider is what every provider implements.
@@ -126,6 +132,14 @@ type Routes interface {
 	ListRoutes(op *Op, clusterName string) ([]*abi.Route, error)
 	CreateRoute(op *Op, request *abi.RouteCreateRequest) error
 	DeleteRoute(op *Op, request *abi.RouteDeleteRequest) error
+}
+
+// Ticker has work to do that no request of Kubernetes asks for.
+type Ticker interface {
+	// Tick is called at the period of Configured, in one instance at a time, by
+	// the manager that leads. It ends within the op's time: what is left comes
+	// with the next one.
+	Tick(op *Op, clusterName string) error
 }
 
 // VolumeLabels says where a volume is.

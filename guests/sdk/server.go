@@ -15,6 +15,7 @@ type Server struct {
 	balancers LoadBalancers
 	routes    Routes
 	volumes   VolumeLabels
+	ticker    Ticker
 	fields    fieldSet // of the Node of instance ops
 	// Reused from op to op, so that the ops that run most often allocate
 	// little.
@@ -31,6 +32,7 @@ func NewServer(p Provider) *Server {
 	s.balancers, _ = p.(LoadBalancers)
 	s.routes, _ = p.(Routes)
 	s.volumes, _ = p.(VolumeLabels)
+	s.ticker, _ = p.(Ticker)
 	return s
 }
 
@@ -83,6 +85,10 @@ func (s *Server) dispatch(op *Op, number abi.Op, request []byte) (abi.Message, e
 		if s.volumes != nil {
 			return s.volumeLabels(op, request)
 		}
+	case abi.GroupBackground:
+		if s.ticker != nil {
+			return s.tick(op, request)
+		}
 	}
 	return nil, Error(abi.CodeNotImplemented, s.provider.Info().Name+" does not have the op "+number.String())
 }
@@ -115,7 +121,7 @@ func (s *Server) configure(op *Op, request []byte) (abi.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp := &abi.ConfigureResponse{Accepted: true, HasClusterId: !done.NoClusterID, Warnings: done.Warnings}
+	resp := &abi.ConfigureResponse{Accepted: true, HasClusterId: !done.NoClusterID, Warnings: done.Warnings, TickPeriodMs: done.TickPeriod.Milliseconds()}
 	for _, number := range done.DisabledOps {
 		resp.DisabledOps = append(resp.DisabledOps, uint32(number))
 	}

@@ -86,7 +86,7 @@ func notElsewhere(number abi.Op, err error) error {
 	if CodeOf(err) != abi.CodeImplementedElsewhere {
 		return err
 	}
-	return Error(abi.CodeInternal, number.String()+" must not answer implemented_elsewhere, but what is there: "+err.Error())
+	return Error(abi.CodeInternal, number.String()+" must describe the load balancer instead of implemented_elsewhere: "+err.Error())
 }
 
 func (s *Server) balancerGet(op *Op, req *abi.LoadBalancerRequest) (abi.Message, error) {
@@ -143,4 +143,12 @@ func (s *Server) volumeLabels(op *Op, request []byte) (abi.Message, error) {
 	}
 	labels, err := s.volumes.VolumeLabels(op, req.Volume)
 	return &abi.VolumeLabelsResponse{Labels: labels, Done: true}, err
+}
+
+func (s *Server) tick(op *Op, request []byte) (abi.Message, error) {
+	var req abi.TickRequest
+	if err := decode(request, &req); err != nil {
+		return nil, err
+	}
+	return &abi.Done{Done: true}, s.ticker.Tick(op, req.ClusterName)
 }

@@ -225,7 +225,7 @@ func TestNoAnswer(t *testing.T) {
 func TestRequestWithoutItsObject(t *testing.T) {
 	h := serve(t, &whole{})
 	for _, op := range abi.Ops() {
-		if op <= abi.OpProbe || op == abi.OpListInstances || op == abi.OpRouteList || op == abi.OpSign {
+		if op <= abi.OpProbe || op == abi.OpListInstances || op == abi.OpRouteList || op == abi.OpSign || op == abi.OpTick {
 			continue
 		}
 		if err := h.Call(op, &abi.ProbeRequest{}, &abi.Done{}); sdk.CodeOf(err) != abi.CodeInvalid {
@@ -393,5 +393,32 @@ func TestElsewhereIsNoAnswerToGetAndDelete(t *testing.T) {
 		if sdk.CodeOf(err) != want || !strings.Contains(err.Error(), "of the class internal") {
 			t.Errorf("%s: %v (%s), want %s", op, err, sdk.CodeOf(err), want)
 		}
+	}
+}
+
+// clock is a provider that only ticks.
+type clock struct {
+	base
+	ticked string
+}
+
+func (c *clock) Configure(*sdk.Op, sdk.Config) (sdk.Configured, error) {
+	return sdk.Configured{TickPeriod: time.Minute}, nil
+}
+
+func (c *clock) Tick(_ *sdk.Op, clusterName string) error {
+	c.ticked = clusterName
+	return nil
+}
+
+func TestTick(t *testing.T) {
+	c := &clock{}
+	h := sdktest.New(t)
+	if got := h.Configure(c, ""); got.TickPeriodMs != 60_000 {
+		t.Errorf("the period is %d", got.TickPeriodMs)
+	}
+	var done abi.Done
+	if err := h.Call(abi.OpTick, &abi.TickRequest{ClusterName: "kubernetes"}, &done); err != nil || !done.Done || c.ticked != "kubernetes" {
+		t.Errorf("%v, %v, %q", err, done.Done, c.ticked)
 	}
 }

@@ -71,7 +71,7 @@ func add(parameters map[string]string, where, encoded string) error {
 		case !isName(name):
 			return sdk.Invalidf("%.100q cannot be the name of a parameter", name)
 		case isOwn(name):
-			return sdk.Invalidf("the request has the parameter %s, which is the signer's to add: leave it out", name)
+			return sdk.Invalidf("the request has the parameter %s, which only the signer adds: leave it out", name)
 		case !utf8.ValidString(all[0]):
 			return sdk.Invalidf("the parameter %s is not UTF-8", name)
 		}

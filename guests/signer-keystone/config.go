@@ -67,7 +67,7 @@ func parseURL(f *yaml.Field) (string, error) {
 	}
 	s = strings.TrimRight(s, "/")
 	if strings.HasSuffix(s, "/v2.0") {
-		return "", fail(f.Value.Line, "auth_url is that of the Identity API v2.0, which is no more: use /v3")
+		return "", fail(f.Value.Line, "auth_url is of the removed Identity API v2.0: use /v3")
 	}
 	return strings.TrimSuffix(s, "/v3") + "/v3", nil
 }

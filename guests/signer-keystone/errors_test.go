@@ -157,7 +157,7 @@ func TestConfigurationIsStrict(t *testing.T) {
 		"auth_url: ftp://k/v3":               "line 1: auth_url is no URL",
 		"auth_url: https://u:p@k/v3":         "line 1: auth_url is no URL",
 		"auth_url: https://k/v3?a":           "line 1: auth_url is no URL",
-		"auth_url: https://k/v2.0/":          "line 1: auth_url is that of the Identity API v2.0",
+		"auth_url: https://k/v2.0/":          "line 1: auth_url is of the removed Identity API v2.0",
 		ok + "password: a":                   "line 2: \"password\" is unknown here",
 		ok + "project_id: 5":                 "line 2: project_id is a number, and must be text: put it into quotes",
 		ok + "project_name: a":               "line 1: a project is named by",

@@ -142,7 +142,7 @@ func (inv *inventory) choose(w *wish, is4 bool, held []netip.Addr, taken map[net
 			continue
 		}
 		if owner := taken[a]; owner != "" {
-			return a, sdk.Invalidf("%s asks for %s, which %s has; ask for another one, or delete that Service", w.service, a, owner)
+			return a, sdk.Invalidf("%s asks for %s, which belongs to %s; ask for another address, or delete that Service", w.service, a, owner)
 		}
 		return a, nil
 	}

@@ -11,7 +11,7 @@ import (
 func (r *reader) readMachines(f *yaml.Field) {
 	items := r.list(f, maxMachines)
 	if f.Value.Kind == yaml.List && len(f.Value.Items) == 0 {
-		r.fail(f.Line, "machines is empty: every Node would be one that does not exist")
+		r.fail(f.Line, "machines is empty: then no Node would exist")
 	}
 	r.machines = make([]*machine, len(items))
 	for i := range items {

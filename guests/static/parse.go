@@ -99,7 +99,7 @@ func (r *reader) root(root yaml.Node) {
 		}
 	}
 	if !seen {
-		r.fail(root.Line, "there are no machines: an inventory that has none would make every Node one that does not exist")
+		r.fail(root.Line, "the inventory has no machines: then no Node would exist")
 	}
 	r.checkMachines()
 	for i := range root.Fields {

@@ -104,7 +104,7 @@ func (p *parser) mapping(indent, depth int) (Node, error) {
 // further would be text over several lines, or belongs nowhere.
 func (p *parser) checkIndent(indent int) error {
 	if p.at < len(p.lines) && p.lines[p.at].indent > indent {
-		return p.fail("this does not belong to what stands above it: check the indentation")
+		return p.fail("this does not fit the lines above: check the indentation")
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func Parse(data []byte) (Node, error) {
 	}
 	node, err := p.block(p.lines[0].indent, -1, 0)
 	if err == nil && p.at < len(p.lines) {
-		err = p.fail("this does not belong to what stands above it: check the indentation")
+		err = p.fail("this does not fit the lines above: check the indentation")
 	}
 	if err != nil {
 		return Node{}, err

@@ -36,6 +36,9 @@ type Cases struct {
 	// BadConfigs are configurations that the provider has to refuse, beside
 	// some rubbish of the kit's own.
 	BadConfigs []string `json:"badConfigs,omitempty"`
+	// Actions are for clouds that read by POST, too. None: GET, HEAD and OPTIONS
+	// read, and every other request writes.
+	Actions *Actions `json:"actions,omitempty"`
 	// Services are of type LoadBalancer, in Kubernetes' own form. What is left
 	// out is filled in as an API server would. Default: one with port 80.
 	Services []corev1.Service `json:"services,omitempty"`
@@ -48,7 +51,7 @@ type Cases struct {
 	ForeignVolume *corev1.PersistentVolume `json:"foreignVolume,omitempty"`
 }
 
-// Node is a machine, and what the provider has to say of it where that is
+// Node is a machine, with the expected answers of the provider where they are
 // given.
 type Node struct {
 	Name       string               `json:"name"`
@@ -107,7 +110,8 @@ func (c *Cases) validate() error {
 			return errors.New("services: each needs metadata.name")
 		}
 	}
-	return nil
+	_, err := newActions(c.Actions)
+	return err
 }
 
 // withDefaults does not change what c refers to.

@@ -162,7 +162,7 @@ func IDs() (ids []string) {
 func clauses() (all []clause) {
 	for _, group := range [][]clause{
 		loadClauses(), instanceClauses(), listClauses(), balancerClauses(), safetyClauses(), crashClauses(), faultClauses(),
-		routeClauses(), volumeClauses(), secretClauses(),
+		routeClauses(), volumeClauses(), backgroundClauses(), secretClauses(),
 	} {
 		all = append(all, group...)
 	}

@@ -48,8 +48,8 @@ func (c *check) backends(ctx context.Context) []*corev1.Node {
 	return nodes
 }
 
-// service is the first one of the cases; those about crashes and faults are
-// about that one.
+// service is the first Service of the cases; the clauses about crashes and
+// faults use it.
 func (k *kit) service() *corev1.Service { return k.Cases.Services[0].DeepCopy() }
 
 func checkName(ctx context.Context, c *check) {
@@ -330,6 +330,8 @@ func ingressOf(s *abi.LoadBalancerStatus) string {
 
 func checkDelete(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, _ []*corev1.Node, _ *abi.LoadBalancerStatus, before []string) {
+		s = s.DeepCopy()
+		s.Spec.LoadBalancerClass = nil // an API server takes it away with the type
 		o := c.undone(ctx, nil, s)
 		if o.err != nil {
 			c.failf(o, "Service %s: %s", s.Name, o)

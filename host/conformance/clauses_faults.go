@@ -123,7 +123,7 @@ func checkFaultError(ctx context.Context, c *check) {
 		switch {
 		case o.err == nil && at > 1: // it did without; whether that is right is another clause's
 		case o.err == nil:
-			c.failf(o, "%s: ok, although that was all that the cloud answered: it is to be an error", name)
+			c.failf(o, "%s: ok, although the cloud answered nothing else: answer an error", name)
 		case strings.TrimSpace(o.err.Error()) == "" || o.err.Error() == o.code().String():
 			c.failf(o, "%s: %s without a message", name, o.code())
 		case !names(o, f):
@@ -146,7 +146,8 @@ func names(o outcome, f *fault) bool {
 	return false
 }
 
-// isStore reports whether it was the store that failed, which has no status.
+// isStore reports whether the failed call was one of the store; those have no
+// status.
 func isStore(o outcome) bool {
 	return len(o.trace) > 0 && strings.HasPrefix(o.trace[len(o.trace)-1].what, "store ")
 }

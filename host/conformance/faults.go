@@ -118,9 +118,12 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	_ = conn.Close()
 }
 
-// truncate leaves half of a body, with a length that fits.
+// truncate leaves half of a body, with a length that fits. Of a refusal nothing
+// is left, since its status alone would tell.
 func truncate(r *abi.HttpResult) {
-	if r.Response != nil {
+	if r.Response.GetStatus() >= http.StatusBadRequest {
+		lose(r)
+	} else if r.Response != nil {
 		r.Response.Body = r.Response.Body[:len(r.Response.Body)/2]
 	}
 }

@@ -3,8 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -76,9 +74,10 @@ func (e exchange) String() string { return e.what + " -> " + e.how }
 // injector stands between the host calls and what is behind them. One op runs
 // at a time.
 type injector struct {
-	http   hostfunc.HTTP
-	store  hostfunc.Store
-	server *faultServer
+	http    hostfunc.HTTP
+	store   hostfunc.Store
+	server  *faultServer
+	actions actions
 
 	mu     sync.Mutex
 	plan   *plan
@@ -142,7 +141,7 @@ func (i *injector) next(write, store bool) (f *fault, c crash, dead bool) {
 func (i *injector) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 	met := make([]*fault, len(requests))
 	for n, request := range requests {
-		f, c, dead := i.next(isWrite(request), false)
+		f, c, dead := i.next(i.actions.write(request), false)
 		switch {
 		case dead:
 			return nil, &abi.Error{Code: abi.CodeDeadline, Message: "the op was ended"}
@@ -165,7 +164,7 @@ func (i *injector) crashed(ctx context.Context, carried []*abi.HttpRequest, at *
 			i.record(exchange{"the requests before", err.Error(), false})
 		}
 	}
-	i.record(exchange{about(at), c.String() + " it was carried out", false})
+	i.record(exchange{i.actions.about(at), c.String() + " it was carried out", false})
 	return i.die()
 }
 
@@ -175,7 +174,7 @@ func (i *injector) sendAll(ctx context.Context, requests []*abi.HttpRequest, met
 		return nil, err
 	}
 	for n, request := range requests {
-		e := exchange{about(request), outcomeOf(results[n]), isWrite(request)}
+		e := exchange{i.actions.about(request), outcomeOf(results[n]), i.actions.write(request)}
 		if met[n] != nil {
 			e.how += " (fault " + met[n].name + ")"
 		}
@@ -213,23 +212,6 @@ func (i *injector) sendOne(ctx context.Context, request *abi.HttpRequest, f *fau
 		f.mangle(results[0])
 	}
 	return results[0]
-}
-
-func isWrite(r *abi.HttpRequest) bool {
-	switch r.GetMethod() {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	return true
-}
-
-// about is method and path; a query could hold anything.
-func about(r *abi.HttpRequest) string {
-	u, err := url.Parse(r.GetUrl())
-	if err != nil {
-		return r.GetMethod() + " ?"
-	}
-	return r.GetMethod() + " " + text.Line(u.Path, 200)
 }
 
 func outcomeOf(r *abi.HttpResult) string {

@@ -31,6 +31,7 @@ type kit struct {
 	network  *network
 	server   *faultServer
 	injector *injector
+	seen     seen
 	memory   *memory
 	ear      *ear
 	host     *switched
@@ -52,6 +53,10 @@ func newKit(ctx context.Context, o Options) (*kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("addresses.%w", err)
 	}
+	actions, err := newActions(o.Cases.Actions)
+	if err != nil {
+		return nil, err
+	}
 	network, err := newNetwork(ctx, &o, o.Secrets)
 	if err != nil {
 		return nil, err
@@ -67,7 +72,8 @@ func newKit(ctx context.Context, o Options) (*kit, error) {
 	}
 	k := &kit{Options: o, network: network, server: server, memory: newMemory(), policy: policy, slot: plugin.NewSlot(), host: &switched{}}
 	k.ear = &ear{secrets: append(o.Secrets.values(o.Provider.Credentials), o.WrongSecrets.values(o.Provider.Credentials)...)}
-	k.injector = &injector{http: o.HTTP, store: k.memory.store(), server: server}
+	k.seen = newSeen(&k.Options)
+	k.injector = &injector{http: o.HTTP, store: k.memory.store(), server: server, actions: actions}
 	if o.HTTP == nil {
 		k.injector.http = network
 	}
@@ -92,7 +98,7 @@ func (s *switched) HostCall(ctx context.Context, name string, request []byte) (a
 func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.Host {
 	return hostfunc.New(hostfunc.Options{
 		Provider: k.Provider.Name, Logger: k.ear.logger(), Events: k.ear, Nodes: true,
-		Cache: hostfunc.NewCache(clock.RealClock{}), Store: k.injector, HTTP: http,
+		Cache: hostfunc.NewCache(clock.RealClock{}), Store: k.injector, HTTP: http, Kube: k.seen,
 		// What a guest says must hold no secret before the host removes it, too.
 		Scrub: func(text string) string {
 			k.ear.hear("a line of the log or an Event", text)
@@ -101,6 +107,7 @@ func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.H
 		Rates: hostfunc.NewRates(hostfunc.Limits{
 			LogLines: 1e6, LogLinesBurst: 1e6, LogBytes: 1 << 30, LogBytesBurst: 1 << 30,
 			Events: 1e6, EventsBurst: 1e6, StoreCalls: 1e6, StoreCallsBurst: 1e6,
+			KubeCalls: 1e6, KubeCallsBurst: 1e6, KubePatches: 1e6, KubePatchesBurst: 1e6,
 		}),
 	})
 }
@@ -152,7 +159,7 @@ func (k *kit) load(ctx context.Context) error {
 	return nil
 }
 
-// outcome is what became of one op, or of one with its repetitions.
+// outcome is the result of one op, repetitions included.
 type outcome struct {
 	op abi.Op
 	// err is nil when the guest answered ok and the answer is usable.

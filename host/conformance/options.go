@@ -28,7 +28,7 @@ type Options struct {
 	Compiler plugin.Compiler
 	// Provider is that of a HostConfiguration, with its defaults filled in:
 	// grants, credentials, capabilities, limits. Its source is not looked at.
-	// The zero value grants every capability and no URL.
+	// The zero value grants every capability, all Nodes and Services, and no URL.
 	Provider v1alpha1.Provider
 	// Secrets are those that the credentials name.
 	Secrets Secrets
@@ -91,7 +91,9 @@ func (o Options) withDefaults() Options {
 		o.Progress = func(Result) {}
 	}
 	if o.Provider.Name == "" {
-		c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "provider", Capabilities: abi.Capabilities()}}}
+		c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{
+			Name: "provider", Capabilities: abi.Capabilities(), Kube: v1alpha1.Kube{Nodes: true, Services: []string{"*"}},
+		}}}
 		v1alpha1.SetDefaults(&c)
 		o.Provider = c.Providers[0]
 	}

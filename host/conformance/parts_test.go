@@ -10,8 +10,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
+
+// A guest with kube is shown the Nodes and Services of the cases.
+func TestTheKitShowsItsCases(t *testing.T) {
+	o := Options{Cases: Cases{Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Services: []corev1.Service{{}}}}.withDefaults()
+	s := newSeen(&o)
+	for resource, want := range map[string]int{"nodes": 2, "services": 1} {
+		data, _, err := s.Read(t.Context(), &abi.KubeRequest{Resource: resource})
+		var m abi.KubeResponse
+		if err == nil {
+			err = m.UnmarshalVT(data)
+		}
+		if err != nil || len(m.GetObjects()) != want || m.GetMore() {
+			t.Errorf("%s: %v, %d are shown", resource, err, len(m.GetObjects()))
+		}
+	}
+	if _, _, err := s.Read(t.Context(), &abi.KubeRequest{Resource: "secrets", Namespace: "a", Name: "b"}); err == nil {
+		t.Error("a Secret is shown")
+	}
+}
 
 func TestNormalise(t *testing.T) {
 	text := "lb 4711337 web-1000023 port 31080 of 65535\nb 0b4c0a1e-1111-4222-8333-444455556666 10.0.0.1\n\n  a 2026-01-02T03:04:05Z fa:16:3e:00:11:22 2001:db8::1 \n"

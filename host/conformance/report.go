@@ -105,7 +105,7 @@ func (r Report) WriteSummary(w io.Writer) error {
 		summary += "; the run was ended early, what comes behind was not tried"
 	}
 	if r.crashedSomewhere() {
-		summary += "\nTo see the line of a crash, build it with GUEST_DEBUG=1 and run this again; guests/README.md, \"When it crashes\""
+		summary += "\nTo see the line of a crash, build it with ccmctl build --debug (GUEST_DEBUG=1 guests/build.sh) and run this again; see guests/DEBUGGING.md"
 	}
 	_, err := io.WriteString(w, summary+"\n")
 	return err

@@ -49,7 +49,7 @@ func widgetOptions(tb testing.TB, sabotage string) conformance.Options {
 	base := cloud.server.URL + "/v1"
 	g := &guest{base: base, sabotage: sabotage}
 	return conformance.Options{
-		Module: built(tb, "static.wasm"), Config: []byte(base), Engine: native{g.serve},
+		Module: module(tb), Config: []byte(base), Engine: native{g.serve},
 		Provider: provider(tb, cloud.server.URL), Secrets: secrets(),
 		Inspect: func(context.Context) (string, error) { return cloud.inspect(), nil }, IgnoreIPs: true,
 		Settle: 50 * time.Millisecond, FaultTimeout: 150 * time.Millisecond, DriveTimeout: 20 * time.Second, MaxWait: 20 * time.Millisecond,
@@ -59,6 +59,18 @@ func widgetOptions(tb testing.TB, sabotage string) conformance.Options {
 			Volumes: []conformance.Volume{{PersistentVolume: volume()}},
 		},
 	}
+}
+
+// module has the ops of every clause in its manifest.
+func module(tb testing.TB) []byte {
+	text := `{"name": "static", "version": "0.1.0", "abi": {"min": 1, "max": 1}, "capabilities": ["cache"], "credentials": ["cloud"], "ops": [` +
+		`"instance_exists", "instance_shutdown", "instance_metadata", "list_instances", "lb_get", "lb_name", "lb_ensure", "lb_update", "lb_delete", ` +
+		`"route_list", "route_create", "route_delete", "volume_labels", "tick"]}`
+	wasm, err := manifest.Append(file(tb, "../../testdata/wat/provider.wasm"), []byte(text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return wasm
 }
 
 func volume() (pv corev1.PersistentVolume) {
@@ -125,6 +137,7 @@ var sabotages = map[string]string{
 	"routes are written always":        "route-life",
 	"routes to nowhere":                "route-unknown",
 	"every volume is ours":             "volume-foreign",
+	"a tick is never done":             "tick",
 }
 
 func TestEveryClauseCanFail(t *testing.T) {

@@ -47,8 +47,8 @@ func normalise(description string, ips bool, ignored *regexp.Regexp) []string {
 	return lines
 }
 
-// witness describes what the cloud keeps, as told by who is not the guest, and
-// what the store holds.
+// witness describes the objects of the cloud, told by somebody other than the
+// guest, and the contents of the store.
 func (k *kit) witness(ctx context.Context) ([]string, error) {
 	lines := normalise(k.memory.describe(), false, nil)
 	if k.Inspect == nil {

@@ -1,5 +1,5 @@
-// Package objects has Services and Nodes as other software makes them: charts,
-// operators, kubeadm, autoscalers. They are as kubectl get -o yaml shows them,
+// Package objects has Services, Nodes and PersistentVolumes as other software
+// makes them: charts, operators, kubeadm, autoscalers, CSI drivers. They are as kubectl get -o yaml shows them,
 // written after the public documentation of that software. Tests take these
 // instead of objects with nothing but a name.
 //
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed services nodes
+//go:embed services nodes volumes
 var files embed.FS
 
 // Services returns every Service, by the name of its file; the caller may
@@ -32,6 +32,13 @@ func Services(t testing.TB) map[string]*corev1.Service {
 func Nodes(t testing.TB) map[string]*corev1.Node {
 	t.Helper()
 	return read[corev1.Node](t, "nodes")
+}
+
+// Volumes returns every PersistentVolume, by the name of its file; the caller
+// may change them.
+func Volumes(t testing.TB) map[string]*corev1.PersistentVolume {
+	t.Helper()
+	return read[corev1.PersistentVolume](t, "volumes")
 }
 
 func read[T any](t testing.TB, dir string) map[string]*T {

@@ -43,9 +43,16 @@ func TestTheyHaveWhatRealOnesHave(t *testing.T) {
 			has["taint "+taint.Key] = true
 		}
 	}
+	for name, v := range Volumes(t) {
+		if v.Kind != "PersistentVolume" || v.Name == "" || len(v.Labels) == 0 || len(v.Annotations) == 0 || len(v.Finalizers) == 0 || v.Spec.NodeAffinity == nil {
+			t.Errorf("%s is %s %s with %d labels, %d annotations", name, v.Kind, v.Name, len(v.Labels), len(v.Annotations))
+		}
+		has["a volume of a CSI driver"] = has["a volume of a CSI driver"] || v.Spec.CSI != nil
+		has["a disk of one machine"] = has["a disk of one machine"] || v.Spec.Local != nil
+	}
 	for _, what := range []string{
 		"several labels", "several annotations", "managed fields", "an owner", "two families", "several ports", "a status", "a deletion",
-		"a class", "a protocol of the application", "UDP", "two pod networks", "a Node that is deleted",
+		"a class", "a protocol of the application", "UDP", "two pod networks", "a Node that is deleted", "a volume of a CSI driver", "a disk of one machine",
 		"taint " + cloudproviderapi.TaintExternalCloudProvider, "taint ToBeDeletedByClusterAutoscaler", "taint node.kubernetes.io/unreachable",
 	} {
 		if !has[what] {

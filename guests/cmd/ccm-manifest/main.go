@@ -1,5 +1,5 @@
 // Command ccm-manifest writes the manifest into a finished guest, and shows
-// the one that is there. It imports abi and abi/manifest only.
+// the one that is there. Command ccm-build does it for guests in Go.
 //
 //	ccm-manifest check -manifest manifest.json [-version VERSION]
 //	ccm-manifest append -manifest manifest.json [-version VERSION] -o OUT.wasm IN.wasm
@@ -14,10 +14,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/guests/build"
 )
 
 func main() {
@@ -55,25 +54,8 @@ func checkManifest(args []string) error {
 	if flags.NArg() != 0 {
 		return errUsage
 	}
-	text, err := readManifest(*file, *version)
-	if err != nil {
-		return err
-	}
-	if _, err := manifest.Parse(text); err != nil {
-		return fmt.Errorf("%s: %w", *file, err)
-	}
-	return nil
-}
-
-func readManifest(file, version string) ([]byte, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	if text, err = compact(text, version); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return text, nil
+	_, err := build.ReadManifest(*file, *version)
+	return err
 }
 
 func appendManifest(args []string) error {
@@ -87,7 +69,7 @@ func appendManifest(args []string) error {
 	if flags.NArg() != 1 || *out == "" {
 		return errUsage
 	}
-	text, err := readManifest(*file, *version)
+	text, err := build.ReadManifest(*file, *version)
 	if err != nil {
 		return err
 	}
@@ -95,49 +77,10 @@ func appendManifest(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := declared(module, text); err != nil {
-		return fmt.Errorf("%s: %w", *file, err)
-	}
-	if module, err = manifest.Append(module, text); err != nil {
+	if module, err = build.Append(module, text); err != nil {
 		return fmt.Errorf("%s into %s: %w", *file, flags.Arg(0), err)
 	}
 	return os.WriteFile(*out, module, 0o644)
-}
-
-// declared looks whether the manifest names each capability that the module
-// imports: the manager refuses it otherwise, which is late to hear of it.
-func declared(module, text []byte) error {
-	m, err := manifest.Parse(text)
-	if err != nil {
-		return err
-	}
-	for _, name := range abi.Capabilities() {
-		// As an import is written: two names, each behind its length.
-		imported := fmt.Sprintf("%c%s%c%s", len(abi.ImportModule), abi.ImportModule, len(name), name)
-		if bytes.Contains(module, []byte(imported)) && !slices.Contains(m.Capabilities, name) {
-			return fmt.Errorf("the code uses %q, which is not in the list: add it to \"capabilities\"", name)
-		}
-	}
-	return nil
-}
-
-// compact removes the white space and, where version is not empty, sets the
-// version.
-func compact(text []byte, version string) ([]byte, error) {
-	m, err := manifest.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if version != "" {
-		m.Version = version
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(m); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 func show(args []string, stdout io.Writer) error {

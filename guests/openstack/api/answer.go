@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk/rest"
 )
 
 // StatusError is a refusal of the cloud. It unwraps to an abi.Error, so it can
@@ -29,7 +30,7 @@ type StatusError struct {
 
 // Error says the request, the status, the cloud's words, and what to do.
 func (e *StatusError) Error() string {
-	text := e.Request + ": the cloud answers " + strconv.Itoa(e.Status) + " " + reasons[e.Status]
+	text := e.Request + ": the cloud answers " + strconv.Itoa(e.Status) + " " + rest.Reason(e.Status)
 	text = strings.TrimSpace(text)
 	if e.Message != "" {
 		text += ": " + e.Message
@@ -42,12 +43,6 @@ func (e *StatusError) Error() string {
 
 // Unwrap returns the abi.Error.
 func (e *StatusError) Unwrap() error { return e.code }
-
-// reasons: net/http would add half a megabyte to the module.
-var reasons = map[int]string{ //nolint:gochecknoglobals // a constant
-	400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 412: "Precondition Failed", 413: "Too Large", 429: "Too Many Requests",
-	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
-}
 
 var hints = map[int]string{ //nolint:gochecknoglobals // a constant
 	401: "check the Secret of the credential, and the signer's auth_url and project",
@@ -165,12 +160,12 @@ func answer(req *abi.HttpRequest, result sdk.HTTPResult) (map[string]json.RawMes
 	// What the host has replaced may be half of a name or of an ID: "is there one
 	// of this name" would be answered wrongly.
 	if bytes.Contains(result.Response.Body, scrubbed) {
-		return nil, broken(req, "a value of the credential's Secret is in it, and the manager has replaced that; "+
+		return nil, broken(req, "the manager has replaced a value of the credential's Secret in it; "+
 			"a password must not be a word of the cluster, such as the name of its user or project: choose another one")
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(result.Response.Body, &members); err != nil {
-		return nil, broken(req, "it is not JSON ("+err.Error()+"); it begins with "+strconv.Quote(brief(string(result.Response.Body), 60)))
+		return nil, broken(req, "it is not JSON ("+err.Error()+"); it begins with "+strconv.Quote(rest.Brief(string(result.Response.Body), 60)))
 	}
 	return members, nil
 }
@@ -193,9 +188,9 @@ func broken(req *abi.HttpRequest, why string) error {
 
 // describe names a request by method and path: a query may be long.
 func describe(req *abi.HttpRequest) string {
-	_, rest, _ := strings.Cut(req.Url, "://")
-	path, _, _ := strings.Cut(rest, "?")
-	return req.Method + " " + brief(path, 260)
+	_, address, _ := strings.Cut(req.Url, "://")
+	path, _, _ := strings.Cut(address, "?")
+	return req.Method + " " + rest.Brief(path, 260)
 }
 
 // maxMessage bounds what is shown of the cloud's words, in bytes.
@@ -209,13 +204,13 @@ func messageOf(resp *abi.HttpResponse) string {
 	} else if _, found := faultOf(resp.Body); found != "" {
 		text = found
 	}
-	text = brief(strings.ReplaceAll(text, "<br />", " "), maxMessage) // of Nova
+	text = rest.Brief(strings.ReplaceAll(text, "<br />", " "), maxMessage) // of Nova
 	id := header(resp, "X-Openstack-Request-Id")
 	if id == "" {
 		id = header(resp, "X-Compute-Request-Id")
 	}
 	if id != "" {
-		text += " (" + brief(id, 60) + ")"
+		text += " (" + rest.Brief(id, 60) + ")"
 	}
 	return strings.TrimSpace(text)
 }
@@ -250,26 +245,4 @@ func titleOf(page string) string {
 		return "a page of HTML"
 	}
 	return "a page of HTML: " + page[start+len("<title>"):end]
-}
-
-// brief makes one line of at most limit bytes of a text.
-func brief(text string, limit int) string {
-	var b strings.Builder
-	space := false
-	for _, r := range text {
-		if r <= ' ' || r == 0x7f || r == 0xfffd {
-			space = b.Len() > 0
-			continue
-		}
-		if b.Len()+4 > limit {
-			b.WriteString("...")
-			break
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

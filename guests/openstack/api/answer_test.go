@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		"200, truncated":      {answering(200, `{"server": {"id": "o`), abi.CodeInternal, 0, get + `the cloud's answer cannot be used: it is not JSON (unexpected end of JSON input); it begins with "{\"server\": {\"id\": \"o"`},
 		"200, empty":          {answering(200, ""), abi.CodeInternal, 0, get + `the cloud's answer cannot be used: it is not JSON (unexpected end of JSON input); it begins with ""`},
 		"200, scrubbed": {answering(200, `{"server": {"id": "one", "name": "[scrubbed:openstack]-1"}}`), abi.CodeInternal, 0,
-			get + "the cloud's answer cannot be used: a value of the credential's Secret is in it, and the manager has replaced that; a password must not be a word of the cluster"},
+			get + "the cloud's answer cannot be used: the manager has replaced a value of the credential's Secret in it; a password must not be a word of the cluster"},
 		"200, {}":               {answering(200, "{}"), abi.CodeInternal, 0, get + `the cloud's answer cannot be used: it has no "server"`},
 		"200, null":             {answering(200, "null"), abi.CodeInternal, 0, get + `the cloud's answer cannot be used: it has no "server"`},
 		"200, null inside":      {answering(200, `{"server": null}`), abi.CodeInternal, 0, get + `the cloud's answer cannot be used: it has no "server"`},

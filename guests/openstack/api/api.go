@@ -17,6 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk/rest"
 )
 
 // Service is one of OpenStack's APIs.
@@ -170,7 +171,7 @@ func (c *Client) request(method string, service Service, path string, query url.
 	// Behind "/" and nothing is the list: an answer about it is none about an
 	// object.
 	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
-		return nil, sdk.Invalidf("%s %s%s: an ID is empty", method, service, brief(path, 200))
+		return nil, sdk.Invalidf("%s %s%s: an ID is empty", method, service, rest.Brief(path, 200))
 	}
 	endpoint, err := c.endpoint(service)
 	if err != nil {

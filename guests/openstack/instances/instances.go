@@ -50,7 +50,7 @@ func nameIsNoProof(err error) error {
 	if sdk.CodeOf(err) != abi.CodeInstanceNotFound {
 		return err
 	}
-	return sdk.Invalidf("%v; that is no proof that its machine is gone: the Node is kept until somebody deletes it or sets its provider ID", err)
+	return sdk.Invalidf("%v; this does not prove that its machine is gone: the Node stays until somebody deletes it or sets its provider ID", err)
 }
 
 // Shutdown answers InstanceNotFound for a server that is not there. 1 call.

@@ -63,7 +63,7 @@ func TestExistence(t *testing.T) {
 		"not there":           {byID(uuid(99)), "gone"},
 		"DELETED":             {byID(uuid(6)), "gone"},
 		"no such name": {&abi.Node{Name: "worker"}, "node worker has no provider ID, and the project has no server of that name; give both the same name, or the kubelet --provider-id=openstack:///ID; " +
-			"that is no proof that its machine is gone: the Node is kept until somebody deletes it or sets its provider ID"},
+			"this does not prove that its machine is gone: the Node stays until somebody deletes it or sets its provider ID"},
 		"several of a name": {&abi.Node{Name: "twin"}, "node twin has no provider ID, and 2 servers have that name (" + uuid(2) + ", " + uuid(3) +
 			"); rename all but one, or give the kubelet --provider-id=openstack:///ID"},
 		"no name":        {&abi.Node{}, "the node has neither a name nor a provider ID"},

@@ -191,5 +191,5 @@ func (w *work) startAgain(cause error) error {
 		return err
 	}
 	w.say("LoadBalancerFailed", "the load balancer "+w.lb.ID+" went into ERROR while it was made; it is deleted and made again: ask an administrator of Octavia why")
-	return sdk.RetryAfter(maxPause, "the load balancer "+w.lb.ID+" went into ERROR while it was made; it is made again")
+	return sdk.RetryAfter(maxPause, "the load balancer "+w.lb.ID+" went into ERROR during its creation; it is created again")
 }

@@ -25,7 +25,7 @@ func (w *work) publish() (string, error) {
 	case ip != nil:
 		return ip.Address, nil
 	case !w.owner:
-		return "", sdk.Invalidf("the load balancer %s has no floating IP, and a Service that only shares it cannot give it one: that would publish the Services of others", w.lb.ID)
+		return "", sdk.Invalidf("the load balancer %s has no floating IP, and a Service that shares it cannot add one: this would publish other Services", w.lb.ID)
 	}
 	ip, err := w.attach()
 	if ip != nil || err != nil {
@@ -180,7 +180,7 @@ func (w *work) newFloatingIP(network string) (*floatingIP, error) {
 		if failed == nil {
 			return ip, nil
 		}
-		err = fmt.Errorf("no floating IP in the subnets that match, of which %s is the last: %w", s.ID, failed)
+		err = fmt.Errorf("no floating IP in the matching subnets, the last one being %s: %w", s.ID, failed)
 		if !full(failed) {
 			return nil, err
 		}

@@ -29,6 +29,8 @@ import (
 type Host struct {
 	// HTTP answers each request of http_send. Nil answers CodeDenied.
 	HTTP func(req *abi.HttpRequest) (*abi.HttpResponse, error)
+	// Kube answers each request of kube. Nil answers CodeDenied.
+	Kube func(req *abi.KubeRequest) (*abi.KubeResponse, error)
 	// Store is what the capability store keeps.
 	Store *Store
 	// Clock and Time are what Now and Left answer.
@@ -147,6 +149,8 @@ func (h *Host) answer(name string, request []byte) (abi.Message, error) {
 		return nil, nil
 	case abi.CapabilityHTTP:
 		return h.sendHTTP(request)
+	case abi.CapabilityKube:
+		return h.askKube(request)
 	case abi.CapabilityStore:
 		var req abi.StoreRequest
 		h.decode(request, &req)
@@ -196,6 +200,19 @@ func httpResult(resp *abi.HttpResponse, err error) *abi.HttpResult {
 		return &abi.HttpResult{Code: uint32(sdk.CodeOf(err)), Error: &abi.ErrorDetail{Message: err.Error()}}
 	}
 	return &abi.HttpResult{Response: resp}
+}
+
+func (h *Host) askKube(request []byte) (abi.Message, error) {
+	req := &abi.KubeRequest{}
+	h.decode(request, req)
+	if h.Kube == nil {
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "sdktest: Host.Kube is not set"}
+	}
+	resp, err := h.Kube(req)
+	if err != nil || resp == nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 func (h *Host) useCache(request []byte) (abi.Message, error) {

@@ -379,7 +379,7 @@ func decode(t *testing.T, text string) []corev1.ConfigMap {
 }
 
 func TestVersion(t *testing.T) {
-	if out := mustCcmctl(t, "version"); !strings.HasPrefix(out, "v") {
+	if out := mustCcmctl(t, "version"); !strings.HasPrefix(out, "ccmctl v") {
 		t.Errorf("version = %q", out)
 	}
 }

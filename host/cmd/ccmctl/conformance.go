@@ -23,6 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // conformanceFlags are those of ccmctl conformance.
@@ -32,6 +33,7 @@ type conformanceFlags struct {
 	secrets, wrongSecrets  string
 	signers                map[string]string
 	cases                  string
+	cache                  string
 	inspect                string
 	ignoreIPs              bool
 	ignore                 string
@@ -73,6 +75,7 @@ func (f *conformanceFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.wrongSecrets, "wrong-secrets", "", "Directory with Secrets that the cloud refuses. None: passwords, keys and tokens of --secrets are spoiled.")
 	fs.StringToStringVar(&f.signers, "signer-module", nil, "CREDENTIAL=FILE: the module of the signer of a credential. Repeatable.")
 	fs.StringVar(&f.cases, "cases", "", "File with what the cloud has: nodes, Services, routes, volumes.")
+	fs.StringVar(&f.cache, "compilation-cache-dir", "", "Directory that keeps the compiled module, so that the next run of a large one begins at once. None: a temporary one.")
 	fs.StringVar(&f.inspect, "inspect", "", "Shell command that describes in lines all that the cloud keeps for the cluster. With it the kit sees what is left behind.")
 	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs, times and numbers of six digits and more.")
 	fs.StringVar(&f.ignore, "inspect-ignore", "", "Regular expression: treat what it matches in the output of --inspect as equal, as IDs of fewer than six digits.")
@@ -98,11 +101,11 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // once more ends without tidying up
-	cache, err := os.MkdirTemp("", "ccmctl-conformance-")
+	cache, remove, err := cacheDir(f.cache)
 	if err != nil {
 		return fmt.Errorf("a directory for compiled modules: %w", err)
 	}
-	defer os.RemoveAll(cache)
+	defer remove()
 	options, err := f.read()
 	if err != nil {
 		return err
@@ -126,6 +129,15 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 		return errNotConformant
 	}
 	return nil
+}
+
+// cacheDir makes the directory, or a temporary one that remove takes away.
+func cacheDir(path string) (dir string, remove func(), err error) {
+	if path != "" {
+		return path, func() {}, os.MkdirAll(path, 0o700)
+	}
+	dir, err = os.MkdirTemp("", "ccmctl-conformance-")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
 // silence is how long a clause says nothing of what it is doing, at most.
@@ -162,13 +174,13 @@ const compileCommand = "compile-module"
 
 // newEngine returns the engine and the compiler of the manager.
 func newEngine(cache string) (engine.Engine, plugin.Compiler, error) {
-	binary, err := os.Executable()
+	self, err := compile.Self()
 	if err != nil {
-		return nil, nil, fmt.Errorf("the binary of ccmctl, which compiles modules apart: %w", err)
+		return nil, nil, err
 	}
 	e := wazero.New(wazero.Options{CacheDir: cache})
 	compiler, err := compile.NewParent(compile.Options{
-		Command: []string{binary, compileCommand}, Engine: e.Name(), CacheDir: cache, Limits: compile.DefaultLimits(),
+		Command: []string{self, compileCommand}, Version: func(string) string { return version.Release() }, CacheDir: cache, Limits: compile.DefaultLimits(),
 	})
 	if err != nil {
 		return nil, nil, err

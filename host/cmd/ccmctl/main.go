@@ -1,7 +1,8 @@
 // Command ccmctl prepares modules for the manager: it shows what a module is,
-// signs it, verifies signatures, and makes the ConfigMaps for kubectl. It talks
-// to no cluster, and to no network but for the cloud that a provider is tested
-// against (ccmctl conformance).
+// signs it, verifies signatures, makes the ConfigMaps for kubectl, and pushes and
+// pulls images, and asks a manager of a cluster how its providers and their objects
+// are (ccmctl status). The other commands talk to no cluster, and to no network but
+// for a registry, and the cloud that a provider is tested against (ccmctl conformance).
 package main
 
 import (
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,10 +47,20 @@ func compileChild() int {
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ccmctl",
-		Short:         "Show, sign, verify, split and test modules of the cloud-controller-manager",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
+		Short:         "Ask a cloud-controller-manager how it is; show, sign, verify, split, push, pull, compile, begin and test its modules",
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints them
 	}
-	root.AddCommand(newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newConformance(), newVersion())
+	root.AddCommand(newStatus(), newWhy(), newCheck(), newCalls(), newDashboard(), newBundle(), newRollout(), newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newPack(), newPush(), newPull(), newCompile(), newConformance(), newNew(), newBuild(), newDev(), newInspect(), newVersion())
 	return root
+}
+
+// displayName is what people type: a program that is called kubectl-ccm is a plugin
+// of kubectl.
+func displayName(program string) string {
+	if strings.TrimSuffix(filepath.Base(program), ".exe") == "kubectl-ccm" {
+		return "kubectl ccm"
+	}
+	return "ccmctl"
 }

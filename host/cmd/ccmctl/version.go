@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/component-base/version"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // newVersion prints what the build stamps into the manager, too.
@@ -14,7 +15,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Line("ccmctl"))
 			return err
 		},
 	}

@@ -9,5 +9,5 @@ import (
 )
 
 func newWasmtime(string, bool) (engine.Engine, error) {
-	return nil, errors.New("--wasm-engine=wasmtime: this manager is built without it; take wazero, or build with CGO_ENABLED=1 and -tags wasmtime")
+	return nil, errors.New("this manager is built without wasmtime: take wazero, or a manager that has both (make build-both)")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-// newEngine is manager.NewEngine: the engine of --wasm-engine.
+// newEngine is manager.NewEngine.
 func newEngine(name, cacheDir string, cachedOnly bool) (engine.Engine, error) {
 	switch name {
 	case "wazero":
@@ -15,5 +15,5 @@ func newEngine(name, cacheDir string, cachedOnly bool) (engine.Engine, error) {
 	case "wasmtime":
 		return newWasmtime(cacheDir, cachedOnly)
 	}
-	return nil, fmt.Errorf("--wasm-engine %q: must be wazero or wasmtime", name)
+	return nil, fmt.Errorf("%q: must be wazero or wasmtime", name)
 }

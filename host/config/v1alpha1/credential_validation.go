@@ -34,6 +34,12 @@ func validateCredentials(p *Provider, path *field.Path) (errs field.ErrorList) {
 		if c.Signer != nil {
 			errs = append(errs, validateSigner(c.Signer, p.Source, at.Child("signer"))...)
 		}
+		if c.BodyTemplate != nil {
+			errs = append(errs, validateBodyTemplate(c.BodyTemplate, at.Child("bodyTemplate"))...)
+		}
+		if c.Session != nil {
+			errs = append(errs, validateSession(c, at.Child("session"))...)
+		}
 	}
 	return errs
 }
@@ -43,7 +49,7 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 	kinds := 0
 	for _, set := range []bool{
 		c.Header != nil, c.Basic != nil, c.Bearer != nil, c.Query != nil,
-		c.OAuth2ClientCredentials != nil, c.AWSSigV4 != nil, c.Signer != nil,
+		c.OAuth2ClientCredentials != nil, c.AWSSigV4 != nil, c.Signer != nil, c.BodyTemplate != nil,
 	} {
 		if set {
 			kinds++
@@ -51,7 +57,7 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 	}
 	if kinds != 1 {
 		errs = append(errs, field.Invalid(path, c.Name,
-			"give exactly one of header, basic, bearer, query, oauth2ClientCredentials, awsSigV4 and signer"))
+			"give exactly one of header, basic, bearer, query, oauth2ClientCredentials, awsSigV4, signer and bodyTemplate"))
 	}
 	keys := map[string]string{}
 	for i, key := range c.PublicKeys {
@@ -138,6 +144,9 @@ func required(path *field.Path, value string) field.ErrorList {
 func sameSource(a, b Source) bool {
 	if a.ConfigMap != nil && b.ConfigMap != nil {
 		return *a.ConfigMap == *b.ConfigMap
+	}
+	if a.OCI != nil && b.OCI != nil {
+		return a.OCI.Reference == b.OCI.Reference
 	}
 	return a.Directory != "" && b.Directory != "" && filepath.Clean(a.Directory) == filepath.Clean(b.Directory)
 }

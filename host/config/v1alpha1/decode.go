@@ -24,6 +24,20 @@ func Decode(data []byte) (*HostConfiguration, error) {
 	if err := checkType(plain); err != nil {
 		return nil, err
 	}
+	c, err := fill(plain)
+	if err != nil {
+		return nil, err
+	}
+	// Invariant R2 (host/SECURITY.md): nobody gets a configuration with a mistake.
+	if err := Validate(c).ToAggregate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// fill puts a document in JSON into a configuration with its defaults, which
+// nobody has checked.
+func fill(plain []byte) (*HostConfiguration, error) {
 	c := &HostConfiguration{}
 	strict, err := json.UnmarshalStrict(plain, c)
 	if err != nil {
@@ -33,10 +47,6 @@ func Decode(data []byte) (*HostConfiguration, error) {
 		return nil, err
 	}
 	SetDefaults(c)
-	// Invariant R2 (host/SECURITY.md): nobody gets a configuration with a mistake.
-	if err := Validate(c).ToAggregate(); err != nil {
-		return nil, err
-	}
 	return c, nil
 }
 

@@ -38,6 +38,9 @@ func TestDefaults(t *testing.T) {
 	if p.Ops.Foreground.Duration != 2*time.Second || p.Limits.Memory.Value() != 64<<20 {
 		t.Errorf("ops %v, limits %v", p.Ops, p.Limits)
 	}
+	if l := p.Limits.Compile; l.Memory.Value() != 512<<20 || l.CPU.Duration != time.Minute || l.Wall.Duration != time.Minute || l.Output.Value() != 256<<20 {
+		t.Errorf("limits of a compilation: %+v", l)
+	}
 	r := p.Rollout
 	if r.Probe != v1alpha1.PhaseRequired || r.Shadow != v1alpha1.PhaseAllowed || r.Observe != v1alpha1.PhaseRequired {
 		t.Errorf("phases of a rollout: %+v", r)
@@ -56,6 +59,9 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Providers[0]
+	if p.ConfigFrom.ConfigMap.Key != "config.yaml" {
+		t.Errorf("default key of a configuration: %q", p.ConfigFrom.ConfigMap.Key)
+	}
 	if p.Grants[1].Scheme != "https" || p.Grants[1].Port != 443 || p.Grants[1].PathPrefix != "/" {
 		t.Errorf("defaults of a grant: %+v", p.Grants[1])
 	}
@@ -65,6 +71,9 @@ func TestFull(t *testing.T) {
 	// Its default is the credential's, since a key that is named must be there.
 	if got := p.Credentials[6].AWSSigV4; got.SessionTokenKey != "" || got.AccessKeyIDKey != "access_key_id" {
 		t.Errorf("default keys of AWS: %+v", got)
+	}
+	if got := p.Credentials[7].BodyTemplate.Method; got != "POST" {
+		t.Errorf("default method of a body: %q", got)
 	}
 	if got := p.Ops.Timeouts["lb_ensure"].Duration; got != 5*time.Minute {
 		t.Errorf("timeout of lb_ensure: %v", got)
@@ -106,10 +115,16 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"header: {header: X-Auth-Token}", "header: {header: X-Auth-Token, prefix: \"a\\nb\"}", "providers[0].credentials[1].header.prefix"},
 		{"query: {parameter: api_key}", "query: {parameter: _method}", "providers[0].credentials[4].query.parameter"},
 		{"allow: [127.0.0.0/8", "allow: [10.0.0", "providers[0].addresses.allow[0]"},
+		{"configFrom: {configMap: {namespace: kube-system, name: cloud-config}}", "configFrom: {}", "providers[0].configFrom: Required value: give either configMap or secret"},
+		{"configFrom: {configMap: {", "configFrom: {secret: {namespace: a, name: b}, configMap: {", "providers[0].configFrom: Required value: give either"},
+		{"name: cloud-config}}", "name: cloud-config, key: a/b}}", "providers[0].configFrom.configMap.key"},
+		{"name: cloud-config}}", "name: Cloud_Config}}", "providers[0].configFrom.configMap.name"},
+		{"name: cloud-config}}", "name: cloud-provider}}", "providers[0].configFrom.configMap: Invalid value: \"cloud-provider\": it is the source"},
 		{"credentials: [cloud]", "credentials: [clout]", "providers[0].grants[0].credentials[0]"},
 		{"name: cloud-client", "name: Cloud_Client", "providers[0].grants[0].clientCertificate.name"},
 		{"name: signer-keystone", "name: cloud-provider", "providers[0].credentials[0].signer.source"},
 		{"https://identity.example.com/v3", "https://me:hunter2@identity.example.com/v3", "providers[0].credentials[0].signer.tokens[0].url"},
+		{"engine: wasmtime", "engine: v8", `providers[0].engine: Unsupported value: "v8": supported values: "wazero", "wasmtime"`},
 		{"name: header,", "name: cloud,", "providers[0].credentials[1].name: Duplicate"},
 		{"header: {header: X-Auth-Token}", "header: {}", "providers[0].credentials[1].header.header"},
 		{"basic: {}", "", "providers[0].credentials[2]: Invalid value: \"basic\": give exactly one of"},
@@ -117,12 +132,36 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"publicKeys: [username]", "publicKeys: [a, b/c]", "providers[0].credentials[0].publicKeys[1]"},
 		{"key: other", "key: a/b", "providers[0].credentials[3].bearer.key"},
 		{"region: eu-west-1, ", "", "providers[0].credentials[6].awsSigV4.region"},
+		{"placeholder: the-host-has-it", "placeholder: hunter2", "providers[0].credentials[7].bodyTemplate.placeholder"},
+		{"placeholder: the-host-has-it", "placeholder: 'hunter2 & more'", "providers[0].credentials[7].bodyTemplate.placeholder"},
+		{"placeholder: the-host-has-it", "placeholder: userName", "providers[0].credentials[7].bodyTemplate.body: Invalid value: \"...\": it holds the placeholder"},
+		{"path: /sdk", "path: sdk", "providers[0].credentials[7].bodyTemplate.path"},
+		{"path: /sdk", "path: /sdk?x=y", "providers[0].credentials[7].bodyTemplate.path"},
+		{"path: /sdk", "path: /sdk\n      method: post", "providers[0].credentials[7].bodyTemplate.method"},
+		{"text/xml; charset=utf-8", "text/plain", "providers[0].credentials[7].bodyTemplate.contentType"},
+		{"text/xml; charset=utf-8", "text/xml; charset=utf-16", "providers[0].credentials[7].bodyTemplate.contentType"},
+		{"SOAPAction: urn:vim25/8.0", "Content_Encoding: gzip, Content-Encoding: gzip", "providers[0].credentials[7].bodyTemplate.headers[Content-Encoding]"},
+		{"SOAPAction: urn:vim25/8.0", "Host: a", "providers[0].credentials[7].bodyTemplate.headers[Host]"},
+		{"SOAPAction: urn:vim25/8.0", "A: \"hunter2\\n\"", "providers[0].credentials[7].bodyTemplate.headers[A]"},
+		{"$(password)<", "hunter2 $(pass word)<", "providers[0].credentials[7].bodyTemplate.body: Invalid value: \"...\": between $( and )"},
+		{"<password>$(password)</password>", "<!-- $(password) -->", "providers[0].credentials[7].bodyTemplate.body: Invalid value: \"...\": each mark must stand"},
+		{"cookie: vmware_soap_session", "cookie: a b", "providers[0].credentials[7].session.cookie"},
+		{"cookie: vmware_soap_session", "cookie: a, header: b, field: c", "providers[0].credentials[7].session: Invalid value: \"\": give either cookie"},
+		{"cookie: vmware_soap_session", "header: b", "providers[0].credentials[7].session.field"},
+		{"cookie: vmware_soap_session", "header: Cookie, field: a", "providers[0].credentials[7].session.header"},
+		{"cookie: vmware_soap_session", "header: Host, field: a", "providers[0].credentials[7].session.header"},
+		{"query: {parameter: api_key}", "query: {parameter: api_key}, session: {cookie: a}", "providers[0].credentials[4].session: Forbidden"},
 		{"perSecond: 20", "perSecond: -1", "providers[0].requests.perSecond"},
 		{"lb_ensure: 5m", "lb_insure: 5m", "providers[0].ops.timeouts[lb_insure]"},
 		{"lb_ensure: 5m", "probe: 5m", "providers[0].ops.timeouts[probe]"},
 		{"lb_ensure: 5m", "sign: 5m", "providers[0].ops.timeouts[sign]"},
 		{"lb_ensure: 5m", "lb_ensure: 5h", "providers[0].ops.timeouts[lb_ensure]"},
 		{"memory: 32Mi", "memory: 1Ti", "providers[0].limits.memory"},
+		{"module: 8Mi", "module: 300Mi", "providers[0].limits.module: Invalid value"},
+		{"output: 512Mi", "output: 2Gi", "providers[0].limits.compile.output: Invalid value"},
+		{"cpu: 5m", "cpu: 2h", "providers[0].limits.compile.cpu: Invalid value"},
+		{"wall: 10m", "wall: 10ms", "providers[0].limits.compile.wall: Invalid value"},
+		{"compile: {memory: 2Gi", "compile: {memory: 1Mi", "providers[0].limits.compile.memory: Invalid value"},
 		{"memory: 32Mi", "memory: 64MB", "providers[0].limits.memory: must be a quantity such as 64Mi"},
 		{"foreground: 2s", "foreground: 2 s", "providers[0].ops.foreground: must be a duration such as 30s"},
 		{"foreground: 2s", "foreground: 2", "providers[0].ops.foreground: must be a text"},
@@ -143,6 +182,8 @@ func TestMistakesHaveTheirPath(t *testing.T) {
 		{"http_send, store", "http_sent, store", "providers[0].capabilities[0]"},
 		{"http_send, store", "store", "providers[0].capabilities"},
 		{"percent: 5", "percent: 500", "deletionBrake.percent"},
+		{"samplingRatePerMillion: 1000", "samplingRatePerMillion: 0", "tracing.samplingRatePerMillion"},
+		{"localhost:4317", "https://collector:4317", "tracing.endpoint"},
 		{"    configMap: {namespace: kube-system, name: cloud-provider}", "    directory: modules", "providers[0].source.directory"},
 	} {
 		text := read(t)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 )
 
 // SetDefaults fills in what a file leaves out.
@@ -22,6 +23,11 @@ func SetDefaults(c *HostConfiguration) {
 }
 
 func setProviderDefaults(p *Provider) {
+	setSourceDefaults(&p.Source)
+	if p.ConfigFrom != nil {
+		setKeyDefault(p.ConfigFrom.ConfigMap)
+		setKeyDefault(p.ConfigFrom.Secret)
+	}
 	for i := range p.Grants {
 		setGrantDefaults(&p.Grants[i])
 	}
@@ -33,6 +39,9 @@ func setProviderDefaults(p *Provider) {
 		if len(p.Grants) > 0 {
 			p.Capabilities = append(p.Capabilities, abi.CapabilityHTTP)
 		}
+		if p.Kube.Granted() {
+			p.Capabilities = append(p.Capabilities, abi.CapabilityKube)
+		}
 	}
 	set(&p.Requests.PerSecond, 100)
 	set(&p.Requests.Burst, 200)
@@ -43,6 +52,24 @@ func setProviderDefaults(p *Provider) {
 	set(&p.Ops.Foreground.Duration, 2*time.Second)
 	setLimitDefaults(&p.Limits)
 	setRolloutDefaults(&p.Rollout)
+}
+
+func setSourceDefaults(s *Source) {
+	if s.OCI == nil {
+		return
+	}
+	policy := PullAlways
+	if r, err := registry.ParseReference(s.OCI.Reference); err == nil && r.Digest() != "" {
+		policy = PullIfNotPresent
+	}
+	set(&s.OCI.PullPolicy, policy)
+	set(&s.OCI.Interval.Duration, 5*time.Minute)
+}
+
+func setKeyDefault(r *KeyReference) {
+	if r != nil {
+		set(&r.Key, "config.yaml")
+	}
 }
 
 func setRolloutDefaults(r *Rollout) {
@@ -64,6 +91,10 @@ func setLimitDefaults(l *Limits) {
 	set(&l.CallsPerInstance, 10_000)
 	setQuantity(&l.Memory, 64<<20)
 	setQuantity(&l.Module, 64<<20)
+	setQuantity(&l.Compile.Memory, 512<<20)
+	set(&l.Compile.CPU.Duration, time.Minute)
+	set(&l.Compile.Wall.Duration, time.Minute)
+	setQuantity(&l.Compile.Output, 256<<20)
 	set(&l.LogLinesPerSecond, 100)
 	setQuantity(&l.LogBytesPerSecond, 64<<10)
 	set(&l.EventsPerSecond, 5)
@@ -79,6 +110,9 @@ func setGrantDefaults(g *Grant) {
 }
 
 func setCredentialDefaults(c *Credential) {
+	if c.Signer != nil {
+		setSourceDefaults(&c.Signer.Source)
+	}
 	if c.Header != nil {
 		set(&c.Header.Key, "token")
 	}
@@ -95,6 +129,9 @@ func setCredentialDefaults(c *Credential) {
 	if c.OAuth2ClientCredentials != nil {
 		set(&c.OAuth2ClientCredentials.ClientIDKey, "client_id")
 		set(&c.OAuth2ClientCredentials.ClientSecretKey, "client_secret")
+	}
+	if c.BodyTemplate != nil {
+		set(&c.BodyTemplate.Method, "POST")
 	}
 	if c.AWSSigV4 != nil {
 		set(&c.AWSSigV4.AccessKeyIDKey, "access_key_id")

@@ -6,4 +6,9 @@
 //
 // The rooms that use hosts, addresses and keys (egress, addresses, provenance)
 // also check their syntax; an error gets its path here.
+//
+// It is the CloudProvider as well, which says of one provider in an object of
+// the cluster what the file says.
+//
+// +groupName=config.wasm-ccm.dev
 package v1alpha1

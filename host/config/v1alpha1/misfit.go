@@ -86,7 +86,7 @@ func reason(err error) string {
 	case strings.HasPrefix(wanted, "[]"):
 		return "must be a list: [a, b]"
 	case strings.HasPrefix(wanted, "int"), strings.HasPrefix(wanted, "uint"), strings.HasPrefix(wanted, "float"):
-		return "must be a number, and not a larger one than fits (" + wanted + ")"
+		return "must be a number that fits its type (" + wanted + ")"
 	}
 	return "must have fields of its own: {name: value}"
 }

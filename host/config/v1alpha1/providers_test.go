@@ -58,7 +58,7 @@ func TestSeveralProviders(t *testing.T) {
 		{[]string{"name: one, store: a, " + module, "name: two, store: b, " + also}, nil},
 		{[]string{"name: one, " + module}, nil},
 		{[]string{"name: one, store: a, " + module, "name: two, " + also}, []string{"providers[1].store: Required value"}},
-		{[]string{"name: one, " + module, "name: two, store: a, source: {directory: /two}"}, []string{"providers[0].store: Required value", "whose state"}},
+		{[]string{"name: one, " + module, "name: two, store: a, source: {directory: /two}"}, []string{"providers[0].store: Required value", "state of another"}},
 		{[]string{one, "name: two, source: {directory: /two}"}, []string{"providers[1].store: Required value"}},
 		{[]string{"name: one, store: a, " + module, "name: two, store: a, " + also}, []string{`providers[1].store: Duplicate value: "a": it is that of providers[0].store`}},
 		{[]string{"name: one, store: A_b, " + module}, []string{"providers[0].store: Invalid value"}},
@@ -73,6 +73,18 @@ func TestSeveralProviders(t *testing.T) {
 		{[]string{one + ", routing: {services: {default: true}}", two + ", routing: {services: {default: true}}"},
 			[]string{"providers[1].routing.services.default: Duplicate value", "it is that of providers[0].routing.services.default"}},
 
+		{[]string{one + ", routing: {services: {classes: [internal-vip, example.com/Internal_vip.1]}}"}, nil},
+		{[]string{one + ", routing: {services: {classes: [" + classes(16) + "]}}"}, nil},
+		{[]string{one + ", routing: {services: {classes: [" + classes(17) + "]}}"}, []string{"providers[0].routing.services.classes: Too many: 17: must have at most 16 items"}},
+		{[]string{one + ", routing: {services: {classes: [a, b]}}", two + ", routing: {services: {classes: [c, b]}}"},
+			[]string{`providers[1].routing.services.classes[1]: Duplicate value: "b": it is that of providers[0].routing.services.classes[1]`}},
+		{[]string{one + ", routing: {services: {classes: [a, a]}}"}, []string{`providers[0].routing.services.classes[1]: Duplicate value: "a": it is that of providers[0].routing.services.classes[0]`}},
+		{[]string{one + ", routing: {services: {classes: ['']}}"}, []string{"providers[0].routing.services.classes[0]: Invalid value", "must be non-empty"}},
+		{[]string{one + ", routing: {services: {classes: [example.com/]}}"}, []string{"providers[0].routing.services.classes[0]: Invalid value"}},
+		{[]string{one + ", routing: {services: {classes: [a/b/c]}}"}, []string{"providers[0].routing.services.classes[0]: Invalid value", "must consist of alphanumeric characters"}},
+		{[]string{one + ", routing: {services: {classes: [Example.com/vip]}}"}, []string{"providers[0].routing.services.classes[0]: Invalid value"}},
+		{[]string{one + ", routing: {services: {classes: [" + strings.Repeat("a", 64) + "]}}"}, []string{"providers[0].routing.services.classes[0]: Invalid value", "63"}},
+
 		{[]string{one + ", routing: {nodes: {schemes: [a+b.c-1]}}"}, nil},
 		{[]string{one + ", routing: {nodes: {schemes: ['aws://']}}"}, []string{"providers[0].routing.nodes.schemes[0]: Invalid value", "before ://"}},
 		{[]string{one + ", routing: {nodes: {schemes: [Aws]}}"}, []string{"schemes[0]: Invalid value"}},
@@ -85,6 +97,15 @@ func TestSeveralProviders(t *testing.T) {
 	} {
 		checkError(t, providers(test.fields...), test.want...)
 	}
+}
+
+// classes are so many names, as a list of YAML.
+func classes(n int) string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("class-%d", i))
+	}
+	return strings.Join(names, ", ")
 }
 
 func many(n int) (fields []string) {
@@ -108,7 +129,7 @@ func TestFullOfSeveralProviders(t *testing.T) {
 	if b := one.Rollout.ErrorBudget; *b.Failures != 0 || *b.Percent != 1 {
 		t.Errorf("error budget: failures %d, percent %d", *b.Failures, *b.Percent)
 	}
-	if r := one.Routing; !r.Nodes.Ask || !r.Services.Default || r.Volumes.Drivers[0] != "csi.example.com" || one.Store != "example-one" {
+	if r := one.Routing; !r.Nodes.Ask || !r.Services.Default || len(r.Services.Classes) != 2 || r.Volumes.Drivers[0] != "csi.example.com" || one.Store != "example-one" {
 		t.Errorf("store %q, routing %+v", one.Store, r)
 	}
 	if len(one.Provenance.Digests) != 1 || len(one.Provenance.PublicKeys) != 2 {

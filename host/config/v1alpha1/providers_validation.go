@@ -9,18 +9,15 @@ import (
 
 // validateProviders checks each provider, and that no two of them claim the
 // same thing.
-func validateProviders(providers []Provider, path *field.Path) (errs field.ErrorList) {
-	switch {
-	case len(providers) == 0:
-		return field.ErrorList{field.Required(path, "give at least one provider")}
-	case len(providers) > maxProviders:
+func validateProviders(providers []Provider, path *field.Path, placeOf func(i int) *field.Path) (errs field.ErrorList) {
+	if len(providers) > maxProviders {
 		return field.ErrorList{field.TooMany(path, len(providers), maxProviders)}
 	}
 	names, stores := claims{}, claims{}
 	nodes, drivers, volumes := claims{}, claims{}, claims{}
-	services := claims{}
+	services, classes := claims{}, claims{}
 	for i := range providers {
-		p, at := &providers[i], path.Index(i)
+		p, at := &providers[i], placeOf(i)
 		errs = append(errs, validateProvider(p, at)...)
 		errs = append(errs, names.add(at.Child("name"), p.Name)...)
 		errs = append(errs, validateStore(p, len(providers), stores, at.Child("store"))...)
@@ -28,14 +25,15 @@ func validateProviders(providers []Provider, path *field.Path) (errs field.Error
 		errs = append(errs, nodes.addAll(routing.Child("nodes", "schemes"), p.NodeSchemes())...)
 		errs = append(errs, drivers.addAll(routing.Child("volumes", "drivers"), p.Routing.Volumes.Drivers)...)
 		errs = append(errs, volumes.addAll(routing.Child("volumes", "schemes"), p.VolumeSchemes())...)
+		errs = append(errs, classes.addAll(routing.Child("services", "classes"), p.Routing.Services.Classes)...)
 		if p.Routing.Services.Default {
 			errs = append(errs, services.add(routing.Child("services", "default"), "true")...)
 		}
 	}
-	return errs
+	return append(errs, validateReadSecrets(providers, placeOf)...)
 }
 
-// claims are values that only one may have, with the path of who has each.
+// claims are unique values, each with the path of its field.
 type claims map[string]*field.Path
 
 func (c claims) add(path *field.Path, value string) field.ErrorList {
@@ -66,7 +64,7 @@ func validateStore(p *Provider, providers int, stores claims, path *field.Path) 
 		return stores.add(path, p.Store)
 	// Invariant P4 (host/SECURITY.md): of several each store is named here, and each name once.
 	case providers > 1:
-		return field.ErrorList{field.Required(path, "with several providers each needs one of its own: else its module would choose whose state it gets")}
+		return field.ErrorList{field.Required(path, "each of several providers needs its own: otherwise its module could choose the state of another provider")}
 	}
 	return nil
 }
@@ -74,7 +72,12 @@ func validateStore(p *Provider, providers int, stores claims, path *field.Path) 
 func validateRouting(r Routing, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, validateList(path.Child("nodes", "schemes"), r.Nodes.Schemes, scheme)...)
 	errs = append(errs, validateList(path.Child("volumes", "schemes"), r.Volumes.Schemes, scheme)...)
-	return append(errs, validateList(path.Child("volumes", "drivers"), r.Volumes.Drivers, driver)...)
+	errs = append(errs, validateList(path.Child("volumes", "drivers"), r.Volumes.Drivers, driver)...)
+	classes := path.Child("services", "classes")
+	if n := len(r.Services.Classes); n > maxClasses {
+		return append(errs, field.TooMany(classes, n, maxClasses))
+	}
+	return append(errs, validateList(classes, r.Services.Classes, class)...)
 }
 
 func validateList(path *field.Path, values []string, check func(*field.Path, string) field.ErrorList) (errs field.ErrorList) {
@@ -102,6 +105,14 @@ func driver(path *field.Path, value string) (errs field.ErrorList) {
 		return field.ErrorList{field.TooLong(path, "", validation.DNS1123LabelMaxLength)}
 	}
 	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(value)) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+// class is the rule of the API server for the loadBalancerClass of a Service.
+func class(path *field.Path, value string) (errs field.ErrorList) {
+	for _, message := range validation.IsQualifiedName(value) {
 		errs = append(errs, field.Invalid(path, value, message))
 	}
 	return errs

@@ -33,17 +33,17 @@ func (m *PhaseMode) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(m))
 }
 
-// Rollout is how a new generation of a provider takes over. A generation is
-// the module, its configuration and what this file says of it.
+// Rollout configures how a new generation of a provider takes over. A
+// generation is the module, its configuration and its entry in this file.
 type Rollout struct {
-	// Probe asks the provider about itself and its cloud before it serves.
+	// Probe lets the provider check itself and its cloud before it serves.
 	// Default Required.
 	Probe PhaseMode `json:"probe,omitempty"`
-	// Shadow asks it again what the generation before has answered, and
-	// compares. Nothing goes to the cloud by it. Default Allowed.
+	// Shadow repeats recent ops of the previous generation and compares the
+	// answers. It sends nothing to the cloud. Default Allowed.
 	Shadow PhaseMode `json:"shadow,omitempty"`
-	// Observe watches it while it serves; a failure is more than ErrorBudget,
-	// and what follows is the generation before. Default Required.
+	// Observe watches it while it serves; over ErrorBudget the previous
+	// generation serves again. Default Required.
 	Observe PhaseMode `json:"observe,omitempty"`
 	// ShadowSamples is how many recent ops are kept to be asked again, 1 to
 	// 1000. Default 64.
@@ -54,10 +54,9 @@ type Rollout struct {
 	ErrorBudget   ErrorBudget     `json:"errorBudget,omitempty"`
 }
 
-// ErrorBudget is what a generation may get wrong while it is observed: it is
-// rolled back when more ops have failed than both allow. Only failures of the
-// provider itself count: traps, deadlines, undecodable answers and internal
-// errors.
+// ErrorBudget is the number of failed ops that an observed generation may have:
+// above both limits it is rolled back. Only failures of the provider itself
+// count: traps, deadlines, undecodable answers and internal errors.
 type ErrorBudget struct {
 	// Failures is a number of ops, 0 to 1000000. Default 3.
 	Failures *int `json:"failures,omitempty"`
@@ -66,8 +65,8 @@ type ErrorBudget struct {
 	Percent *int `json:"percent,omitempty"`
 }
 
-// Provenance is which modules are accepted. The lists that are given have to
-// hold, both of them; none accepts every module of the source.
+// Provenance restricts the accepted modules. A module must satisfy every given
+// list; without lists every module of the source is accepted.
 type Provenance struct {
 	// Digests are those of accepted modules, uncompressed: sha256:HEX. At most
 	// 64.
@@ -87,8 +86,8 @@ type Routing struct {
 	Volumes  VolumeRouting  `json:"volumes,omitempty"`
 }
 
-// NodeRouting is which Nodes belong to a provider: those whose ProviderID has
-// one of its schemes, and of those without a ProviderID the ones with the label
+// NodeRouting selects the Nodes of a provider: Nodes whose ProviderID has one
+// of its schemes, and Nodes without a ProviderID that have the label
 // wasm-ccm.dev/provider=NAME.
 type NodeRouting struct {
 	// Schemes are what stands before :// in a ProviderID. Default: the
@@ -100,11 +99,18 @@ type NodeRouting struct {
 }
 
 // ServiceRouting is which Services belong to a provider beside those that say
-// so by the annotation wasm-ccm.dev/provider=NAME.
+// so by the annotation wasm-ccm.dev/provider=NAME, which says nothing where there
+// is a class.
 type ServiceRouting struct {
-	// Default takes the Services that name no provider. At most one provider
-	// may.
+	// Default takes the Services that name no provider and no class. At most one
+	// provider may.
 	Default bool `json:"default,omitempty"`
+	// Classes takes the Services with one of these as their
+	// spec.loadBalancerClass, e.g. internal-vip or example.com/internal-vip. At
+	// most 16, each of one provider only. A single provider with nothing but
+	// classes has all Services without a class, too. Services of any other class
+	// are of other controllers.
+	Classes []string `json:"classes,omitempty"`
 }
 
 // VolumeRouting is which PersistentVolumes belong to a provider.

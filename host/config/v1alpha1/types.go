@@ -14,12 +14,16 @@ const (
 // HostConfiguration is what the administrator decides about the host.
 type HostConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	// Providers are the modules that are run, 1 to 16. Each has a failure domain
-	// of its own.
+	// Providers are the modules that are run, 1 to 16; with cloudProviders.enabled
+	// there may be none. Each has a failure domain of its own.
 	Providers []Provider `json:"providers"`
 	// DeletionBrake stands between "this instance does not exist" and the
 	// deletion of Nodes.
 	DeletionBrake DeletionBrake `json:"deletionBrake,omitempty"`
+	// CloudProviders is whether objects of the cluster are providers, too.
+	CloudProviders CloudProviders `json:"cloudProviders,omitempty"`
+	// Tracing is where the manager sends OpenTelemetry spans. Default: nowhere.
+	Tracing *Tracing `json:"tracing,omitempty"`
 }
 
 // Provider is one module and what it may do.
@@ -28,25 +32,33 @@ type Provider struct {
 	// named after it, and messages, metrics, labels and annotations say it.
 	Name   string `json:"name"`
 	Source Source `json:"source"`
+	// ConfigFrom is where the provider's configuration is, if it is not beside
+	// its module.
+	ConfigFrom *ConfigFrom `json:"configFrom,omitempty"`
 	// Store names the provider's store (ConfigMap wasm-ccm-store-STORE), a DNS
 	// label. Default for a single provider: the name in the module's manifest.
 	// Of several providers each needs one of its own.
 	Store string `json:"store,omitempty"`
+	// Engine runs the module and those of its signers: wazero, or wasmtime where
+	// the manager is built with it. Default: that of --wasm-engine.
+	Engine string `json:"engine,omitempty"`
 	// Capabilities are the host calls that the module may import beside the
-	// log. Default: store, cache, nodes, event, and http_send where there are
-	// grants.
+	// log. Default: store, cache, nodes, event, http_send where there are grants,
+	// and kube where something of it is granted.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Grants are what the provider may send HTTP requests to. None: no network.
 	Grants []Grant `json:"grants,omitempty"`
 	// Credentials are secrets that the host adds to requests.
 	Credentials []Credential `json:"credentials,omitempty"`
-	Requests    Requests     `json:"requests,omitempty"`
-	Ops         Ops          `json:"ops,omitempty"`
-	Limits      Limits       `json:"limits,omitempty"`
-	Rollout     Rollout      `json:"rollout,omitempty"`
-	Provenance  Provenance   `json:"provenance,omitempty"`
-	Routing     Routing      `json:"routing,omitempty"`
-	Addresses   Addresses    `json:"addresses,omitempty"`
+	// Kube is what the provider may read of the cluster's objects. None: nothing.
+	Kube       Kube       `json:"kube,omitempty"`
+	Requests   Requests   `json:"requests,omitempty"`
+	Ops        Ops        `json:"ops,omitempty"`
+	Limits     Limits     `json:"limits,omitempty"`
+	Rollout    Rollout    `json:"rollout,omitempty"`
+	Provenance Provenance `json:"provenance,omitempty"`
+	Routing    Routing    `json:"routing,omitempty"`
+	Addresses  Addresses  `json:"addresses,omitempty"`
 }
 
 // Addresses are which addresses and names load balancers, Nodes and routes may
@@ -71,6 +83,59 @@ type Source struct {
 	ConfigMap *Reference `json:"configMap,omitempty"`
 	// Directory is a mounted ConfigMap or another volume, watched for changes.
 	Directory string `json:"directory,omitempty"`
+	// OCI is an image in a registry, which the manager pulls itself.
+	OCI *OCISource `json:"oci,omitempty"`
+}
+
+// OCISource is an image in a registry: one with one layer whose files are those
+// of a directory, as ccmctl push makes it, or an artifact with one layer that is
+// the module (application/wasm, or Istio's). While the registry cannot be asked,
+// what it held last stays.
+type OCISource struct {
+	// Reference is HOST[:PORT]/PATH:TAG, or HOST[:PORT]/PATH@sha256:HEX, which
+	// is verified and never asked for anew. The registry has TLS, unless it is
+	// on loopback.
+	Reference string `json:"reference"`
+	// PullPolicy says when the registry is asked for what a tag stands for:
+	// Always at each interval, IfNotPresent once when the manager starts. Default
+	// Always, and IfNotPresent of a reference by digest, which can have no other.
+	PullPolicy PullPolicy `json:"pullPolicy,omitempty"`
+	// Interval is the longest time between two looks at the registry, and
+	// between two tries when it fails: each is a tenth to a fifth earlier. 10s to
+	// 24h, default 5m.
+	Interval metav1.Duration `json:"interval,omitempty"`
+	// PullSecret is a Secret of the type kubernetes.io/dockerconfigjson. It is
+	// watched: another value is used at once.
+	PullSecret *Reference `json:"pullSecret,omitempty"`
+	// CABundle holds certificates in PEM that verify the registry and its token
+	// server, instead of those of the system.
+	CABundle string `json:"caBundle,omitempty"`
+}
+
+// PullPolicy says when a registry is asked, in Kubernetes' words.
+type PullPolicy string
+
+// The pull policies.
+const (
+	PullAlways       PullPolicy = "Always"
+	PullIfNotPresent PullPolicy = "IfNotPresent"
+)
+
+// ConfigFrom is where a configuration is: one of its fields. It is watched
+// through the API. The provider gets it as it is.
+type ConfigFrom struct {
+	ConfigMap *KeyReference `json:"configMap,omitempty"`
+	// Secret is for a configuration that few may read: it is copied into no
+	// ConfigMap, so a restart begins with what the source holds.
+	Secret *KeyReference `json:"secret,omitempty"`
+}
+
+// KeyReference names a key of a namespaced object.
+type KeyReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Key defaults to config.yaml.
+	Key string `json:"key,omitempty"`
 }
 
 // Reference names a namespaced object.
@@ -121,6 +186,11 @@ type Credential struct {
 	OAuth2ClientCredentials *OAuth2Credential `json:"oauth2ClientCredentials,omitempty"`
 	AWSSigV4                *AWSSigV4         `json:"awsSigV4,omitempty"`
 	Signer                  *SignerCredential `json:"signer,omitempty"`
+	BodyTemplate            *BodyTemplate     `json:"bodyTemplate,omitempty"`
+
+	// Session keeps what a login gives from the provider. It goes with
+	// bodyTemplate, and with basic, which is then for requests without a session.
+	Session *Session `json:"session,omitempty"`
 }
 
 // HeaderCredential sets a header to a value of the Secret.
@@ -189,6 +259,40 @@ type SignerCredential struct {
 	Tokens []Endpoint `json:"tokens,omitempty"`
 }
 
+// BodyTemplate is for a secret that stands in a body, as the password in that of a
+// login: where the body of the provider holds the placeholder, the host sends
+// another one, which is written here.
+type BodyTemplate struct {
+	// Placeholder is what the provider is given instead of the secret, as the
+	// password in its configuration: 8 to 128 letters, digits, '.', '_' and '-'.
+	Placeholder string `json:"placeholder"`
+	// Method and Path are those of the request, compared as it is sent; it has no
+	// query. Method defaults to POST.
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path"`
+	// ContentType is sent with the body, and says how values are escaped: one of
+	// XML, of JSON, or application/x-www-form-urlencoded.
+	ContentType string `json:"contentType"`
+	// Headers are sent with the body, instead of the provider's of these names.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Body is the whole body. $(KEY) is the value of a key of the Secret, $$( is
+	// $( itself.
+	Body string `json:"body"`
+}
+
+// Session is where an answer has what stands for a login. The provider gets a
+// placeholder for it. Cookie is set, or Header and Field.
+type Session struct {
+	// Cookie is the name of a cookie, in answers and in requests.
+	Cookie string `json:"cookie,omitempty"`
+	// Header is the name of a header of later requests. The session is its last
+	// word, as in Authorization: Bearer SESSION.
+	Header string `json:"header,omitempty"`
+	// Field is where the JSON of a login's answer has the value of the header:
+	// names of fields with dots between them, or "." where the answer is the value.
+	Field string `json:"field,omitempty"`
+}
+
 // Endpoint is an URL (prefix) of the host's own requests.
 type Endpoint struct {
 	URL string `json:"url"`
@@ -231,8 +335,11 @@ type Limits struct {
 	CallsPerInstance int `json:"callsPerInstance,omitempty"`
 	// Memory of one instance. Default 64Mi.
 	Memory resource.Quantity `json:"memory,omitempty"`
-	// Module is the largest module after decompression. Default 64Mi.
+	// Module is the largest module after decompression. Default 64Mi, at most
+	// 256Mi.
 	Module resource.Quantity `json:"module,omitempty"`
+	// Compile bounds the process that compiles the module.
+	Compile CompileLimits `json:"compile,omitempty"`
 	// LogLinesPerSecond and LogBytesPerSecond bound the log, standard output
 	// and error together. Defaults 100 and 64Ki.
 	LogLinesPerSecond int               `json:"logLinesPerSecond,omitempty"`
@@ -241,8 +348,21 @@ type Limits struct {
 	EventsPerSecond int `json:"eventsPerSecond,omitempty"`
 }
 
-// DeletionBrake bounds how many Nodes go because their instances are said not
-// to exist.
+// CompileLimits bound the process that compiles a module: a vendor's own
+// provider of 80 MB needs some 2Gi, 5m, 10m and 512Mi.
+type CompileLimits struct {
+	// Memory that the process may have allocated. Default 512Mi, at most 8Gi.
+	Memory resource.Quantity `json:"memory,omitempty"`
+	// CPU is its processor time, and Wall the time that it may take. Defaults 1m
+	// and 1m, at most 1h.
+	CPU  metav1.Duration `json:"cpu,omitempty"`
+	Wall metav1.Duration `json:"wall,omitempty"`
+	// Output is the most machine code. Default 256Mi, at most 1Gi.
+	Output resource.Quantity `json:"output,omitempty"`
+}
+
+// DeletionBrake limits the deletion of Nodes whose instances, as the provider
+// says, do not exist.
 type DeletionBrake struct {
 	// Percent of the Nodes, or Nodes, whichever is more, may go in one Period.
 	// Percent of them, or Nodes but at most a third of the cluster, may go at

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"maps"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 const (
 	maxProviders   = 16
 	maxRoutes      = 64
+	maxClasses     = 16
 	maxProvenance  = 64
 	maxGrants      = 256
 	maxCredentials = 64
@@ -35,7 +35,12 @@ const (
 
 // Validate returns every mistake, of a configuration that has its defaults.
 func Validate(c *HostConfiguration) field.ErrorList {
-	errs := validateProviders(c.Providers, field.NewPath("providers"))
+	path := field.NewPath("providers")
+	if len(c.Providers) == 0 && !c.CloudProviders.Enabled {
+		return field.ErrorList{field.Required(path, "give at least one provider, or set cloudProviders.enabled")}
+	}
+	errs := validateProviders(c.Providers, path, path.Index)
+	errs = append(errs, validateTracing(c.Tracing, field.NewPath("tracing"))...)
 	return append(errs, validateBrake(c.DeletionBrake, field.NewPath("deletionBrake"))...)
 }
 
@@ -54,13 +59,18 @@ func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
 	if p.Store != "" {
 		errs = append(errs, label(path.Child("store"), p.Store)...)
 	}
+	if engines := []string{"wazero", "wasmtime"}; p.Engine != "" && !slices.Contains(engines, p.Engine) {
+		errs = append(errs, field.NotSupported(path.Child("engine"), p.Engine, engines))
+	}
 	errs = append(errs, validateRollout(p.Rollout, path.Child("rollout"))...)
 	errs = append(errs, validateProvenance(p.Provenance, path.Child("provenance"))...)
 	errs = append(errs, validateRouting(p.Routing, path.Child("routing"))...)
 	errs = append(errs, validateAddresses(p.Addresses, path.Child("addresses"))...)
 	errs = append(errs, validateSource(p.Source, path.Child("source"))...)
+	errs = append(errs, validateConfigFrom(p, path.Child("configFrom"))...)
 	errs = append(errs, validateCapabilities(p, path.Child("capabilities"))...)
 	errs = append(errs, validateCredentials(p, path.Child("credentials"))...)
+	errs = append(errs, validateKube(p, path.Child("kube"))...)
 	grants := path.Child("grants")
 	if len(p.Grants) > maxGrants {
 		return append(errs, field.TooMany(grants, len(p.Grants), maxGrants))
@@ -73,16 +83,29 @@ func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
 	return append(errs, validateLimits(p.Limits, path.Child("limits"))...)
 }
 
-func validateSource(s Source, path *field.Path) field.ErrorList {
+func validateConfigFrom(p *Provider, path *field.Path) (errs field.ErrorList) {
+	from := p.ConfigFrom
 	switch {
-	case (s.ConfigMap == nil) == (s.Directory == ""):
-		return field.ErrorList{field.Required(path, "give either configMap or directory")}
-	case s.ConfigMap != nil:
-		return reference(path.Child("configMap"), *s.ConfigMap)
-	case !filepath.IsAbs(s.Directory):
-		return field.ErrorList{field.Invalid(path.Child("directory"), s.Directory, "give an absolute path")}
+	case from == nil:
+		return nil
+	case (from.ConfigMap == nil) == (from.Secret == nil):
+		return field.ErrorList{field.Required(path, "give either configMap or secret")}
+	case from.Secret != nil:
+		return keyReference(path.Child("secret"), *from.Secret)
+	case p.Source.ConfigMap != nil && *p.Source.ConfigMap == from.ConfigMap.object():
+		return field.ErrorList{field.Invalid(path.Child("configMap"), from.ConfigMap.Name, "it is the source, whose configuration is used anyway: remove configFrom, or name another ConfigMap")}
 	}
-	return nil
+	return keyReference(path.Child("configMap"), *from.ConfigMap)
+}
+
+func (r KeyReference) object() Reference { return Reference{Namespace: r.Namespace, Name: r.Name} }
+
+func keyReference(path *field.Path, r KeyReference) field.ErrorList {
+	errs := reference(path, r.object())
+	for _, message := range validation.IsConfigMapKey(r.Key) {
+		errs = append(errs, field.Invalid(path.Child("key"), r.Key, message))
+	}
+	return errs
 }
 
 func validateCapabilities(p *Provider, path *field.Path) (errs field.ErrorList) {
@@ -199,9 +222,17 @@ func validateLimits(l Limits, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("callsPerInstance"), l.CallsPerInstance, 1, 1<<30)...)
 	errs = append(errs, bytesBetween(path.Child("memory"), l.Memory, 1<<20, 4<<30)...)
 	errs = append(errs, bytesBetween(path.Child("module"), l.Module, 1, maxModuleBytes)...)
+	errs = append(errs, validateCompileLimits(l.Compile, path.Child("compile"))...)
 	errs = append(errs, between(path.Child("logLinesPerSecond"), l.LogLinesPerSecond, 1, 100_000)...)
 	errs = append(errs, bytesBetween(path.Child("logBytesPerSecond"), l.LogBytesPerSecond, 1<<10, 100<<20)...)
 	return append(errs, between(path.Child("eventsPerSecond"), l.EventsPerSecond, 1, 1000)...)
+}
+
+func validateCompileLimits(l CompileLimits, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, bytesBetween(path.Child("memory"), l.Memory, 64<<20, 8<<30)...)
+	errs = append(errs, between(path.Child("cpu"), l.CPU.Duration, time.Second, time.Hour)...)
+	errs = append(errs, between(path.Child("wall"), l.Wall.Duration, time.Second, time.Hour)...)
+	return append(errs, bytesBetween(path.Child("output"), l.Output, 1<<20, 1<<30)...)
 }
 
 // checked asks the reader of a field whether it takes the value.

@@ -3,6 +3,8 @@ package manager
 import (
 	"context"
 	"sync"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
 
 // changes tells that a provider may answer otherwise now: another generation
@@ -40,4 +42,17 @@ func (c *changes) follow(ctx context.Context, changed func() <-chan struct{}) {
 		case <-next:
 		}
 	}
+}
+
+// configures compares what serves with what served. The control loops look at
+// everything when they begin, so the first is no change.
+func (r *providerReporter) configures(serving *rollout.Version) {
+	if serving == nil {
+		return
+	}
+	now := r.configured()
+	if r.config != "" && now != r.config {
+		r.reconfigured()
+	}
+	r.config = now
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 )
 
 // cloud is what providers talk to. Each has a path, and tokens, of its own.
@@ -23,6 +24,7 @@ func newCloud(t *testing.T) *cloud {
 	c := &cloud{tokens: map[string]string{}}
 	server := httptest.NewUnstartedServer(c)
 	server.Config.SetKeepAlivesEnabled(false)
+	server.Config.ReadHeaderTimeout = time.Second // of one that was dialled for a request that is over
 	server.Start()
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	genericapiserver "k8s.io/apiserver/pkg/server"
+	"go.opentelemetry.io/otel"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	ccmconfig "k8s.io/cloud-provider/app/config"
@@ -22,16 +22,18 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // providerFlag is the default of --cloud-provider, which upstream requires.
 // It selects nothing here: the module says which cloud it is.
 const providerFlag = "wasm"
 
-// NewEngine returns the engine of --wasm-engine, which keeps machine code in a
+// NewEngine returns the engine of that name, which keeps machine code in a
 // directory. With cachedOnly it compiles nothing itself. So the manager knows
 // no engine, and the command says which there are.
 type NewEngine func(name, cacheDir string, cachedOnly bool) (engine.Engine, error)
@@ -46,13 +48,19 @@ func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(cod
 			return newEngine(name, cacheDir, false)
 		})
 	}
-	command, m, err := newCommand(newEngine)
+	work, cease := context.WithCancel(ctx)
+	defer cease()
+	command, m, err := newCommand(work, newEngine)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
 	}
 	command.SetArgs(args)
-	klog.OsExit = exitAfter(func() { m.end(ctx) }, trials.LeaveTimeout, exit)
+	// OpenTelemetry would write lines of its own between those of the log.
+	otel.SetErrorHandler(tracing.LogErrors(klog.Background().WithName("tracing")))
+	atOnce := exitAfter(func() { m.end(ctx) }, trials.LeaveTimeout, exit)
+	klog.OsExit = atOnce
+	defer onSignals(cease, func() { atOnce(1) })()
 	code := cli.Run(command)
 	exitAfter(func() { m.shutDown(ctx) }, shutdownTimeout, exit)(code)
 	return code
@@ -76,22 +84,25 @@ func exitAfter(end func(), limit time.Duration, exit func(code int)) func(code i
 	}
 }
 
-// newCommand returns the command, and the manager that it runs.
-func newCommand(newEngine NewEngine) (*cobra.Command, *manager, error) {
+// newCommand returns the command, and the manager that it runs until the context
+// ends.
+func newCommand(ctx context.Context, newEngine NewEngine) (*cobra.Command, *manager, error) {
 	upstream, err := options.NewCloudControllerManagerOptions()
 	if err != nil {
 		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)
 	}
 	upstream.KubeCloudShared.CloudProvider.Name = providerFlag
+	// There are no webhooks. Upstream would still make a key and a certificate for
+	// them, which is a good part of a start.
+	upstream.WebhookServing.BindPort = 0
 
 	ours := config.NewOptions()
 	flags := cliflag.NamedFlagSets{}
 	ours.AddFlags(flags.FlagSet("provider"))
 
-	ctx := genericapiserver.SetupSignalContext()
 	m := newManager(ctx, ours, newEngine)
 	initCloud := func(c *ccmconfig.CompletedConfig) cloudprovider.Interface {
-		if err := m.start(c); err != nil {
+		if err := m.startServing(c); err != nil {
 			klog.ErrorS(err, "The manager cannot start")
 			startFailed(context.WithoutCancel(ctx), c, err)
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
@@ -100,11 +111,21 @@ func newCommand(newEngine NewEngine) (*cobra.Command, *manager, error) {
 	}
 	aliases := names.CCMControllerAliases()
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
-		m.loopStopper.ConstructorsFor(m.loops), aliases, flags, ctx.Done())
+		m.loops.Constructors(), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error {
-		verflag.PrintAndExitIfRequested() // before what is missing is asked for
+		printVersion(command) // before what is missing is asked for
 		return ours.Validate()
 	}
 	command.SilenceUsage = true
 	return command, m, nil
+}
+
+// printVersion obeys --version and ends the process. The version is ours;
+// upstream would print that of its libraries, as --version=raw does.
+func printVersion(command *cobra.Command) {
+	if flag := command.Flags().Lookup("version"); flag != nil && flag.Value.String() == string(verflag.VersionTrue) {
+		fmt.Println(version.Line(command.Name()))
+		os.Exit(0)
+	}
+	verflag.PrintAndExitIfRequested()
 }

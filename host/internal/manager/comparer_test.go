@@ -10,6 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 func TestWhatACandidatePrintsWhileItIsComparedIsDropped(t *testing.T) {
@@ -39,8 +40,7 @@ func TestWhatACandidatePrintsWhileItIsComparedIsDropped(t *testing.T) {
 // for it, one that is not does not.
 func TestARequiredComparisonWaitsForSomethingToCompare(t *testing.T) {
 	recorded := func(r *shadow.Recorder) {
-		request := &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}
-		data, err := request.MarshalVT()
+		data, err := requests.Instance("n").MarshalVT()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,20 +45,17 @@ const (
 // annotation is on the namespace of the stores, which whoever may replace the
 // module need not be able to change. The shares are those of the provider's own
 // Nodes.
-func (s *shared) newBrake(m *managed) func(provider.Instances) cloudprovider.InstancesV2 {
-	var nodes = s.completed.SharedInformers.Core().V1().Nodes().Lister()
-	if own := s.router.OwnedNodes(m.name); own != nil {
-		nodes = ownNodes{nodes, own}
-	}
-	namespace, client := s.storeNamespace, s.client
+func (s *shared) newBrake(m *managed, limits v1alpha1.DeletionBrake) func(provider.Instances) cloudprovider.InstancesV2 {
+	nodes := ownNodes{s.completed.SharedInformers.Core().V1().Nodes().Lister(), func(n *corev1.Node) bool { return s.router.OwnsNode(m.name, n) }}
+	namespace, client := s.storeNamespace, m.client
 	options := brake.Options{
-		Limits:     brakeLimits(s.brake),
+		Limits:     brakeLimits(limits),
 		Cluster:    func() corelisters.NodeLister { return nodes },
 		Heartbeats: func(ctx context.Context) (map[string]time.Time, error) { return heartbeats(ctx, client) },
 		Ledger:     brakeRecord{m.status},
 		Lifted:     func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
 		Observer: &brakeObserver{
-			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: s.events,
+			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: m.events,
 			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
 		},
 		Clock: clock.RealClock{},
@@ -168,8 +165,12 @@ func (o *brakeObserver) Held(node *corev1.Node, hold brake.Hold) {
 	o.metrics.Held(string(hold.Reason))
 	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
 	o.logger.Info("A Node stays although the provider says that its machine does not exist", "node", node.Name, "reason", hold.Reason, "why", hold.Message)
+	kind := corev1.EventTypeWarning
+	if hold.Reason == brake.ReasonNever { // it is what somebody wanted
+		kind = corev1.EventTypeNormal
+	}
 	if o.held.Allow() { // the Event on the namespace says how many there are
-		o.events.Event(nodeReference(node), corev1.EventTypeWarning, eventDeletionHeld, text.Line(message, maxEventBytes))
+		o.events.Event(nodeReference(node), kind, eventDeletionHeld, text.Line(message, maxEventBytes))
 	}
 }
 
@@ -177,7 +178,7 @@ func (o *brakeObserver) LetGo(*corev1.Node) { o.metrics.LetGo() }
 
 func (o *brakeObserver) Contradicted(node *corev1.Node, by string) {
 	o.metrics.Contradicted(by)
-	o.logger.Info("The provider said that a machine does not exist, and it does; for a while no Node is deleted that nobody has marked for deletion", "node", node.Name, "by", by)
+	o.logger.Info("The provider said that a machine does not exist, but it does; for some time only Nodes with a mark for deletion are deleted", "node", node.Name, "by", by)
 }
 
 func (o *brakeObserver) Engaged(s brake.Status) {
@@ -185,14 +186,14 @@ func (o *brakeObserver) Engaged(s brake.Status) {
 	values := []any{"gone", s.Gone, "nodes", s.Size, "permits", s.Permits}
 	if !s.Engaged {
 		o.logger.Info("The deletion brake is released", values...)
-		o.events.Event(o.about(), corev1.EventTypeNormal, eventBrakeReleased, "No Node waits any more to be deleted")
+		o.events.Event(o.about(), corev1.EventTypeNormal, eventBrakeReleased, "No deletion of a Node is held any more")
 		return
 	}
 	pace := fmt.Sprintf("%.0f may go at once and %.0f in %v", s.Burst, s.Refill, s.Period)
 	if s.Permits < 1 && !s.Distrusted.IsZero() {
 		pace += fmt.Sprintf(", and none before %s, as it was contradicted", s.Distrusted.UTC().Format(time.RFC3339))
 	}
-	message := fmt.Sprintf("the provider %s says of %d of %d Nodes that their machines do not exist; %s. "+
+	message := fmt.Sprintf("the provider %s reports that the machines of %d of %d Nodes do not exist; %s. "+
 		"If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
 		o.provider, s.Gone, s.Size, pace, o.namespace, brake.LiftedUntilAnnotation)
 	o.logger.Error(nil, "The deletion brake is engaged", append(values, "message", message)...)
@@ -202,10 +203,10 @@ func (o *brakeObserver) Engaged(s brake.Status) {
 func (o *brakeObserver) Failed(what string, err error) {
 	o.metrics.Failing(what, err != nil)
 	if err == nil {
-		o.logger.Info("The deletion brake has what it needs again", "what", what)
+		o.logger.Info("The deletion brake can use the API server again", "what", what)
 		return
 	}
-	o.logger.Error(err, "The deletion brake cannot use something of the API server; without it fewer Nodes are deleted, or none", "what", what)
+	o.logger.Error(err, "The deletion brake lacks an object of the API server; until it has it, fewer Nodes are deleted, or none", "what", what)
 	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, text.Line(fmt.Sprintf("the deletion brake of provider %s cannot use the %s: %v", o.provider, what, err), maxEventBytes))
 }
 

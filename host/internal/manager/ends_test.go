@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 // Upstream ends a process that lost its lease, or that cannot start a
@@ -36,10 +39,10 @@ func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 
 // tries begins a process that tries a module.
 func tries(t *testing.T, client kubernetes.Interface) (*trials.Trials, error) {
-	process := trials.New("host:1")
+	process := trials.New("host:1", func(context.Context) (trial.Account, error) { return trial.Account{}, nil })
 	book := process.Book(t.Context(), "main", status.New(client, "ns", "main", clock.RealClock{}), &tasks.Group{})
 	process.Seal()
-	_, err := book.Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, rollout.Offered)
+	_, err := book.Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, rollout.Offered)
 	return process, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -14,6 +15,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/store"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
@@ -30,6 +32,8 @@ type hosts struct {
 	rates     *hostfunc.Rates
 	namespace string
 	metrics   *metrics.Provider
+	// clients change the objects of ops.
+	clients kubecache.Clients
 }
 
 // host returns what answers the host calls of one generation: recorded or
@@ -43,13 +47,14 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 		Cache:    hostfunc.NewCache(clock.RealClock{}),
 		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(storeName), storeName),
 		HTTP:     bound{own, h.allowed},
+		Kube:     seen{own, h.allowed, rand.Uint64(), h.clients},
 		Rates:    h.rates,
 		// Invariant S6 (host/SECURITY.md): log, output and Events of a provider are scrubbed.
 		Scrub:   h.allowed.scrub,
 		Dropped: h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
-	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
+	return shadow.Host(granted{answering, h.allowed}, kubecache.Position), answering.Output("stdout"), answering.Output("stderr")
 }
 
 // granted asks at each call whether the capability is still granted: a module

@@ -19,7 +19,7 @@ func TestAReloadWaitsForNoProviderThatItLeavesAlone(t *testing.T) {
 		w.write(w.text())
 		w.start()
 		w.quiet()
-		one, two := w.leader.providers[0], w.leader.providers[1]
+		one, two := w.leader.all()[0], w.leader.all()[1]
 		if err := two.changing.Take(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (o *listingObserver) Listed(instances, pages int, took time.Duration) {
 
 func (o *listingObserver) Failed(err error, delay time.Duration) {
 	o.metrics.Failed()
-	o.logger.Error(err, "The instances cannot be listed; each Node is asked about by itself", "nextListing", delay)
+	o.logger.Error(err, "The instances cannot be listed; the provider gets one request for each Node", "nextListing", delay)
 }
 
 func (o *listingObserver) Served(op abi.Op, _ time.Duration) { o.metrics.Answered(op, "listing") }

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
@@ -28,20 +31,25 @@ import (
 // providerLoader makes generations of one provider, each with what the
 // configuration says when it is loaded. It is a rollout.Loader.
 type providerLoader struct {
-	loader plugin.Loader // without limits, grants and host
-	hosts  *hosts
-	tasks  *tasks.Group // that wait for the end of generations
+	loader plugin.Loader // without engine, limits, grants and host
+	// engines returns the engine of that name, the manager's own for "".
+	engines func(name string) (engine.Engine, error)
+	hosts   *hosts
+	tasks   *tasks.Group // that wait for the end of generations
 
 	mu      sync.Mutex
 	current terms
 	closed  bool
-	// loaded are the generations that have not ended.
-	loaded map[*plugin.Generation]*belongings
+	// loaded are the generations that have not ended; loading is of those that are made.
+	loaded  map[*plugin.Generation]*belongings
+	loading []*belongings
 }
 
 // belongings are what a generation has beside its instances.
 type belongings struct {
 	network *network
+	store   string // guarded by the loader's mutex; "" until the module has said it
+	bundle  source.Bundle
 	// hushed: what the guest prints is dropped.
 	hushed atomic.Bool
 }
@@ -49,6 +57,7 @@ type belongings struct {
 // terms are those on which a generation is loaded.
 type terms struct {
 	config     *v1alpha1.Provider
+	engine     engine.Engine
 	network    *network
 	provenance *provenance.Policy
 	addresses  *addresses.Policy
@@ -59,7 +68,11 @@ type terms struct {
 // known to be missing, as soon as the API server has answered.
 const secretsTimeout = 10 * time.Second
 
-func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, error) {
+func (l *providerLoader) newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, error) {
+	e, err := l.engines(p.Engine)
+	if err != nil {
+		return terms{}, fmt.Errorf("provider %s: engine: %w", p.Name, err)
+	}
 	policy, err := provenance.New(p.Provenance.Digests, p.Provenance.PublicKeys)
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
@@ -75,14 +88,22 @@ func newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, err
 	ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
 	defer cancel()
 	revision += "." + n.secrets.Version(ctx)
-	return terms{config: p, network: n, provenance: policy, addresses: steering, revision: revision}, nil
+	return terms{config: p, engine: e, network: n, provenance: policy, addresses: steering, revision: rollout.Terms(revision, e.Name())}, nil
+}
+
+// sameRights tells whether two configurations let a guest know the same.
+func sameRights(a, b *v1alpha1.Provider) bool {
+	rights := func(p *v1alpha1.Provider) v1alpha1.Provider {
+		return v1alpha1.Provider{Capabilities: p.Capabilities, Grants: p.Grants, Credentials: p.Credentials, Kube: p.Kube}
+	}
+	return equality.Semantic.DeepEqual(rights(a), rights(b))
 }
 
 // revisionOf names all of a provider's configuration that makes a difference to
 // a generation.
 func revisionOf(p *v1alpha1.Provider) (string, error) {
 	c := *p
-	c.Rollout, c.Routing, c.Source = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}
+	c.Rollout, c.Routing, c.Source, c.ConfigFrom = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}, nil
 	c.Addresses = v1alpha1.Addresses{} // in force at once, for whatever serves
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -108,18 +129,26 @@ func (l *providerLoader) set(t terms) (before *network) {
 func (l *providerLoader) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed = true
+	if !l.closed && l.current.network != nil {
 		l.current.network.release()
 	}
+	l.closed = true
 }
 
-// take returns the terms, with one more user of their network.
-func (l *providerLoader) take() terms {
+// take returns the terms, with one more user of their network, for a generation
+// that is made until done.
+func (l *providerLoader) take() (t terms, b *belongings, done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current.network.retain()
-	return l.current
+	b = &belongings{network: l.current.network, store: l.current.config.Store}
+	// Invariant P4 (host/SECURITY.md): its store is not free from now on.
+	l.loading = append(l.loading, b)
+	return l.current, b, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.loading = slices.DeleteFunc(l.loading, func(one *belongings) bool { return one == b })
+	}
 }
 
 // config is the configuration that holds now.
@@ -138,8 +167,8 @@ func (l *providerLoader) Revision() string {
 
 // Prepare is rollout.Loader's.
 func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	t := l.take()
-	b := &belongings{network: t.network}
+	t, b, done := l.take()
+	defer done()
 	g, err := l.prepare(ctx, t, b, bundle, reached)
 	if err != nil {
 		t.network.release()
@@ -150,6 +179,7 @@ func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reac
 	if l.loaded == nil {
 		l.loaded = map[*plugin.Generation]*belongings{}
 	}
+	b.bundle = bundle
 	l.loaded[g] = b
 	l.tasks.Go("a generation", func() { l.forget(g, t.network) })
 	return g, nil
@@ -183,6 +213,23 @@ func (h hushable) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
+// mayHold reports whether the provider has a store, or one of its generations; an
+// empty name, of which the module of a single provider decides, stands for any.
+func (m *managed) mayHold(store string) bool {
+	l := m.loader
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if store == "" || l.current.config.Store == store {
+		return true
+	}
+	for _, b := range l.loaded {
+		if b.store == store {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.loading, func(b *belongings) bool { return b.store == "" || b.store == store })
+}
+
 // forget lets go of a generation's network when the generation has ended.
 func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 	<-g.Closed()
@@ -192,8 +239,8 @@ func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 	delete(l.loaded, g)
 }
 
-// proved tells that a generation serves, so that its Secrets are right: those
-// before it, which may serve again, use the same from now on.
+// proved tells that a generation serves, so its Secrets are right: earlier
+// generations, which may serve again, use the same Secrets from now on.
 func (l *providerLoader) proved(g *plugin.Generation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,22 +255,34 @@ func (l *providerLoader) proved(g *plugin.Generation) {
 func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	// Invariant R3 (host/SECURITY.md): every way to a generation goes through here, that of a
 	// restart as well.
-	if err := t.provenance.Check(bundle.Module, bundle.Signature); err != nil {
-		return nil, provenanceError(err)
-	}
+	check := func(module []byte) error { return t.provenance.Check(module, bundle.Signature) }
 	loader := grant.Loader(l.loader, t.config)
+	loader.Engine = t.engine
 	loader.NewHost = func(m *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
-		host, stdout, stderr := l.hosts.host(m, t.network, storeOf(t.config, m))
+		store := storeOf(t.config, m)
+		l.mu.Lock()
+		b.store = store
+		l.mu.Unlock()
+		host, stdout, stderr := l.hosts.host(m, t.network, store)
 		return host, b.printer(stdout), b.printer(stderr)
 	}
 	// Invariant S6 (host/SECURITY.md): what a guest wrote before it crashed is scrubbed, too.
 	loader.Scrub = l.hosts.allowed.scrub
-	return prepare(ctx, loader, bundle, reached)
+	return prepare(ctx, loader, bundle, check, reached)
 }
 
-// prepare is what loaders of providers and of signers have in common.
-func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	return l.Prepare(ctx, plugin.Bundle{Module: bundle.Module, Config: bundle.Config}, func(phase string) { reached(rollout.PhaseOf(phase)) })
+// prepare is what loaders of providers and of signers have in common. What is
+// loaded is what was checked.
+func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, check func(module []byte) error, reached func(rollout.Phase)) (*plugin.Generation, error) {
+	var g *plugin.Generation
+	err := bundle.View(func(module []byte) (err error) {
+		if err := check(module); err != nil {
+			return provenanceError(err)
+		}
+		g, err = l.Prepare(ctx, plugin.Bundle{Module: module, Config: bundle.Config}, func(phase string) { reached(rollout.PhaseOf(phase)) })
+		return err
+	})
+	return g, err
 }
 
 func provenanceError(err error) error {

@@ -1,18 +1,19 @@
 package manager
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
-	"strings"
 
-	"k8s.io/component-base/version"
-
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // compileCommand is the hidden first argument with which the manager starts
@@ -21,14 +22,16 @@ const compileCommand = "compile-module"
 
 // modules is what makes modules run.
 type modules struct {
-	engine engine.Engine
+	// engine returns the engine of that name, of --wasm-engine for "".
+	engine func(name string) (engine.Engine, error)
 	// compiler is that of one provider.
 	compiler func(provider string) plugin.Compiler
+	// store has the modules that are too large for memory; nil: there is none.
+	store *source.Store
 }
 
-// newModules returns the engine of --wasm-engine, which finds what the child
-// process has compiled in a directory that is ours alone. Remove is for when
-// nothing is loaded any more.
+// newModules returns engines that find what the child process has compiled in a
+// directory that is ours alone. Remove is for when nothing is loaded any more.
 func newModules(newEngine NewEngine, options *config.Options) (made modules, remove func(), err error) {
 	dir, remove := options.CompilationCacheDir, func() {}
 	if dir == "" {
@@ -37,44 +40,43 @@ func newModules(newEngine NewEngine, options *config.Options) (made modules, rem
 		}
 		remove = func() { _ = os.RemoveAll(dir) } // of no use to anybody
 	}
-	if made, err = modulesIn(dir, newEngine, options.WasmEngine); err != nil {
+	if made, err = modulesIn(dir, newEngine, options); err != nil {
 		remove()
 	}
 	return made, remove, err
 }
 
-func modulesIn(dir string, newEngine NewEngine, name string) (modules, error) {
-	// Invariant M5 (host/SECURITY.md): a module whose machine code is not there is an error here.
-	e, err := newEngine(name, dir, true)
+func modulesIn(dir string, newEngine NewEngine, options *config.Options) (modules, error) {
+	engineOf := func(name string) (engine.Engine, error) {
+		// Invariant M5 (host/SECURITY.md): a module whose machine code is not there is an error here.
+		return newEngine(cmp.Or(name, options.WasmEngine), dir, true)
+	}
+	if _, err := engineOf(""); err != nil {
+		return modules{}, fmt.Errorf("--wasm-engine: %w", err)
+	}
+	self, err := compile.Self()
 	if err != nil {
 		return modules{}, err
 	}
-	binary, err := os.Executable()
-	if err != nil {
-		return modules{}, errors.Join(errors.New("the manager's own binary, which compiles modules apart"), err)
-	}
+	room := quota.New(dir, options.CompilationCacheSize.Value())
 	parent, err := compile.NewParent(compile.Options{
-		Command: []string{binary, compileCommand}, Engine: e.Name(), Version: engineVersion(), CacheDir: dir,
-		Limits: compile.DefaultLimits(),
+		Command: []string{self, compileCommand}, Version: engineVersion, CacheDir: dir, Precompiled: options.PrecompiledDir,
+		Limits: compile.DefaultLimits(), Quota: room,
 	})
 	if err != nil {
 		return modules{}, fmt.Errorf("--provider-compilation-cache-dir: %w", err)
 	}
-	return modules{engine: e, compiler: func(provider string) plugin.Compiler { return parent.For(provider) }}, nil
+	store, err := source.NewStore(filepath.Join(dir, "modules"), room)
+	if err != nil {
+		return modules{}, fmt.Errorf("--provider-compilation-cache-dir: %w", err)
+	}
+	return modules{engine: engineOf, store: store, compiler: func(provider string) plugin.Compiler { return parent.For(provider) }}, nil
 }
 
-// engineVersion names what machine code depends on beside the module: the
-// versions of the engines that this binary is built with.
-func engineVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version.Get().String()
+// engineVersion is that of an engine in this binary.
+func engineVersion(name string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return compile.VersionOf(info, name)
 	}
-	all := info.GoVersion
-	for _, dependency := range info.Deps {
-		if strings.Contains(dependency.Path, "wazero") || strings.Contains(dependency.Path, "wasmtime") {
-			all += " " + dependency.Path + "@" + dependency.Version
-		}
-	}
-	return all
+	return version.Release()
 }

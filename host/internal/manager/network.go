@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -15,8 +16,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
@@ -28,6 +29,7 @@ type network struct {
 	secrets      *credential.Pinned
 	credentials  *credential.Set
 	capabilities []string
+	kube         *kubecache.View
 	signers      []*signer
 	stop         context.CancelFunc
 	users        atomic.Int32
@@ -47,8 +49,11 @@ func (n *network) release() {
 
 // networks makes them.
 type networks struct {
-	client   kubernetes.Interface
-	observer *metrics.Egress
+	client kubernetes.Interface
+	caches *kubecache.Caches
+	// refused is told what is asked of the caches and not granted.
+	refused  func(what, advice string)
+	observer egress.Observer
 	// scrubber outlives networks, so that old secrets stay scrubbed.
 	scrubber *credential.Scrubber
 	signers  *signerLoader
@@ -79,13 +84,14 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
 	net.secrets = credential.NewPinned(watched)
 	way, err := grant.NewNetwork(p, grant.NetworkOptions{
-		Secrets: net.secrets, Signer: n.signer(net), Observer: n.observer, Traffic: n.traffic,
-		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed(p.Name)},
+		Secrets: net.secrets, Signer: n.signer(net, p.Engine), Observer: n.observer, Traffic: n.traffic,
+		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed()},
 	})
 	if err != nil {
 		return err
 	}
 	net.client, net.credentials = way.Client, way.Credentials
+	net.kube = n.caches.Open(grant.Kube(&p.Kube), n.refused)
 	if n.traffic == nil { // of the first network, before there are goroutines
 		n.traffic = net.client.Traffic()
 	}
@@ -96,20 +102,23 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	return nil
 }
 
-// signerFailed logs what signers say, ten lines at once and one a second.
-func (n *networks) signerFailed(provider string) func(credential, message string) {
+// signerFailed returns what logs errors of signers, one a second with a burst of ten.
+func (n *networks) signerFailed() func(credential, message string) {
 	lines := rate.NewLimiter(1, 10)
 	return func(credential, message string) {
 		if lines.Allow() {
-			n.logger.Info("The signer of a credential failed", "provider", provider, "credential", credential, "words", message)
+			n.logger.Info("The signer of a credential failed", "credential", credential, "words", message)
 		}
 	}
 }
 
 // signer makes the signer of a credential, which is started with the network.
-func (n *networks) signer(net *network) grant.SignerFunc {
+func (n *networks) signer(net *network, engineName string) grant.SignerFunc {
 	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
-		s := n.signers.signer(name, c)
+		s, err := n.signers.signer(name, engineName, c)
+		if err != nil {
+			return nil, err
+		}
 		net.signers = append(net.signers, s)
 		return credential.NewSigner(s.slot.Invoke), nil
 	}
@@ -128,8 +137,8 @@ func secretNames(p *v1alpha1.Provider) (names []types.NamespacedName) {
 	return names
 }
 
-// ready waits until the signers serve, so that a switch to this network takes
-// nothing away that works now.
+// ready waits until the signers serve, so that a switch to this network breaks
+// no working credential.
 func (n *network) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grant.LoadTimeout)
 	defer cancel()
@@ -146,6 +155,7 @@ func (n *network) close() {
 	n.stop()
 	n.client.Close()
 	n.credentials.Close()
+	n.kube.Close()
 }
 
 // allowed is the network of the configuration that holds now. A change of what
@@ -203,4 +213,36 @@ func (b bound) send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.Ht
 		return nil, nil
 	}
 	return b.own.client.Send(ctx, requests)
+}
+
+// seen is what one generation sees of the cluster: what it was loaded with, as
+// far as it is still allowed.
+type seen struct {
+	own     *network
+	allowed *allowed
+	// generation is in its cursors.
+	generation uint64
+	clients    kubecache.Clients
+}
+
+// Read is hostfunc.Kube.
+func (s seen) Read(ctx context.Context, request *abi.KubeRequest) ([]byte, int, error) {
+	// Invariant G3 (host/SECURITY.md): what is granted now counts at each call.
+	if err := s.allowed.current.Load().kube.Refusal(request); err != nil {
+		return nil, 0, err
+	}
+	return s.own.kube.Read(ctx, s.generation, request)
+}
+
+// Patch is hostfunc.Kube.
+func (s seen) Patch(ctx context.Context, request *abi.KubeRequest, own *corev1.ObjectReference) error {
+	// Invariant G3 (host/SECURITY.md): both must allow it.
+	if _, err := s.allowed.current.Load().kube.Patch(request, own); err != nil {
+		return err
+	}
+	patch, err := s.own.kube.Patch(request, own)
+	if err != nil {
+		return err
+	}
+	return patch.Apply(ctx, s.clients)
 }

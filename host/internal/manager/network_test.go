@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
 // Each reload and each changed Secret makes a network beside the one before,
@@ -39,7 +42,7 @@ providers:
 		t.Fatal(err)
 	}
 	n := &networks{
-		client: fake.NewClientset(), observer: metrics.New().Provider("main").Egress(), life: t.Context(),
+		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("main").Egress(), calls.New(), tracing.New("test", ""), "main", klog.Background()}, life: t.Context(),
 		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks.Group{},
 	}
 	begun := time.Now()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -14,6 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -47,30 +50,35 @@ func (o *observer) ResultDropped(op abi.Op, reason string) {
 func (o *observer) Busy(op abi.Op) { o.metrics.Background().Busy(op) }
 
 func (o *observer) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
-	o.tell(object, eventUnanswered, fmt.Sprintf("%s went on in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
+	o.tell(object, op, eventUnanswered, fmt.Sprintf("%s went on in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
 }
 
 func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {
 	o.metrics.Background().BackedOff(op)
-	o.tell(object, eventBackoff, fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v", op, failures, delay.Round(time.Second)), err)
+	o.tell(object, op, eventBackoff, fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v", op, failures, delay.Round(time.Second)), err)
 }
 
 // tell says in the log, and on the object if there is one, what failed.
-func (o *observer) tell(object *corev1.ObjectReference, reason, what string, err error) {
+func (o *observer) tell(object *corev1.ObjectReference, op abi.Op, reason, what string, err error) {
 	if object == nil {
-		o.logger.Error(err, what)
+		o.logger.Error(err, what, "op", op.String())
 		return
 	}
-	o.logger.Error(err, what, "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
+	o.logger.Error(err, what, "op", op.String(), "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
 	o.events.Event(object, corev1.EventTypeWarning, reason, text.Line(fmt.Sprintf("%s: %v", what, err), maxEventBytes))
 }
 
-// scrubbed measures ops, and replaces secrets in what a guest says of its
+// scrubbed measures and remembers ops, makes spans of them, and replaces secrets in what a guest says of its
 // failures.
 type scrubbed struct {
 	opcontext.Invoker
-	metrics *metrics.Provider
-	allowed *allowed
+	provider string
+	metrics  *metrics.Provider
+	spans    *tracing.Spans
+	allowed  *allowed
+	history  *history
+	// generation is the number of the one that serves.
+	generation func() int64
 }
 
 func (s scrubbed) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
@@ -82,10 +90,29 @@ func (s scrubbed) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Mess
 }
 
 func (s scrubbed) run(ctx context.Context, invoke opcontext.InvokeFunc, op abi.Op, req, resp abi.Message) error {
+	about := opcontext.FromContext(ctx)
+	about.Name, about.Generation = op, s.generation()
+	ctx = opcontext.NewContext(ctx, about)
+	ctx, span := s.spans.Start(ctx, op.String(), trace.WithAttributes(attributesOf(s.provider, about)...))
 	start := time.Now()
 	err := invoke(ctx, op, req, resp)
-	s.metrics.Op(op, time.Since(start), err)
-	return s.clean(err)
+	s.metrics.Op(ctx, op, time.Since(start), err)
+	err = s.clean(err)
+	s.history.ended(ctx, op, start, err)
+	tracing.End(span, err)
+	return err
+}
+
+// attributesOf are those of a span about an op.
+func attributesOf(provider string, about opcontext.Op) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{
+		attribute.String(tracing.AttributeProvider, provider), attribute.String(tracing.AttributeOp, nameOf(about)),
+		attribute.Int64(tracing.AttributeGeneration, about.Generation),
+	}
+	if object := objectOf(about); object != "" {
+		attributes = append(attributes, attribute.String(tracing.AttributeObject, object))
+	}
+	return attributes
 }
 
 // clean leaves errors alone that are not of the guest: they hold nothing of it.

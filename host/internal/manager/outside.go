@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
@@ -21,6 +22,8 @@ type outside struct {
 	// client and metadata return clients with a rate of their own.
 	client   func(*restclient.Config) (kubernetes.Interface, error)
 	metadata func(*restclient.Config) (metadata.Interface, error)
+	// dynamic returns a client of CloudProviders, with a rate of its own.
+	dynamic func(*restclient.Config) (dynamic.Interface, error)
 	// modules makes what runs modules; remove is called after everything else.
 	modules func(*config.Options) (made modules, remove func(), err error)
 	// watchFile hands over a file's content, and each change, until the context ends.
@@ -30,7 +33,7 @@ type outside struct {
 
 func realOutside(newEngine NewEngine) outside {
 	return outside{
-		client: newClient, metadata: newMetadataClient,
+		client: newClient, metadata: newMetadataClient, dynamic: newDynamicClient,
 		modules: func(o *config.Options) (modules, func(), error) { return newModules(newEngine, o) },
 		watchFile: func(ctx context.Context, path string, handle func([]byte, error)) {
 			source.WatchFile(ctx, path, v1alpha1.MaxBytes, source.Watching{}, nil, handle)
@@ -52,6 +55,14 @@ func newMetadataClient(c *restclient.Config) (metadata.Interface, error) {
 	client, err := metadata.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c), component))
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server for metadata: %w", err)
+	}
+	return client, nil
+}
+
+func newDynamicClient(c *restclient.Config) (dynamic.Interface, error) {
+	client, err := dynamic.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c), component))
+	if err != nil {
+		return nil, fmt.Errorf("client of the API server for CloudProviders: %w", err)
 	}
 	return client, nil
 }

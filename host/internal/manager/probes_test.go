@@ -48,7 +48,7 @@ func TestProbeAddressInUseIsNamed(t *testing.T) {
 }
 
 func TestFlagsAreUpstreamsAndOurs(t *testing.T) {
-	command, _, err := newCommand(nil)
+	command, _, err := newCommand(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
@@ -22,12 +21,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -35,100 +37,117 @@ import (
 // managed is one configured provider with all that is its own: nothing of it
 // is shared with another, so none can hold up or harm another.
 type managed struct {
-	name string
-	// configured are the names of all providers.
-	configured []string
-	metrics    *metrics.Provider
-	logger     klog.Logger
-	slot       *plugin.Slot
-	recorder   *shadow.Recorder
-	allowed    *allowed
-	steering   *steering
-	networks   *networks
-	loader     *providerLoader
-	rates      *hostfunc.Rates
-	invoker    *async.Invoker
-	listing    *listing.Listing
-	brake      *brake.Brake
-	provider   *provider.Provider
-	cloud      cloudprovider.Interface
-	reporter   *providerReporter
-	rollout    *rollout.Rollout
-	status     *status.Object
+	name     string
+	kube     // its own
+	metrics  *metrics.Provider
+	logger   klog.Logger
+	slot     *plugin.Slot
+	recorder *shadow.Recorder
+	allowed  *allowed
+	steering *steering
+	networks *networks
+	// calls are the latest requests to its cloud.
+	calls    *calls.Log
+	loader   *providerLoader
+	rates    *hostfunc.Rates
+	invoker  *async.Invoker
+	listing  *listing.Listing
+	brake    *brake.Brake
+	provider *provider.Provider
+	cloud    cloudprovider.Interface
+	reporter *providerReporter
+	history  *history
+	rollout  *rollout.Rollout
+	status   *status.Object
 	// changes tells the control loops that the provider may answer otherwise now.
 	changes *changes
-	events  record.EventRecorder
-	book    *trials.Book
+	// configured tells them that it was configured with something else.
+	configured *changes
+	book       *trials.Book
+	// source is the first; sources has one that takes the place of that before.
 	source  source.Source
+	sources chan source.Source
+	// generation counts the takeovers.
+	generation atomic.Int64
 	// changing is held while the terms are changed; renewed says that they were.
 	changing tasks.Turn
 	renewed  chan struct{}
-	// working is what ends when nothing new may begin, and living what ends
-	// with the rollout; failure is then what goes on all the same.
+	// work is the context of what begins things, and ends with stop; life that of
+	// the rollout and what it holds, and ends with die.
+	work, life context.Context
+	stop, die  context.CancelFunc
+	// working is what ends with work, and living what ends with life; failure is
+	// then what goes on all the same. ended is closed when nothing is left of it.
 	working, living tasks.Group
 	failure         error
+	ended           chan struct{}
 }
 
 // shared is what the providers of a manager have in common.
 type shared struct {
 	storeNamespace string
-	// configured are the names of the providers.
-	configured   []string
-	completed    *ccmconfig.CompletedConfig
-	metrics      *metrics.Metrics
-	modules      modules
-	router       *routing.Router
-	brake        v1alpha1.DeletionBrake
-	serviceCIDRs *serviceCIDRs
-	trials       *trials.Trials
-	outside      outside
-	newKube      func(*ccmconfig.CompletedConfig) (kube, error)
+	completed      *ccmconfig.CompletedConfig
+	metrics        *metrics.Metrics
+	spans          *tracing.Spans
+	modules        modules
+	router         *routing.Router
+	serviceCIDRs   *serviceCIDRs
+	trials         *trials.Trials
+	caches         *kubecache.Caches
+	outside        outside
+	newKube        func(*ccmconfig.CompletedConfig) (kube, error)
 	kube
 }
 
-// kube is how one part of the manager talks to the API server. Each provider
-// has its own, with rates of its own: what one keeps in its store, or says in
-// Events, does not hold up another.
-type kube struct {
-	client kubernetes.Interface
-	events record.EventRecorder
-}
-
 // newManaged puts one provider together and starts nothing but what watches
-// the Secrets and signers of its network.
-func (s shared) newManaged(ctx context.Context, logger klog.Logger, p *v1alpha1.Provider) (*managed, error) {
-	var err error
-	if s.kube, err = s.newKube(s.completed); err != nil { // s is a copy
+// the Secrets and signers of its network. With an error nothing of it is left.
+func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) (*managed, error) {
+	own, err := s.shared.newKube(s.shared.completed)
+	if err != nil {
 		return nil, err
 	}
 	m := &managed{
-		name: p.Name, configured: s.configured, metrics: s.metrics.Provider(p.Name), logger: logger,
-		renewed: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), events: s.events,
+		name: p.Name, kube: own, metrics: s.shared.metrics.Provider(p.Name), logger: providerLogger(p.Name),
+		renewed: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), configured: newChanges(),
+		calls:    calls.New(),
 		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
-		allowed:  &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)),
-		status: status.New(s.client, s.storeNamespace, p.Name, clock.RealClock{}),
+		allowed:  &allowed{}, history: newHistory(), rates: hostfunc.NewRates(rateLimits(p.Limits)),
+		status:  status.New(own.client, s.shared.storeNamespace, p.Name, clock.RealClock{}).With(s.shared.modules.store),
+		sources: make(chan source.Source, 1), ended: make(chan struct{}),
 	}
-	m.book = s.trials.Book(klog.NewContext(ctx, logger), p.Name, m.status, &m.living)
+	m.work, m.stop = context.WithCancel(klog.NewContext(s.work, m.logger))
+	m.life, m.die = context.WithCancel(klog.NewContext(s.life, m.logger))
+	m.book = s.shared.trials.Book(m.life, p.Name, m.status, &m.living)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
-	m.networks = s.newNetworks(ctx, m)
+	m.networks = s.shared.newNetworks(m.life, m)
+	m.loader = s.shared.newLoader(m)
 	network, err := m.networks.build(p)
+	if err == nil {
+		err = s.shared.fill(ctx, m, p, network, brake)
+	}
 	if err != nil {
+		s.discard(m)
 		return nil, err
 	}
-	terms, err := newTerms(ctx, p, network)
+	m.reporter.status.told = s.told(p.Name)
+	return m, nil
+}
+
+// fill makes the rest of a provider, around its network.
+func (s *shared) fill(ctx context.Context, m *managed, p *v1alpha1.Provider, n *network, brake v1alpha1.DeletionBrake) error {
+	terms, err := m.loader.newTerms(ctx, p, n)
 	if err != nil {
-		network.release()
-		return nil, errors.Join(err, m.living.Wait(ctx))
+		n.release()
+		return err
 	}
-	m.allowed.current.Store(network)
-	m.steering = s.newSteering(terms.addresses)
-	m.loader = s.newLoader(m)
+	m.allowed.current.Store(n)
+	m.steering = s.newSteering(m.events, terms.addresses)
 	m.loader.set(terms)
-	s.newCloud(m, p)
+	s.newCloud(m, p, brake)
 	m.rollout = s.newRollout(m)
 	m.reporter.idle(m.steering.idle())
-	m.source = s.newSource(p)
-	return m, nil
+	m.source, err = s.newSource(m, p)
+	return err
 }
 
 // maxShadowSamples bounds shadowSamples of the HostConfiguration.
@@ -136,23 +155,26 @@ const maxShadowSamples = 1000
 
 // newCloud puts the provider of upstream's controllers together: from the slot
 // with the guest up to what holds back deletions and what is another's.
-func (s *shared) newCloud(m *managed, p *v1alpha1.Provider) {
-	guest := scrubbed{m.slot, m.metrics, m.allowed}
+func (s *shared) newCloud(m *managed, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) {
+	guest := scrubbed{m.slot, m.name, m.metrics, s.spans, m.allowed, m.history, m.generation.Load}
 	m.invoker = async.New(guest, async.Options{
 		Foreground: p.Ops.Foreground.Duration, OpTimeout: longestOp(p), Instances: m.slot.Instances,
-		Observer: &observer{logger: m.logger, metrics: m.metrics, events: s.events},
+		Observer: &observer{logger: m.logger, metrics: m.metrics, events: m.events},
 	})
-	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m)), provider.WithAddresses(m.steering.policy, m.steering.refused))
-	m.cloud = s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
-		Client: s.completed.ClientBuilder.ClientOrDie(serviceController), Recorder: s.events,
-	})
+	m.provider = provider.New(m.invoker, provider.WithInstances(s.newBrake(m, brake)), provider.WithAddresses(m.steering.policy, m.steering.refused))
+	m.cloud = s.spans.Cloud(p.Name, s.router.Cloud(p.Name, m.provider, routing.CloudOptions{
+		Client: s.completed.ClientBuilder.ClientOrDie(serviceController), Recorder: m.events,
+	}))
 }
 
-// serviceController is the identity that may label Services.
-const serviceController = "service-controller"
+// The identities that may label Services, and that may change Nodes.
+const (
+	serviceController = "service-controller"
+	nodeController    = "node-controller"
+)
 
 func (s *shared) newRollout(m *managed) *rollout.Rollout {
-	m.reporter = newProviderReporter(m, s.events, s.storeNamespace)
+	m.reporter = newProviderReporter(m, s.storeNamespace)
 	return rollout.New(rollout.Options{
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
 		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
@@ -168,18 +190,38 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 	})
 }
 
-// run begins to watch the source and to roll out what it offers. With ctx
-// nothing new is taken up any more; with life the rollout ends.
-func (m *managed) run(ctx, life context.Context) {
-	ctx, life = klog.NewContext(ctx, m.logger), klog.NewContext(life, m.logger)
-	m.living.Go("the trials", func() { m.book.Run(life) })
+// run begins to watch the source and to roll out what it offers.
+func (m *managed) run() {
+	m.living.Go("the trials", func() { m.book.Run(m.life) })
 	m.living.Go("the rollout", func() {
-		m.failure = m.rollout.Run(life)
+		m.failure = m.rollout.Run(m.life)
 		m.loader.close()
 	})
-	m.working.Go("the news for the control loops", func() { m.changes.follow(ctx, m.slot.Changed) })
-	m.working.Go("the source", func() { m.source.Run(ctx, m.rollout.Offer) })
-	m.working.Go("the renewal of Secrets", func() { m.followSecrets(ctx) })
+	m.working.Go("the news for the control loops", func() { m.changes.follow(m.work, m.slot.Changed) })
+	m.working.Go("the source", func() { m.followSources(m.work) })
+	m.working.Go("the renewal of Secrets", func() { m.followSecrets(m.work) })
+}
+
+// followSources watches one source after the other until the context ends. What
+// one has offered goes on serving until the next one offers what passes.
+func (m *managed) followSources(ctx context.Context) {
+	for next := m.source; next != nil; {
+		now := next
+		watching, cancel := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			now.Run(watching, m.rollout.Offer)
+		}()
+		select {
+		case next = <-m.sources:
+		case <-ctx.Done():
+			next = nil
+		}
+		cancel()
+		<-ended
+		m.reporter.sourceReplaced()
+	}
 }
 
 // secretsRetry is the time between two tries to take up changed Secrets.
@@ -218,18 +260,18 @@ func (m *managed) renew(ctx context.Context) error {
 		return err
 	}
 	m.logger.Info("Secrets have changed", "revision", t.revision)
-	m.change(t)
+	m.change(t, nil)
 	return nil
 }
 
 // lead begins what only the leader does. The status is not written before looked
 // is closed: what was configured before stands in it.
-func (m *managed) lead(ctx context.Context, looked <-chan struct{}) {
-	ctx = klog.NewContext(ctx, m.logger)
+func (m *managed) lead(looked <-chan struct{}) {
 	m.rollout.Lead()
+	m.tick(m.loader.loader.ClusterName)
 	m.working.Go("the status", func() {
 		<-looked
-		m.status.Run(ctx, func(c status.Command) { m.obey(ctx, c) })
+		m.status.Run(m.work, func(c status.Command) { m.obey(m.work, c) })
 	})
 }
 
@@ -269,10 +311,10 @@ func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
 // loops are what upstream's controllers see of the provider.
 func (m *managed) loops(router *routing.Router) controllers.Provider {
 	return controllers.Provider{
-		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.changes.Changed, Healthy: m.healthy,
-		Uninitialised: newUninitialised(m.events),
-		Nodes:         router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
-		Services: router.Services(m.name), PersistentVolumes: router.PersistentVolumes(m.name),
+		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.changes.Changed, Reconfigured: m.configured.Changed, Healthy: m.healthy,
+		Uninitialised: newUninitialised(m.events), Delayed: newDelayed(m.events), Heard: m.history.told,
+		Nodes: router.Nodes(m.name), OwnedNodes: router.OwnedNodes(m.name),
+		Services: router.Services(m.name), Classes: router.Classes(m.name), PersistentVolumes: router.PersistentVolumes(m.name),
 	}
 }
 
@@ -284,6 +326,62 @@ func (m *managed) healthy() error {
 	return nil
 }
 
+// terms makes those of a configuration, when its signers serve.
+func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
+	network, err := m.networks.build(p)
+	if err != nil {
+		return terms{}, err
+	}
+	t, err := m.loader.newTerms(ctx, p, network)
+	if err == nil {
+		if err = network.ready(ctx); err != nil {
+			err = notYet{err}
+		}
+	}
+	if err != nil {
+		network.release()
+		return terms{}, err
+	}
+	return t, nil
+}
+
+// change takes new terms into force: what they take away at once, what they
+// add with a new generation. With another source that generation is what the
+// source offers.
+func (m *managed) change(t terms, src source.Source) {
+	before := m.loader.config()
+	m.rates.Set(rateLimits(t.config.Limits))
+	m.invoker.SetTimes(t.config.Ops.Foreground.Duration, longestOp(t.config))
+	t.network.client.Enforce()
+	m.allowed.current.Store(t.network)
+	m.steering.set(t.addresses)
+	m.reporter.idle(m.steering.idle())
+	m.listing.Reset() // it has what was accepted before
+	if !sameRights(before, t.config) {
+		m.recorder.Reset() // Invariant G3 (host/SECURITY.md): a replay answers from it, and asks no grant.
+	}
+	m.changes.tell()
+	m.loader.set(t).release()
+	if src != nil {
+		m.replaceSource(src)
+	} else {
+		m.rollout.Reload()
+	}
+	select {
+	case m.renewed <- struct{}{}:
+	default: // followSecrets has yet to look
+	}
+}
+
+// replaceSource is called by one goroutine at a time.
+func (m *managed) replaceSource(src source.Source) {
+	select {
+	case <-m.sources: // nobody has begun with it
+	default:
+	}
+	m.sources <- src
+}
+
 // rules of a provider for the router. A single provider without routing gets
 // everything, so nothing is filled in for it.
 func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
@@ -291,7 +389,7 @@ func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
 		p := &c.Providers[i]
 		r := routing.Rules{
 			Provider: p.Name, Schemes: p.Routing.Nodes.Schemes, AskNodes: p.Routing.Nodes.Ask,
-			DefaultServices: p.Routing.Services.Default, VolumeDrivers: p.Routing.Volumes.Drivers, VolumeSchemes: p.Routing.Volumes.Schemes,
+			DefaultServices: p.Routing.Services.Default, Classes: p.Routing.Services.Classes, VolumeDrivers: p.Routing.Volumes.Drivers, VolumeSchemes: p.Routing.Volumes.Schemes,
 		}
 		if len(c.Providers) > 1 {
 			r.VolumeSchemes = p.VolumeSchemes()

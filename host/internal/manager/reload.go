@@ -3,63 +3,107 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
 // reloader takes up changes of the file of --config. A file that is not valid
 // changes nothing.
 type reloader struct {
-	manager *manager
-	current *v1alpha1.HostConfiguration
+	providers *providers
+	metrics   *metrics.Metrics
+	spans     *tracing.Spans
+	watchFile func(ctx context.Context, path string, handle func(data []byte, err error))
+	// told is what was said last of the file.
+	told string
+}
+
+// reloadRetry is the time between two tries to take up a file that may be taken
+// up as it is, when what it needs is there.
+const reloadRetry = 10 * time.Second
+
+// content is what the file holds.
+type content struct {
+	data []byte
+	err  error
 }
 
 // run watches the file until the context ends.
 func (r *reloader) run(ctx context.Context, path string) {
-	first := true
-	r.manager.outside.watchFile(ctx, path, func(data []byte, err error) {
+	files, watched := make(chan content), make(chan struct{})
+	go func() {
+		defer close(watched)
+		r.watchFile(ctx, path, func(data []byte, err error) {
+			select {
+			case files <- content{data, err}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	defer func() { <-watched }()
+	r.follow(ctx, path, files)
+}
+
+func (r *reloader) follow(ctx context.Context, path string, files <-chan content) {
+	var now content
+	var again <-chan time.Time
+	for first := true; ; first = false {
+		retried := false
+		select {
+		case <-ctx.Done():
+			return
+		case now = <-files:
+		case <-again:
+			retried = true
+		}
+		again = nil
 		// What it holds now may be newer than what the manager began with.
-		known := first && err == nil && r.unchanged(data)
-		if known {
+		if first && now.err == nil && r.unchanged(ctx, now.data) {
 			r.tell(nil)
+			continue
 		}
-		first = false
-		if !known {
-			r.offer(ctx, path, data, err)
+		if r.offer(ctx, path, now, retried) {
+			again = time.After(reloadRetry)
 		}
-	})
+	}
 }
 
-func (r *reloader) unchanged(data []byte) bool {
+func (r *reloader) unchanged(ctx context.Context, data []byte) bool {
 	next, err := v1alpha1.Decode(data)
-	return err == nil && equality.Semantic.DeepEqual(next, r.current)
-}
-
-func (r *reloader) offer(ctx context.Context, path string, data []byte, err error) {
-	logger := klog.FromContext(ctx)
-	if err == nil {
-		err = r.take(ctx, data)
-	}
-	r.manager.metrics.ConfigRejected(err != nil)
-	r.tell(err)
 	if err != nil {
-		logger.Error(err, "The changed configuration is rejected; what it said before holds", "config", path)
-		return
+		return false
 	}
-	logger.Info("The changed configuration is in force", "config", path)
+	now, err := r.providers.fileInForce(ctx)
+	return err == nil && equality.Semantic.DeepEqual(next, now)
 }
 
-// tell says at each provider what became of the file: nobody looks at another
-// one's, and the file is everybody's.
-func (r *reloader) tell(err error) {
-	for _, one := range r.manager.providers {
-		one.reporter.configuration(err)
+// offer reports whether the file is to be offered again as it is.
+func (r *reloader) offer(ctx context.Context, path string, file content, retried bool) (again bool) {
+	logger := klog.FromContext(ctx)
+	err := file.err
+	if err == nil {
+		err = r.take(ctx, file.data)
 	}
+	if ctx.Err() != nil {
+		return false // the manager ends
+	}
+	r.metrics.ConfigRejected(err != nil)
+	again = errors.As(err, &notYet{})
+	switch {
+	case err == nil:
+		r.tell(nil)
+		logger.Info("The changed configuration is in force", "config", path)
+	case !retried || err.Error() != r.told:
+		r.tell(err)
+		logger.Error(err, "The changed configuration is rejected; what it said before holds", "config", path, "isTriedAgain", again)
+	}
+	return again
 }
 
 func (r *reloader) take(ctx context.Context, data []byte) error {
@@ -67,142 +111,26 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := fixed(r.current, next); err != nil {
+	spans, err := r.spans.Prepare(ctx, next.Tracing)
+	if err != nil {
 		return err
 	}
-	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
-	// is in force.
-	all := make([]terms, len(next.Providers))
-	for i := range next.Providers {
-		if all[i], err = r.manager.providers[i].next(ctx, &next.Providers[i], &r.current.Providers[i]); err != nil {
-			giveUp(all)
-			return err
-		}
+	if err := r.providers.applyFile(ctx, next); err != nil {
+		return errors.Join(err, spans.Discard(ctx))
 	}
-	taken, err := r.turns(ctx, all)
-	defer taken()
-	if err != nil {
-		giveUp(all)
-		return err
-	}
-	for i, one := range r.manager.providers {
-		one.brake.SetLimits(brakeLimits(next.DeletionBrake))
-		if all[i].network != nil {
-			one.change(all[i])
-		}
-	}
-	r.current = next
-	return nil
-}
-
-// turns lets nobody else change the terms of the providers that get others,
-// until leave is called: a file is in force as a whole. Whom it leaves alone it
-// does not wait for: that one's Secrets and signers may take long.
-func (r *reloader) turns(ctx context.Context, all []terms) (leave func(), err error) {
-	var taken []tasks.Turn
-	leave = func() {
-		for _, t := range taken {
-			t.Leave()
-		}
-	}
-	for i, one := range r.manager.providers {
-		if all[i].network == nil {
-			continue
-		}
-		if err := one.changing.Take(ctx); err != nil {
-			return leave, err
-		}
-		taken = append(taken, one.changing)
-	}
-	return leave, nil
-}
-
-// giveUp closes what was made for a file that is rejected.
-func giveUp(all []terms) {
-	for _, t := range all {
-		if t.network != nil {
-			t.network.release()
-		}
-	}
-}
-
-// next makes the terms of a changed configuration; without a network when
-// nothing has changed.
-func (m *managed) next(ctx context.Context, p, before *v1alpha1.Provider) (terms, error) {
-	if equality.Semantic.DeepEqual(p, before) {
-		return terms{}, nil
-	}
-	return m.terms(ctx, p)
-}
-
-// terms makes those of a configuration, when its signers serve.
-func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
-	network, err := m.networks.build(p)
-	if err != nil {
-		return terms{}, err
-	}
-	t, err := newTerms(ctx, p, network)
-	if err == nil {
-		err = network.ready(ctx)
-	}
-	if err != nil {
-		network.release()
-		return terms{}, err
-	}
-	return t, nil
-}
-
-// change takes new terms into force: what they take away at once, what they
-// add with a new generation.
-func (m *managed) change(t terms) {
-	m.rates.Set(rateLimits(t.config.Limits))
-	t.network.client.Enforce()
-	m.allowed.current.Store(t.network)
-	m.steering.set(t.addresses)
-	m.reporter.idle(m.steering.idle())
-	m.listing.Reset() // it has what was accepted before
-	m.changes.tell()
-	m.loader.set(t).release()
-	m.rollout.Reload()
-	select {
-	case m.renewed <- struct{}{}:
-	default: // followSecrets has yet to look
-	}
-}
-
-// fixed refuses changes that need a restart. Better to say so than to take up
-// one half of a file.
-func fixed(before, after *v1alpha1.HostConfiguration) error {
-	if len(before.Providers) != len(after.Providers) {
-		return restart("providers")
-	}
-	for i := range before.Providers {
-		if field := fixedField(&before.Providers[i], &after.Providers[i]); field != "" {
-			return restart(fmt.Sprintf("providers[%d].%s", i, field))
-		}
+	if err := r.spans.Use(ctx, spans); err != nil {
+		klog.FromContext(ctx).Error(err, "The last spans of the tracing before did not reach their collector")
 	}
 	return nil
 }
 
-func fixedField(old, next *v1alpha1.Provider) string {
-	switch {
-	case old.Name != next.Name:
-		return "name"
-	case !equality.Semantic.DeepEqual(old.Source, next.Source):
-		return "source"
-	case old.Limits.Module.Cmp(next.Limits.Module) != 0:
-		return "limits.module"
-	case !equality.Semantic.DeepEqual(old.Ops, next.Ops):
-		return "ops"
-	case old.Store != next.Store:
-		return "store"
-	case !equality.Semantic.DeepEqual(old.Routing, next.Routing):
-		return "routing"
+// tell says at each provider what became of the file: nobody looks at another
+// one's, and the file is everybody's.
+func (r *reloader) tell(err error) {
+	if r.told = ""; err != nil {
+		r.told = err.Error()
 	}
-	return ""
+	for _, one := range r.providers.all() {
+		one.reporter.configuration(err)
+	}
 }
-
-// errRestart is of a file that is valid, and needs another process.
-var errRestart = errors.New("cannot change while the manager runs: restart it, or change it back")
-
-func restart(path string) error { return fmt.Errorf("%s %w", path, errRestart) }

@@ -13,14 +13,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
@@ -41,44 +44,22 @@ func replace(old, new string) func(string) string {
 	return func(text string) string { return strings.Replace(text, old, new, 1) }
 }
 
-func TestWhatNeedsARestartIsRefusedByItsPath(t *testing.T) {
-	before := example(t, replace("", ""))
-	for _, test := range []struct{ old, new, want string }{
-		{"name: example", "name: other", "providers[0].name"},
-		{"name: cloud-provider", "name: another", "providers[0].source"},
-		{"foreground: 2s", "foreground: 1s", "providers[0].ops"},
-		{"store: example", "store: another", "providers[0].store"},
-		{"module: 8Mi", "module: 9Mi", "providers[0].limits.module"},
-		{"perSecond: 20", "perSecond: 21", ""},
-		{"memory: 32Mi", "memory: 16Mi", ""},
-		{"methods: [GET, POST]", "methods: [GET]", ""},
-	} {
-		err := fixed(before, example(t, replace(test.old, test.new)))
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want+" cannot change") {
-			t.Errorf("%q instead of %q: %v, want %q", test.new, test.old, err, test.want)
-		}
-	}
-}
-
 // A file that is rejected is told of where the operator looks, with its field;
 // so is the one that mends it, once.
 func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
-	current, err := v1alpha1.Decode([]byte(valid))
-	if err != nil {
-		t.Fatal(err)
-	}
 	reporter, events := newTestReporter(t)
-	r := &reloader{manager: &manager{metrics: metrics.New(), providers: []*managed{{reporter: reporter}}}, current: current}
+	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{reporter: reporter}}}}
 	for _, test := range []struct{ file, want string }{
 		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
 		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},
 		{valid + "  limit: {}\n", `providers[0].limit`},
-		{strings.Replace(valid, "name: test", "name: other", 1), "providers[0].name cannot change while the manager runs"},
 	} {
-		r.offer(t.Context(), "config.yaml", []byte(test.file), nil)
+		if r.offer(t.Context(), "config.yaml", content{data: []byte(test.file)}, false) {
+			t.Errorf("%s: it is tried again although it is wrong", test.want)
+		}
 		text := <-events
-		if valid := strings.Contains(text, "restart it"); valid == strings.Contains(text, "does not start with") {
+		if !strings.Contains(text, "does not start with") {
 			t.Errorf("Event %q: whether a manager may be restarted with it", text)
 		}
 		if !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
@@ -106,8 +87,8 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 // sends requests.
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
-		client: fake.NewClientset(), observer: metrics.New().Provider("example").Egress(), scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{},
+		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("example").Egress(), calls.New(), tracing.New("test", ""), "example", klog.Background()}, scrubber: credential.NewScrubber(clock.RealClock{}),
+		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}
@@ -122,8 +103,8 @@ func TestNetworkOfTheWholeExample(t *testing.T) {
 		t.Errorf("%d signers, want 1", len(net.signers))
 	}
 	names := secretNames(&c.Providers[0])
-	if len(names) != 8 {
-		t.Errorf("%d Secrets are watched, want those of 7 credentials and one certificate: %v", len(names), names)
+	if len(names) != 10 {
+		t.Errorf("%d Secrets are watched, want those of 9 credentials and one certificate: %v", len(names), names)
 	}
 }
 

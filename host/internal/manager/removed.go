@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -20,13 +23,8 @@ import (
 // not configured any more.
 const eventRemoved = eventPrefix + status.PhaseRemoved
 
-// providerNames returns the names of the providers.
-func providerNames(c *v1alpha1.HostConfiguration) (names []string) {
-	for i := range c.Providers {
-		names = append(names, c.Providers[i].Name)
-	}
-	return names
-}
+// entitledTimeout bounds one request.
+const entitledTimeout = 10 * time.Second
 
 // removed tells of the providers that were configured before and are not any
 // more: else their status says for ever that they serve.
@@ -35,13 +33,13 @@ type removed struct {
 	namespace string
 }
 
-// tell looks at what the statuses of the providers say was configured. It
-// returns before anything of that is overwritten, and when the API server does
-// not answer.
-func (r *removed) tell(ctx context.Context, now []*managed) {
+// tell looks at what the statuses of the providers say was configured, and at
+// those that this manager may write. It returns before anything of that is
+// overwritten, and when the API server does not answer.
+func (r *removed) tell(ctx context.Context, now *providers) {
 	// Where flags say it all, the provider has a name of its own.
-	before := []string{config.FlagProvider}
-	for _, one := range now {
+	before := append(r.entitled(ctx), config.FlagProvider)
+	for _, one := range now.all() {
 		names, err := one.status.Providers(ctx)
 		if err != nil {
 			one.logger.Error(err, "It is not known which providers were configured before")
@@ -49,16 +47,41 @@ func (r *removed) tell(ctx context.Context, now []*managed) {
 		}
 		before = append(before, names...)
 	}
-	for _, one := range now {
-		before = slices.DeleteFunc(before, func(name string) bool { return name == one.name })
-	}
 	slices.Sort(before)
 	for _, name := range slices.Compact(before) {
-		r.tellOf(ctx, name)
+		if !now.configured(name) {
+			_ = r.tellOf(ctx, name)
+		}
 	}
 }
 
-func (r *removed) tellOf(ctx context.Context, name string) {
+// entitled returns the providers whose status this manager may write by its name.
+// The last one that was removed is in no other status, and no manager may list
+// the ConfigMaps of a namespace.
+func (r *removed) entitled(ctx context.Context) (names []string) {
+	ctx, cancel := context.WithTimeout(ctx, entitledTimeout)
+	defer cancel()
+	own := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.namespace}}
+	review, err := r.client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, own, metav1.CreateOptions{})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "It is not known which statuses of providers this manager may write")
+		return nil
+	}
+	for _, rule := range review.Status.ResourceRules {
+		if !slices.Contains(rule.Resources, "configmaps") || !slices.Contains(rule.Verbs, "patch") {
+			continue
+		}
+		for _, object := range rule.ResourceNames {
+			if name, ok := strings.CutPrefix(object, status.Name("")); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// tellOf returns an error, which it has logged, when another try may help.
+func (r *removed) tellOf(ctx context.Context, name string) error {
 	logger := klog.FromContext(ctx).WithValues("provider", name)
 	message := fmt.Sprintf("The manager's configuration has no provider %s any more. What was its own is left alone: a Service that has a load balancer of it "+
 		"waits for it when it is deleted (Event NoProvider). Configure it again; or, when nothing of it is left, delete this ConfigMap and wasm-ccm-module-%s-*", name, name)
@@ -69,9 +92,13 @@ func (r *removed) tellOf(ctx context.Context, name string) {
 		logger.V(2).Info("Whether there was a provider of the flags is not known", "err", err)
 	case err != nil:
 		logger.Error(err, "The status of a provider that is not configured any more is left as it was")
+		if !apierrors.IsForbidden(err) {
+			return err
+		}
 	case gone:
 		logger.Info("A provider is not configured any more", "message", message)
 		reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.namespace, Name: object.Name()}
-		r.events.Event(reference, corev1.EventTypeWarning, eventRemoved, text.Line(message, maxEventBytes))
+		r.events.Event(reference, corev1.EventTypeNormal, eventRemoved, text.Line(message, maxEventBytes))
 	}
+	return nil
 }

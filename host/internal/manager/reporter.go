@@ -3,8 +3,8 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -29,6 +29,7 @@ const (
 	eventDifference = "ProviderPhaseFailed"
 	// Of the file of --config.
 	eventConfiguration = "HostConfigurationRejected"
+	eventPending       = "HostConfigurationPending"
 	eventReconfigured  = "HostConfigurationAccepted"
 )
 
@@ -50,8 +51,8 @@ type teller struct {
 	object *corev1.ObjectReference
 }
 
-// clean makes one line of what others said: klog writes a value of several lines
-// as it is, with whatever a terminal makes of it.
+// clean makes a foreign text one printable line: klog writes values of several
+// lines unchanged, control characters included.
 func (t *teller) clean(said string) string {
 	if t.scrub != nil {
 		said = t.scrub(said)
@@ -71,9 +72,12 @@ func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
 
 // serving tells of a generation that has been swapped in.
 func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
-	digests := g.Digests()
-	t.logger.Info("provider is serving", "provider", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
-		"configDigest", "sha256:"+digests.Config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
+	digests, config := g.Digests(), "private"
+	if !bundle.ConfigPrivate {
+		config = "sha256:" + digests.Config
+	}
+	t.logger.Info("provider is serving", "module", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
+		"configDigest", config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
 	text := fmt.Sprintf("%s %s is serving, digest sha256:%s", g.Name(), g.Version(), digests.Module)
 	if summary := t.clean(g.Summary()); summary != "" {
 		text += ": " + summary
@@ -81,21 +85,25 @@ func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	t.event(bundle, corev1.EventTypeNormal, eventServing, text)
 	for _, warning := range g.Warnings() {
 		warning = t.clean(warning)
-		t.logger.Info("the provider warns about its configuration", "provider", g.Name(), "warning", warning)
+		t.logger.Info("the provider warns about its configuration", "module", g.Name(), "warning", warning)
 		t.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
 	}
 }
 
-func (t *teller) rejected(bundle source.Bundle, reason, text, offered, still string) {
-	text = t.clean(text)
-	t.logger.Error(errors.New(text), "provider is rejected", "reason", reason, "source", bundle.Origin, "offered", offered, "serving", still)
+func (t *teller) rejected(bundle source.Bundle, reason, why, offered, still string) {
+	why = t.clean(why)
+	t.logger.Error(errors.New(why), "provider is rejected", "reason", reason, "source", bundle.Origin, "offered", offered, "serving", still)
 	if offered != "" {
 		offered = " (offered: " + offered + ")"
 	}
-	t.event(bundle, corev1.EventTypeWarning, eventRejected, fmt.Sprintf("%s%s: %s; %s", reason, offered, text, still))
+	message := fmt.Sprintf("%s%s: %s; %s", reason, offered, why, still)
+	t.event(bundle, corev1.EventTypeWarning, eventRejected, message)
+	if bundle.ConfigRef != nil && source.InConfig(reason) { // who edits it looks there
+		t.events.Event(bundle.ConfigRef, corev1.EventTypeWarning, eventRejected, text.Line(message, maxEventBytes))
+	}
 }
 
-// offeredOf names the module that the source holds, "" where it holds none.
+// offeredOf names the module in the source; "" for an empty source.
 func offeredOf(x rollout.Report) string {
 	if x.Offered == nil {
 		return ""
@@ -111,33 +119,18 @@ func still(v *rollout.Version) string {
 	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
 }
 
-// instead says what serves in the place of what was held or rolled back: what
-// serves again has its configuration of then, and not that of the source.
+// instead names the generation that serves in place of a held or rolled back
+// one. It has its own previous configuration, not the one in the source.
 func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
 		return still(x.Serving)
 	}
-	return fmt.Sprintf("%s %s serves again, with its configuration of then, sha256:%s", x.Serving.Name, x.Serving.Version, text.Digest(x.Serving.ConfigDigest))
-}
-
-// signerReporter tells of a signer, which has no status and no metrics.
-type signerReporter struct{ teller }
-
-// Report is rollout.Reporter's.
-func (r *signerReporter) Report(x rollout.Report) {
-	switch x.Phase {
-	case rollout.Serving:
-		r.serving(x.Bundle, x.Subject)
-	case rollout.Rejected:
-		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
+	said := fmt.Sprintf("%s %s serves again, with its previous configuration", x.Serving.Name, x.Serving.Version)
+	if x.Serving.ConfigDigest != "" {
+		said += ", sha256:" + text.Digest(x.Serving.ConfigDigest)
 	}
+	return said
 }
-
-// Commanded is rollout.Reporter's: nobody commands signers.
-func (r *signerReporter) Commanded(rollout.Command, error) {}
-
-// Journalled is rollout.Reporter's: signers have no journal.
-func (r *signerReporter) Journalled(error) {}
 
 // providerReporter tells of a provider by its status, metrics, Events and log.
 // It implements rollout.Reporter.
@@ -145,18 +138,35 @@ type providerReporter struct {
 	teller
 	metrics *metrics.Rollout
 	status  *statusWriter
+	// generation is the number of takeovers, for others.
+	generation *atomic.Int64
 	// replaced is called when another generation serves.
 	replaced func()
-	last     rollout.Report // that was told of
-	waits    string         // what it was said to wait for
-	inVain   []string       // entries of the HostConfiguration that were told of
+	// reconfigured is called when what serves has another configuration than what
+	// served before.
+	reconfigured func()
+	// configured names the configuration of what serves, also a private one: what
+	// it returns is kept here, and told nobody.
+	configured func() string
+	config     string // what it returned last; "": nothing has served
+	// admits returns why what serves would not be loaded now; nil: nobody asks.
+	admits     func() error
+	unadmitted string         // what was said of that last
+	last       rollout.Report // that was told of
+	waits      string         // what it was said to wait for
+	inVain     []string       // entries of the HostConfiguration that were told of
 }
 
-func newProviderReporter(m *managed, events record.EventRecorder, namespace string) *providerReporter {
-	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
+// statusObject is the ConfigMap of a provider, for Events on it.
+func statusObject(m *managed, namespace string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
+}
+
+func newProviderReporter(m *managed, namespace string) *providerReporter {
 	return &providerReporter{
-		teller:  teller{logger: m.logger, events: events, scrub: m.allowed.scrub, object: object},
-		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status, providers: m.configured},
+		teller:  teller{logger: m.logger, events: m.events, scrub: m.allowed.scrub, object: statusObject(m, namespace)},
+		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
+		generation: &m.generation,
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
 			m.invoker.Reset()
@@ -164,18 +174,24 @@ func newProviderReporter(m *managed, events record.EventRecorder, namespace stri
 			m.recorder.Reset()
 			m.changes.tell() // once more: what they asked may have been answered by what was known before
 		},
+		reconfigured: m.configured.tell,
+		configured:   m.slot.ConfigDigest,
+		admits:       func() error { return m.loader.admits(m.slot.Serving()) },
 	}
 }
 
 // Report is rollout.Reporter's.
 func (r *providerReporter) Report(x rollout.Report) {
 	x.Message = r.clean(x.Message)
-	r.status.report(x)
+	r.admission(x)
+	r.status.report(x, r.unadmitted)
 	r.metrics.Phase(string(x.Phase))
 	r.metrics.Generation(x.Generation)
+	r.generation.Store(x.Generation)
 	if r.last.Generation != x.Generation {
 		r.replaced()
 	}
+	r.configures(x.Serving)
 	same := r.last.Phase == x.Phase && r.last.Reason == x.Reason && r.last.Message == x.Message && r.last.Bundle.Revision == x.Bundle.Revision
 	r.last = x
 	r.last.Bundle = source.Bundle{Revision: x.Bundle.Revision}
@@ -199,7 +215,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 			r.phase(x, corev1.EventTypeWarning)
 			return
 		}
-		r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest)
+		r.metrics.Serving(x.Serving.Name, x.Serving.Version, x.Serving.Digest, x.Serving.Engine)
 		r.metrics.Took(x.Took)
 		r.serving(x.Bundle, x.Subject)
 	case rollout.Held:
@@ -209,7 +225,11 @@ func (r *providerReporter) tell(x rollout.Report) {
 	case rollout.RolledBack:
 		r.serves(x.Serving)
 		r.metrics.RolledBack(x.Reason)
-		r.phase(x, corev1.EventTypeWarning)
+		kind := corev1.EventTypeWarning
+		if x.Reason == rollout.ReasonByOperator { // it is what somebody wanted
+			kind = corev1.EventTypeNormal
+		}
+		r.phase(x, kind)
 	case rollout.Kept:
 		r.serves(x.Serving) // also after the source went from good to bad and back
 		r.metrics.Kept()
@@ -217,7 +237,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 	case rollout.Probed, rollout.Shadowed:
 		if x.Err != nil || x.Phase == rollout.Shadowed && x.Allowed {
 			r.log(x)
-			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+", which is allowed to fail, so the rollout goes on: "+x.Message)
+			r.event(x.Bundle, corev1.EventTypeWarning, eventDifference, string(x.Phase)+" is not required, so the rollout continues: "+x.Message)
 			return
 		}
 		r.phase(x, corev1.EventTypeNormal)
@@ -239,7 +259,7 @@ func (r *providerReporter) waiting(x rollout.Report) {
 // serves records what serves, where something does.
 func (r *providerReporter) serves(v *rollout.Version) {
 	if v != nil {
-		r.metrics.Serves(v.Name, v.Version, v.Digest)
+		r.metrics.Serves(v.Name, v.Version, v.Digest, v.Engine)
 	}
 }
 
@@ -258,11 +278,11 @@ func (r *providerReporter) log(x rollout.Report) {
 func meaning(p rollout.Phase) string {
 	switch p {
 	case rollout.Verified:
-		return "it is well-formed, asks for nothing that it is not granted, and is signed if it has to be"
+		return "it is well-formed, needs no more than the grants, and has the required signatures"
 	case rollout.Compiled:
 		return "it is machine code"
 	case rollout.Described:
-		return "it has said what it can do"
+		return "it has described its ops"
 	case rollout.Configured:
 		return "it has taken its configuration"
 	}
@@ -357,23 +377,14 @@ func (r *providerReporter) configuration(err error) {
 	}
 	message := r.clean(err.Error())
 	r.status.configured(message)
-	message += "; what the file of --config said before holds"
-	if errors.Is(err, errRestart) {
-		message += " until then"
-	} else {
-		message += ". Mend it before a manager is started anew: it does not start with a file that is not valid"
+	message += "; the previous configuration stays in force"
+	kind, reason := corev1.EventTypeWarning, eventConfiguration
+	switch {
+	case errors.As(err, &notYet{}):
+		kind, reason = corev1.EventTypeNormal, eventPending
+		message += fmt.Sprintf(" until then; it is tried again every %v", reloadRetry)
+	case !errors.Is(err, errObjects): // a restart mends that one
+		message += ". Correct it before the next restart: a manager does not start with an invalid file"
 	}
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventConfiguration, message)
-}
-
-// idle tells of entries that the administrator wrote in vain.
-func (r *providerReporter) idle(entries []string) {
-	said := slices.Equal(entries, r.inVain)
-	if r.inVain = entries; said || len(entries) == 0 {
-		return
-	}
-	const why = "opens nothing: it lies in no network, and is no name, that is refused by default, or deny has it. Private and public networks need no entry, " +
-		"and one that is wider than a refused network does not open it. Remove it, or write what is meant"
-	r.logger.Info("The HostConfiguration allows in vain", "entries", entries, "field", "providers[].addresses.allow", "why", why)
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
+	r.event(source.Bundle{}, kind, reason, message)
 }

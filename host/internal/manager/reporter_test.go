@@ -3,15 +3,18 @@ package manager
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
@@ -36,10 +39,11 @@ func newTestReporter(t *testing.T) (*providerReporter, <-chan string) {
 	recorder := record.NewFakeRecorder(100)
 	recorder.IncludeObject = true
 	return &providerReporter{
-		teller:   teller{events: recorder, object: &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "wasm-ccm-provider-test"}},
-		metrics:  metrics.New().Provider("test").Rollout(),
-		status:   &statusWriter{object: status.New(fake.NewClientset(), "kube-system", "test", clock.RealClock{})},
-		replaced: func() {},
+		teller:     teller{events: recorder, object: &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "wasm-ccm-provider-test"}},
+		metrics:    metrics.New().Provider("test").Rollout(),
+		status:     &statusWriter{object: status.New(fake.NewClientset(), "kube-system", "test", clock.RealClock{})},
+		generation: new(atomic.Int64),
+		replaced:   func() {}, reconfigured: func() {}, configured: func() string { return "" },
 	}, recorder.Events
 }
 
@@ -64,6 +68,97 @@ func TestNoEventOfARolloutIsEmpty(t *testing.T) {
 }
 
 // A phase that is allowed to fail, and does, is one Event.
+// What serves, and would not be loaded any more, is said at once and once.
+func TestAServingModuleThatIsNotAdmittedIsTold(t *testing.T) {
+	r, events := newTestReporter(t)
+	policy, err := provenance.New([]string{"sha256:" + strings.Repeat("0", 64)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := policy.Check([]byte("module"), nil)
+	r.admits = func() error { return refused }
+	report := rollout.Report{Phase: rollout.Loading, Serving: &rollout.Version{Name: "static", Version: "0.1.0"}}
+	r.Report(report)
+	r.Report(report)
+	serving := func() *metav1.Condition {
+		return meta.FindStatusCondition(r.status.status.Conditions, conditionServing)
+	}
+	if c := serving(); c.Status != metav1.ConditionTrue || c.Reason != eventNotAdmitted || !strings.Contains(c.Message, "serves until the manager restarts: DigestNotPinned: the module's digest") {
+		t.Errorf("the condition is %+v", c)
+	}
+	if len(events) != 1 {
+		t.Fatalf("%d Events", len(events))
+	}
+	if got := <-events; !strings.Contains(got, eventNotAdmitted+" the serving module would not be admitted now") {
+		t.Errorf("the Event is %q", got)
+	}
+	refused = nil
+	r.Report(report)
+	if c := serving(); c.Reason == eventNotAdmitted || c.Message != "" || len(events) > 0 {
+		t.Errorf("when it is mended the condition is %+v, and there are %d Events", c, len(events))
+	}
+}
+
+// The control loops hear of another configuration that serves, and of nothing
+// else: neither of the first one, nor of another module or other terms. A private one
+// has no digest that is reported.
+func TestTheLoopsHearOfAnotherConfiguration(t *testing.T) {
+	r, _ := newTestReporter(t)
+	heard := 0
+	r.reconfigured = func() { heard++ }
+	configs := map[*rollout.Version]string{}
+	version := func(module, config string) *rollout.Version {
+		v := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat(module, 64)}
+		configs[v] = config
+		return v
+	}
+	for i, step := range []struct {
+		phase   rollout.Phase
+		serving *rollout.Version
+		want    int
+	}{
+		{rollout.Loading, nil, 0},
+		{rollout.Kept, version("a", "1"), 0},
+		{rollout.Kept, version("b", "1"), 0},
+		{rollout.Configured, version("b", "1"), 0},
+		{rollout.Kept, version("b", "2"), 1},
+		{rollout.Kept, version("b", "2"), 1},
+		{rollout.RolledBack, version("b", "1"), 2},
+	} {
+		r.configured = func() string { return configs[step.serving] }
+		r.Report(rollout.Report{Phase: step.phase, Serving: step.serving, Generation: int64(i)})
+		if heard != step.want {
+			t.Errorf("step %d: heard %d times, want %d", i, heard, step.want)
+		}
+	}
+}
+
+// What is wrong with a configuration is an Event on its object, too; what is wrong
+// with the module is not.
+func TestABrokenConfigurationIsAnEventOnItsObject(t *testing.T) {
+	r, events := newTestReporter(t)
+	bundle := source.Bundle{
+		Ref:       &corev1.ObjectReference{Kind: "ConfigMap", Name: "module"},
+		ConfigRef: &corev1.ObjectReference{Kind: "Secret", Name: "configuration", UID: "u"},
+	}
+	for _, reason := range []string{source.ReasonModuleKeyMissing, source.ReasonConfigMapNotFound, source.ReasonConfigNotFound, "ConfigurationInvalid"} {
+		r.Report(rollout.Report{Phase: rollout.Rejected, Reason: reason, Message: "line 1", Bundle: bundle})
+		want := 1
+		if strings.HasPrefix(reason, "ConfigN") || strings.HasPrefix(reason, "Configuration") {
+			want = 2
+		}
+		if len(events) != want {
+			t.Fatalf("%d Events about %s, want %d", len(events), reason, want)
+		}
+		for range want - 1 {
+			<-events
+		}
+		if last := <-events; want == 2 && (!strings.Contains(last, "kind=Secret") || !strings.Contains(last, eventRejected+" "+reason+": line 1")) {
+			t.Errorf("the Event is %q", last)
+		}
+	}
+}
+
 func TestDifferencesAreToldOnce(t *testing.T) {
 	r, events := newTestReporter(t)
 	r.Report(rollout.Report{Phase: rollout.Shadowed, Allowed: true, Message: "1 of 2 answers are the same", Offered: &rollout.Version{Digest: offeredDigest}})
@@ -101,7 +196,13 @@ func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its configuration of then, sha256:bbbbbbbbbbbb;") {
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration, sha256:bbbbbbbbbbbb;") {
+		t.Error(text)
+	}
+	private := *serving
+	private.ConfigDigest = ""
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: &private, Good: &private, Offered: &rollout.Version{Digest: strings.Repeat("c", 64)}, Message: "private"})
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration; to let it through") {
 		t.Error(text)
 	}
 }

@@ -28,7 +28,7 @@ func (m *manager) shutDown(ctx context.Context) {
 	m.cease() // whatever it is that ends the manager
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
-	// At once: whoever signals twice must not leave marks.
+	// At once: the process ends with it when it is signalled twice (onSignals).
 	leaving.Go(func() { m.end(ctx) })
 	begun := time.Now()
 	err := errors.Join(m.drain(ctx), m.close(ctx))
@@ -54,12 +54,13 @@ func (m *manager) shutDown(ctx context.Context) {
 func (m *manager) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	if err := m.loopStopper.Stop(ctx); err != nil {
+	if err := m.loops.Stop(ctx); err != nil {
 		return err
 	}
-	failed := make([]error, len(m.providers), len(m.providers)+1)
+	all := m.withEnding()
+	failed := make([]error, len(all), len(all)+1)
 	var wg sync.WaitGroup
-	for i, one := range m.providers {
+	for i, one := range all {
 		wg.Go(func() {
 			if err := one.drain(ctx); err != nil {
 				failed[i] = fmt.Errorf("provider %s: %w", one.name, err)
@@ -70,6 +71,14 @@ func (m *manager) drain(ctx context.Context) error {
 	return errors.Join(append(failed, m.working.Wait(ctx))...)
 }
 
+// withEnding are all providers of which something may run.
+func (m *manager) withEnding() []*managed {
+	if m.providers == nil {
+		return nil
+	}
+	return m.providers.withEnding()
+}
+
 func (m *managed) drain(ctx context.Context) error {
 	err := m.invoker.Drain(ctx)
 	if err != nil {
@@ -78,17 +87,21 @@ func (m *managed) drain(ctx context.Context) error {
 	return errors.Join(err, m.working.Wait(ctx))
 }
 
-// close ends all that is left: rollouts write what they have decided, and close
-// what serves.
+// close ends the remaining tasks: rollouts write their decisions and close the
+// serving generations.
 func (m *manager) close(ctx context.Context) error {
 	m.die()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
+	all := m.all()
 	failed := m.living.Wait(ctx)
-	for _, one := range m.providers {
+	for _, one := range all {
 		if err := one.close(ctx); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("provider %s: %w", one.name, err))
 		}
+	}
+	for _, one := range all {
+		one.events.end()
 	}
 	for _, end := range m.last {
 		end()
@@ -102,4 +115,16 @@ func (m *managed) close(ctx context.Context) error {
 		return err
 	}
 	return m.failure
+}
+
+// end ends the provider, and what it has begun within a time; then nothing new
+// is loaded. The error names what goes on.
+func (m *managed) end(ctx context.Context) error {
+	m.stop()
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	err := m.drain(ctx)
+	m.die()
+	m.loader.close()
+	return err
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -20,10 +21,13 @@ import (
 // at all. What they write is thrown away, since it may be the secret.
 type signerLoader struct {
 	client   kubernetes.Interface
-	engine   engine.Engine
+	engines  func(name string) (engine.Engine, error)
 	compiler plugin.Compiler
 	reporter rollout.Reporter
 	version  string
+	// sourceFailed, unless nil, is told that the source of a credential's signer
+	// cannot be asked.
+	sourceFailed func(name string, err error)
 	// trials of the signer of a credential; nil: there are none.
 	trials func(name string) rollout.Trials
 }
@@ -37,17 +41,33 @@ type signer struct {
 	roll   *rollout.Rollout
 }
 
-func (l *signerLoader) signer(name string, c *v1alpha1.SignerCredential) *signer {
-	limits := source.Limits{MaxModule: grant.MaxSignerModule}
-	s := &signer{name: name, slot: plugin.NewSlot(), source: newSource(l.client, c.Source, limits)}
-	s.source = configured{s.source, []byte(c.Config)}
-	loader := signerModules{grant.SignerLoader(plugin.Loader{Engine: l.engine, Compiler: l.compiler, HostVersion: l.version})}
+// signer makes the signer of a credential, which the engine of that name runs.
+func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredential) (*signer, error) {
+	e, err := l.engines(engineName)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	src, err := newSource(l.client, c.Source, source.Limits{MaxModule: grant.MaxSignerModule}, l.reached(name))
+	if err != nil {
+		return nil, err
+	}
+	s := &signer{name: name, slot: plugin.NewSlot(), source: configured{src, []byte(c.Config)}}
+	loader := signerModules{grant.SignerLoader(plugin.Loader{Engine: e, Compiler: l.compiler, HostVersion: l.version})}
 	options := rollout.Options{Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy}
 	if l.trials != nil {
 		options.Trials = l.trials(name)
 	}
 	s.roll = rollout.New(options)
-	return s
+	return s, nil
+}
+
+// reached tells of the registry of a signer.
+func (l *signerLoader) reached(name string) func(error) {
+	return func(err error) {
+		if err != nil && l.sourceFailed != nil {
+			l.sourceFailed(name, err)
+		}
+	}
 }
 
 // signerPolicy: a signer answers no question that could be asked twice.
@@ -85,9 +105,28 @@ func (c configured) Run(ctx context.Context, handle source.Handler) {
 type signerModules struct{ *plugin.Loader }
 
 // Revision is rollout.Loader's: what is around a signer never changes.
-func (signerModules) Revision() string { return "signer" }
+func (l signerModules) Revision() string { return rollout.Terms("signer", l.Engine.Name()) }
 
 // Prepare is rollout.Loader's.
 func (l signerModules) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	return prepare(ctx, l.Loader, bundle, reached)
+	return prepare(ctx, l.Loader, bundle, func([]byte) error { return nil }, reached)
 }
+
+// signerReporter tells of a signer, which has no status and no metrics.
+type signerReporter struct{ teller }
+
+// Report is rollout.Reporter's.
+func (r *signerReporter) Report(x rollout.Report) {
+	switch x.Phase {
+	case rollout.Serving:
+		r.serving(x.Bundle, x.Subject)
+	case rollout.Rejected:
+		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
+	}
+}
+
+// Commanded is rollout.Reporter's: nobody commands signers.
+func (r *signerReporter) Commanded(rollout.Command, error) {}
+
+// Journalled is rollout.Reporter's: signers have no journal.
+func (r *signerReporter) Journalled(error) {}

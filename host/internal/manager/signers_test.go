@@ -97,16 +97,18 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	secrets := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
 	n := &network{stop: func() {}, client: client(t).client, secrets: secrets}
 	n.retain()
-	terms, err := newTerms(t.Context(), &c.Providers[0], n)
+	l := &providerLoader{loader: *stubLoader(), engines: stubEngine, tasks: &tasks.Group{}, hosts: &hosts{
+		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
+	}}
+	terms, err := l.newTerms(t.Context(), &c.Providers[0], n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &providerLoader{loader: *stubLoader(), tasks: &tasks.Group{}, hosts: &hosts{
-		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
-	}}
 	l.set(terms)
 	return l
 }
+
+func stubEngine(string) (engine.Engine, error) { return stub{}, nil }
 
 func stubLoader() *plugin.Loader {
 	l := &plugin.Loader{

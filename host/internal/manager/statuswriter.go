@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // Types of the conditions in a provider's status.
@@ -19,11 +20,18 @@ const (
 	conditionDurable     = "Durable"
 	// conditionConfigured is there where there is a file of --config.
 	conditionConfigured = "Configured"
+	// conditionSource is there where the source is a registry.
+	conditionSource = "SourceAvailable"
+	// conditionTicked is there where the provider has the op tick and it has
+	// ended.
+	conditionTicked = "Ticked"
 )
 
 // statusWriter makes the status that kubectl shows of what a rollout reports.
 type statusWriter struct {
 	object *status.Object
+	// told is who else shows the status; nil: nobody.
+	told func(status.Status)
 	// providers are all that are configured.
 	providers []string
 
@@ -31,8 +39,9 @@ type statusWriter struct {
 	status status.Status
 }
 
-// report publishes where the rollout stands.
-func (w *statusWriter) report(x rollout.Report) {
+// report publishes where the rollout stands; unadmitted says why what serves would
+// not be loaded now.
+func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := &w.status
@@ -41,22 +50,33 @@ func (w *statusWriter) report(x rollout.Report) {
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
 	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
+	s.Manager = version.Release()
 	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)
 	s.Candidate, s.Good = (*status.Version)(x.Candidate), (*status.Version)(x.Good)
-	w.condition(conditionServing, x.Serving != nil, servingReason(x), "")
+	w.condition(conditionServing, x.Serving != nil, servingReason(x, unadmitted), unadmitted)
 	w.condition(conditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
 	w.publish()
 }
 
 // servingReason is about what serves. The phase is about what is offered.
-func servingReason(x rollout.Report) string {
+func servingReason(x rollout.Report, unadmitted string) string {
 	switch {
 	case x.Serving == nil:
 		return "NothingServes"
+	case unadmitted != "":
+		return eventNotAdmitted
 	case x.Good != nil && x.Good.Revision == x.Serving.Revision:
 		return "Kept"
 	}
 	return "Observed"
+}
+
+// among says which providers are configured.
+func (w *statusWriter) among(providers []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.providers, w.status.Providers = providers, providers
+	w.publish()
 }
 
 // durable says whether a restart would find what was kept.
@@ -86,6 +106,43 @@ func (w *statusWriter) configured(problem string) (mended bool) {
 	return mended
 }
 
+// source says whether the registry can be asked; a reason says why not. It
+// reports whether it could not be asked before.
+func (w *statusWriter) source(reason, message string) (mended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mended = reason == "" && meta.IsStatusConditionFalse(w.status.Conditions, conditionSource)
+	available := reason == ""
+	if available {
+		reason = "Reached"
+	}
+	w.condition(conditionSource, available, reason, message)
+	w.publish()
+	return mended
+}
+
+// ticked says how the last op tick ended; a problem says why it failed. The
+// status is written when that changes.
+func (w *statusWriter) ticked(problem string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason := "Done"
+	if problem != "" {
+		reason = "Failed"
+	}
+	w.condition(conditionTicked, problem == "", reason, problem)
+	w.publish()
+}
+
+// sourceReplaced forgets what was said of a registry.
+func (w *statusWriter) sourceReplaced() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if meta.RemoveStatusCondition(&w.status.Conditions, conditionSource) {
+		w.publish()
+	}
+}
+
 func (w *statusWriter) condition(kind string, yes bool, reason, message string) {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	if yes {
@@ -101,4 +158,7 @@ func (w *statusWriter) publish() {
 	s := w.status
 	s.Conditions = slices.Clone(s.Conditions)
 	w.object.Publish(s)
+	if w.told != nil {
+		w.told(s)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -41,8 +43,8 @@ type steering struct {
 	told     *rate.Limiter
 }
 
-func (s *shared) newSteering(lists *addresses.Policy) *steering {
-	st := &steering{services: s.serviceCIDRs, events: s.events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
+func (s *shared) newSteering(events record.EventRecorder, lists *addresses.Policy) *steering {
+	st := &steering{services: s.serviceCIDRs, events: events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
 	st.set(lists)
 	return st
 }
@@ -123,8 +125,8 @@ func (s *serviceCIDRs) refresh(ctx context.Context) {
 	if err != nil {
 		if text := err.Error(); text != s.failure && ctx.Err() == nil {
 			s.failure = text
-			s.logger.Error(err, "The networks of the cluster's Services cannot be listed: addresses in those that are not known are not refused. "+
-				"Mend that, or name them in providers[].addresses.deny of the HostConfiguration",
+			s.logger.Error(err, "The networks of the cluster's Services cannot be listed: addresses in unknown ones are not refused. "+
+				"Grant the right to list them, or write them into providers[].addresses.deny of the HostConfiguration",
 				"known", s.known())
 		}
 		return
@@ -158,4 +160,16 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	return slices.Compact(all), nil
+}
+
+// idle tells of entries that the administrator wrote in vain.
+func (r *providerReporter) idle(entries []string) {
+	said := slices.Equal(entries, r.inVain)
+	if r.inVain = entries; said || len(entries) == 0 {
+		return
+	}
+	const why = "has no effect: nothing in it is refused by default, or deny lists it. Private and public networks need no entry, " +
+		"and an entry wider than a refused network does not allow that network. Remove or correct the entry"
+	r.logger.Info("Entries of the HostConfiguration have no effect", "entries", entries, "field", "providers[].addresses.allow", "why", why)
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }

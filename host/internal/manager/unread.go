@@ -13,8 +13,8 @@ import (
 // domain is that of this project's annotations and labels.
 const domain = "wasm-ccm.dev"
 
-// keys are those of Services and Nodes that this manager reads, and those that
-// the provider static of this project reads.
+// keys are the annotations and labels of Services and Nodes that this manager
+// and this project's provider static read.
 func keys() *annotations.Keys {
 	return annotations.NewKeys(domain,
 		annotations.Key{Kind: "Service", Name: routing.ServiceAnnotation},
@@ -37,7 +37,7 @@ func newUnread(s *shared) (func(context.Context), error) {
 	}
 	return func(ctx context.Context) {
 		if err := annotations.NewReporter(keys(), client, s.events).Run(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Nobody is told of annotations that nobody reads")
+			klog.FromContext(ctx).Error(err, "Unknown annotations are not reported")
 		}
 	}, nil
 }

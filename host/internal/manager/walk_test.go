@@ -73,8 +73,13 @@ func TestNothingIsLeftOfAManagerThatHasEnded(t *testing.T) {
 	})
 }
 
-// says is a provider's part of the file; a changed timeout needs a restart.
-type says struct{ requests, timeout int }
+// says is a provider's part of the file.
+type says struct {
+	requests, timeout     int
+	source, store, scheme string
+}
+
+func first(name string) says { return says{50, 20, "source-" + name, name, name} }
 
 // side is what the walk knows of one provider.
 type side struct {
@@ -110,7 +115,7 @@ type walk struct {
 
 func newWalk(t *testing.T, seed uint64, w *world) *walk {
 	return &walk{world: w, seed: seed, known: map[string]string{}, random: rand.New(rand.NewPCG(seed, 3)), subjects: map[string]*side{
-		"one": {configured: true, says: says{50, 20}}, "two": {configured: true, says: says{50, 20}},
+		"one": {configured: true, says: first("one")}, "two": {configured: true, says: first("two")}, "three": {says: first("three")},
 	}}
 }
 
@@ -123,7 +128,7 @@ func (w *walk) text() string {
 	text := fileHead
 	for _, name := range w.names() {
 		if s := w.subjects[name]; s.configured {
-			text += w.provider(name, s.requests, s.timeout)
+			text += w.provider(name, s.says)
 		}
 	}
 	return text
@@ -147,12 +152,13 @@ func (w *walk) run() int {
 	w.quiet()
 	steps := []func(string){
 		w.offerGood, w.offerGood, w.offerSlow, w.offerTraps, w.offerRefused, w.offerUnready, w.offerNothing,
-		w.rotateRight, w.rotateRight, w.rotateWrong, w.reloadValid, w.reloadValid, w.reloadInvalid, w.reloadFixed,
+		w.rotateRight, w.rotateRight, w.rotateWrong, w.reloadValid, w.reloadValid, w.reloadInvalid, w.reloadTimeout,
+		w.comeOrGo, w.comeOrGo, w.comeOrGo, w.rename, w.rename, w.restore, w.reroute, w.resource, w.resource,
 		w.beginInvalid, w.late, w.handOver, w.crash, w.loseLease, w.away, w.pause, w.removeOrReturn, w.rest, w.rest,
 	}
 	n := 0
 	for ; n < walkSteps && !w.t.Failed(); n++ {
-		name := w.names()[w.random.IntN(2)]
+		name := w.names()[w.random.IntN(len(w.names()))]
 		steps[w.random.IntN(len(steps))](name)
 		if w.random.IntN(3) == 0 {
 			w.quiet()

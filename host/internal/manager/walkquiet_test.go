@@ -16,6 +16,9 @@ import (
 
 func (w *walk) statusOf(name string) (s status.Status) {
 	w.t.Helper()
+	if !w.subjects[name].told && !w.subjects[name].configured {
+		return s
+	}
 	cm, err := w.admin().CoreV1().ConfigMaps(namespace).Get(w.t.Context(), status.Name(name), metav1.GetOptions{})
 	if err == nil {
 		err = yaml.Unmarshal([]byte(cm.Data["status"]), &s)
@@ -31,7 +34,7 @@ func (w *walk) quiet() {
 	w.t.Helper()
 	w.note("quiet")
 	w.pass(4 * time.Minute)
-	for _, one := range w.leader.providers {
+	for _, one := range w.leader.all() {
 		// Of what was on its way when a manager was killed a person says that it
 		// was not at fault.
 		if s := w.subjects[one.name]; s.able() && w.killed && w.statusOf(one.name).Reason == "ModuleSuspected" {
@@ -39,14 +42,35 @@ func (w *walk) quiet() {
 			w.pass(time.Minute)
 		}
 	}
-	for _, one := range w.leader.providers {
+	for _, one := range w.leader.all() {
 		w.check(one, w.subjects[one.name])
 	}
+	w.checkRemoved()
 	time.Sleep(5 * time.Second) // for what is on its way
 	synctest.Wait()
 	for _, process := range w.living {
-		for _, one := range process.providers {
+		for _, one := range process.all() {
 			w.checkNetworks(process, one)
+		}
+	}
+}
+
+// checkRemoved looks at those that are not configured: nothing of them is left
+// but a status that says so.
+func (w *walk) checkRemoved() {
+	w.t.Helper()
+	for name, s := range w.subjects {
+		if s.configured {
+			s.told = true
+			continue
+		}
+		if phase := w.statusOf(name).Phase; s.told && phase != status.PhaseRemoved {
+			w.t.Errorf("%s is not configured, and its status says %s", name, phase)
+		}
+	}
+	for _, process := range w.living {
+		if ending := process.withEnding()[len(process.all()):]; len(ending) > 0 {
+			w.t.Errorf("manager %s: %s has not ended: %v, %v", process.name, ending[0].name, ending[0].working.Running(), ending[0].living.Running())
 		}
 	}
 }
@@ -109,7 +133,8 @@ func (w *walk) digest(name, offered string) string {
 func (w *walk) checkConfiguration(one *managed, s *side, published status.Status) {
 	w.t.Helper()
 	c, want := one.loader.config(), w.leader.inForce
-	if got := (says{int(c.Requests.PerSecond), int(c.Ops.Timeout.Seconds())}); got != want[one.name] {
+	got := says{int(c.Requests.PerSecond), int(c.Ops.Timeout.Seconds()), c.Source.ConfigMap.Name, c.Store, c.Routing.Nodes.Schemes[0]}
+	if got != want[one.name] {
 		w.t.Errorf("%s: %+v is in force, want %+v", one.name, got, want[one.name])
 	}
 	if accepted := !meta.IsStatusConditionFalse(published.Conditions, conditionConfigured); accepted != w.leader.accepted {

@@ -23,7 +23,7 @@ func (w *walk) offerKind(name, kind string) {
 		s.serves = ""
 	}
 	w.note("offer %s", s.offered)
-	w.offer(name, s.offered)
+	w.offer(name, s.source, s.offered)
 }
 
 func (w *walk) offerGood(name string)    { w.offerKind(name, good) }
@@ -41,7 +41,7 @@ func (w *walk) offerTraps(name string) {
 func (w *walk) offerNothing(name string) {
 	w.note("offer nothing of %s", name)
 	w.subjects[name].offered = ""
-	w.offer(name, "")
+	w.offer(name, w.subjects[name].source, "")
 }
 
 func (w *walk) rotateRight(name string) { w.rotate(name, true) }
@@ -58,17 +58,12 @@ func (w *walk) rotate(name string, right bool) {
 	w.secret(name, s.token)
 }
 
-// reload changes the file under all that live. It is in force where it is valid
-// and needs no restart.
+// reload changes the file under all that live. It is in force where it is valid.
 func (w *walk) reload(text string) {
 	w.write(text)
 	for _, one := range w.living {
 		one.reload <- []byte(text)
-		one.accepted = text == w.text()
-		for name, now := range w.says() {
-			one.accepted = one.accepted && now.timeout == one.inForce[name].timeout
-		}
-		if one.accepted {
+		if one.accepted = text == w.text(); one.accepted {
 			one.inForce = w.says()
 		}
 	}
@@ -85,10 +80,77 @@ func (w *walk) reloadInvalid(name string) {
 	w.reload(w.text() + "  limits: {memory: 12 apples}\n")
 }
 
-// reloadFixed changes what cannot be changed without a restart.
-func (w *walk) reloadFixed(name string) {
+func (w *walk) reloadTimeout(name string) {
 	w.subjects[name].timeout = 10 + w.random.IntN(20)
 	w.note("file: %s has timeout %d", name, w.subjects[name].timeout)
+	w.reload(w.text())
+}
+
+// restore gives a provider another store.
+func (w *walk) restore(name string) {
+	w.subjects[name].store = fmt.Sprintf("store-%d", w.number())
+	w.note("file: %s has store %s", name, w.subjects[name].store)
+	w.reload(w.text())
+}
+
+func (w *walk) reroute(name string) {
+	w.subjects[name].scheme = fmt.Sprintf("scheme-%d", w.number())
+	w.note("file: %s has scheme %s", name, w.subjects[name].scheme)
+	w.reload(w.text())
+}
+
+// resource gives a provider another source, which holds something of its own,
+// or nothing.
+func (w *walk) resource(name string) {
+	s := w.subjects[name]
+	s.source = fmt.Sprintf("source-%s-%d", name, w.number())
+	w.note("file: %s has source %s", name, s.source)
+	if w.random.IntN(4) == 0 {
+		w.offerNothing(name)
+	} else {
+		w.offerKind(name, []string{good, good, slow, unready}[w.random.IntN(4)])
+	}
+	w.reload(w.text())
+}
+
+// comeOrGo takes a provider out of the file, or back, while the managers run.
+func (w *walk) comeOrGo(name string) {
+	s := w.subjects[name]
+	s.configured = !s.configured
+	if len(w.says()) == 0 {
+		s.configured = true
+	}
+	w.note("file: %s configured: %v", name, s.configured)
+	w.changed(name)
+}
+
+// rename has one provider take the place of another, and mostly its store.
+func (w *walk) rename(string) {
+	var from, to string
+	for _, name := range w.names() {
+		if w.subjects[name].configured {
+			from = name
+		} else {
+			to = name
+		}
+	}
+	if from == "" || to == "" {
+		return
+	}
+	w.subjects[from].configured, w.subjects[to].configured = false, true
+	if w.random.IntN(4) > 0 {
+		w.subjects[to].store, w.subjects[from].store = w.subjects[from].store, fmt.Sprintf("store-%d", w.number())
+	}
+	w.note("file: %s is renamed to %s, with store %s", from, to, w.subjects[to].store)
+	w.changed(from, to)
+}
+
+// changed reloads a file with others than before. What is not known of those that
+// come is what serves: they were away.
+func (w *walk) changed(names ...string) {
+	for _, name := range names {
+		w.subjects[name].serves = ""
+	}
 	w.reload(w.text())
 }
 
@@ -184,22 +246,18 @@ func (w *walk) annotate(name, key, value string) {
 }
 
 // removeOrReturn takes a provider out of the file, or back, and starts anew.
-func (w *walk) removeOrReturn(string) {
-	s := w.subjects["two"]
+func (w *walk) removeOrReturn(name string) {
+	s := w.subjects[name]
 	s.configured = !s.configured
-	w.note("two configured: %v", s.configured)
+	if len(w.says()) == 0 {
+		s.configured = true
+	}
+	w.note("%s configured: %v, all anew", name, s.configured)
 	w.write(w.text())
 	for _, one := range slices.Clone(w.living) {
 		one.end()
 	}
 	w.start()
-	if s.configured {
-		return
-	}
-	w.quiet()
-	if phase := w.statusOf("two").Phase; phase != status.PhaseRemoved {
-		w.t.Errorf("two is not configured, and its status says %s", phase)
-	}
 }
 
 func (w *walk) rest(string) { w.pass(time.Minute) }
@@ -207,7 +265,7 @@ func (w *walk) rest(string) { w.pass(time.Minute) }
 // ask has the loops ask the leader's providers about a Node.
 func (w *walk) ask(times int) {
 	for i := range times {
-		for _, one := range w.leader.providers {
+		for _, one := range w.leader.all() {
 			if instances, ok := one.provider.InstancesV2(); ok {
 				_, _ = instances.InstanceExists(w.t.Context(), node(fmt.Sprint("node-", i)))
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,24 +38,31 @@ const namespace = "kube-system"
 
 // guests is an engine of guests whose configuration says what they do, as
 // "one good 3": their provider, their kind, and a number.
-type guests struct{}
+type guests struct {
+	// hang is what those wait for that hang; nil: nothing.
+	hang *atomic.Pointer[chan struct{}]
+}
 
 func (guests) Name() string                { return "guests" }
 func (guests) Close(context.Context) error { return nil }
-func (guests) Compile(_ context.Context, _ []byte, c engine.ModuleConfig) (engine.Module, error) {
-	return walker{host: c.Host}, nil
+func (g guests) Compile(_ context.Context, _ []byte, c engine.ModuleConfig) (engine.Module, error) {
+	return walker{host: c.Host, guests: g}, nil
 }
 
-type walker struct{ host engine.Host }
+type walker struct {
+	host   engine.Host
+	guests guests
+}
 
 func (walker) Close(context.Context) error { return nil }
 func (w walker) Instantiate(context.Context) (engine.Instance, error) {
-	return &walkerInstance{host: w.host, provider: "?", kind: "?"}, nil
+	return &walkerInstance{host: w.host, guests: w.guests, provider: "?", kind: "?"}, nil
 }
 
 // walkerInstance is engine.Instance.
 type walkerInstance struct {
 	host           engine.Host
+	guests         guests
 	provider, kind string
 	url            string
 }
@@ -69,6 +77,8 @@ const (
 	traps   = "traps"   // in every op after the probe
 	refuses = "refuses" // its configuration
 	unready = "unready" // its probe fails
+	hangs   = "hangs"   // in every op after the probe, whatever its context says
+	stuck   = "stuck"   // in its configuration, whatever its context says
 )
 
 func (i *walkerInstance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
@@ -88,6 +98,9 @@ func (i *walkerInstance) Call(ctx context.Context, op abi.Op, request []byte) (e
 		reached := i.ask(ctx)
 		return answer(&abi.ProbeResponse{Ready: reached == nil && i.kind != unready, Summary: fmt.Sprint(reached)})
 	}
+	if hang := i.guests.hang.Load(); i.kind == hangs && hang != nil {
+		<-*hang
+	}
 	if i.kind == traps {
 		return engine.Result{}, errors.New("unreachable")
 	}
@@ -105,6 +118,9 @@ func (i *walkerInstance) configure(request []byte) (engine.Result, error) {
 	var number int
 	if _, err := fmt.Sscan(string(r.Config), &i.provider, &i.kind, &number, &i.url); err != nil {
 		return engine.Result{}, err
+	}
+	if hang := i.guests.hang.Load(); i.kind == stuck && hang != nil {
+		<-*hang
 	}
 	return answer(&abi.ConfigureResponse{Accepted: i.kind != refuses, HasClusterId: true})
 }
@@ -146,6 +162,7 @@ type world struct {
 	file   string // of --config
 	begun  int    // managers
 	living []*whole
+	hang   atomic.Pointer[chan struct{}] // of guests
 }
 
 func newWorld(t *testing.T, c *cloud, module []byte) *world {
@@ -155,11 +172,10 @@ func newWorld(t *testing.T, c *cloud, module []byte) *world {
 // admin is the client of who administers the cluster.
 func (w *world) admin() kubernetes.Interface { return (&line{server: w.api}).client() }
 
-// configMap writes one, or removes it when there is no data.
-func (w *world) offer(provider, guest string) {
+// offer writes a source of a provider, or removes it when there is no guest.
+func (w *world) offer(provider, name, guest string) {
 	w.t.Helper()
 	api := w.admin().CoreV1().ConfigMaps(namespace)
-	name := "source-" + provider
 	if guest == "" {
 		_ = api.Delete(w.t.Context(), name, metav1.DeleteOptions{})
 		return
@@ -188,17 +204,17 @@ func (w *world) secret(provider, token string) {
 }
 
 // provider is its part of the HostConfiguration.
-func (w *world) provider(name string, requests, timeout int) string {
+func (w *world) provider(name string, s says) string {
 	return fmt.Sprintf(`- name: %[1]s
-  source: {configMap: {namespace: %[2]s, name: source-%[1]s}}
-  store: %[1]s
-  routing: {nodes: {schemes: [%[1]s]}}
+  source: {configMap: {namespace: %[2]s, name: %[6]s}}
+  store: %[7]s
+  routing: {nodes: {schemes: [%[8]s]}}
   grants: [{scheme: http, host: 127.0.0.1, port: %[3]s, pathPrefix: /%[1]s/, cidrs: [127.0.0.0/8], credentials: [cloud]}]
   credentials: [{name: cloud, secret: {namespace: %[2]s, name: %[1]s}, header: {header: X-Token}}]
   requests: {perSecond: %[4]d}
   ops: {timeout: %[5]ds}
   rollout: {observePeriod: 30s}
-`, name, namespace, w.cloud.port, requests, timeout)
+`, name, namespace, w.cloud.port, s.requests, s.timeout, s.source, s.store, s.scheme)
 }
 
 func (w *world) write(text string) {
@@ -223,6 +239,8 @@ type whole struct {
 	// is should be.
 	inForce  map[string]says
 	accepted bool
+	// refuse, where it is set, makes clients instead.
+	refuse atomic.Pointer[func() (kubernetes.Interface, error)]
 }
 
 // begin starts a manager. With the error it has ended.
@@ -251,14 +269,19 @@ func (w *world) begin(name string) (*whole, error) {
 // around is the manager's outside.
 func (o *whole) around() outside {
 	return outside{
-		client: func(*restclient.Config) (kubernetes.Interface, error) { return o.line.client(), nil },
+		client: func(*restclient.Config) (kubernetes.Interface, error) {
+			if refuse := o.refuse.Load(); refuse != nil {
+				return (*refuse)()
+			}
+			return o.line.client(), nil
+		},
 		metadata: func(*restclient.Config) (metadata.Interface, error) {
 			s := runtime.NewScheme()
 			_ = metav1.AddMetaToScheme(s)
 			return metadatafake.NewSimpleMetadataClient(s), nil
 		},
 		modules: func(*config.Options) (modules, func(), error) {
-			return modules{engine: guests{}, compiler: func(string) plugin.Compiler { return nil }}, func() {}, nil
+			return modules{engine: func(string) (engine.Engine, error) { return guests{&o.world.hang}, nil }, compiler: func(string) plugin.Compiler { return nil }}, func() {}, nil
 		},
 		register: func(*metrics.Metrics) {},
 		watchFile: func(ctx context.Context, _ string, handle func([]byte, error)) {
@@ -328,7 +351,7 @@ func (o *whole) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	err := errors.Join(o.working.Wait(ctx), o.living.Wait(ctx))
-	for _, one := range o.providers {
+	for _, one := range o.withEnding() {
 		err = errors.Join(err, one.working.Wait(ctx), one.living.Wait(ctx))
 	}
 	if err != nil {
@@ -342,7 +365,7 @@ func (o *whole) gone() {
 	t := o.world.t
 	t.Helper()
 	groups := []*tasks.Group{&o.working, &o.living}
-	for _, one := range o.providers {
+	for _, one := range o.withEnding() {
 		groups = append(groups, &one.working, &one.living)
 		if users := one.allowed.current.Load().users.Load(); users != 0 {
 			t.Errorf("provider %s: its network has %d users after the end", one.name, users)

@@ -41,5 +41,14 @@ func AddRules(namespace string, rules ...Rule) string {
 	for i, rule := range rules {
 		all[i] = rule.String()
 	}
-	return fmt.Sprintf("add to a %s that is bound to the manager's service account: %s", role, strings.Join(all, " and "))
+	return fmt.Sprintf("with the Helm chart, %s; otherwise add to a %s that is bound to the manager's service account: %s", inChart(rules), role, strings.Join(all, " and "))
+}
+
+// inChart says what the chart needs for these rules. Its roles name the objects
+// of its values, and have everything else in any case.
+func inChart(rules []Rule) string {
+	if len(rules) > 0 && len(rules[0].Names) > 0 && (rules[0].Resource == "configmaps" || rules[0].Resource == "secrets") {
+		return "give it in the values (providers; for a CloudProvider cloudProviders.rights; for a module in parts modulesNamespace)"
+	}
+	return "run helm upgrade"
 }

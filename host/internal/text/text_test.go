@@ -104,11 +104,11 @@ func TestRules(t *testing.T) {
 	read := Rule{Resource: "configmaps", Names: []string{"a", "b"}, Verbs: []string{"list", "watch"}}
 	leases := Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"list"}}
 	for got, want := range map[string]string{
-		AddRules("ns", read): `add to a Role in namespace ns that is bound to the manager's service account: ` +
+		AddRules("ns", read): `with the Helm chart, give it in the values (providers; for a CloudProvider cloudProviders.rights; for a module in parts modulesNamespace); otherwise add to a Role in namespace ns that is bound to the manager's service account: ` +
 			`{apiGroups: [""], resources: ["configmaps"], resourceNames: ["a", "b"], verbs: ["list", "watch"]}`,
-		AddRules("", read, leases): `add to a ClusterRole that is bound to the manager's service account: ` +
-			`{apiGroups: [""], resources: ["configmaps"], resourceNames: ["a", "b"], verbs: ["list", "watch"]} and ` +
-			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]}`,
+		AddRules("", leases, read): `with the Helm chart, run helm upgrade; otherwise add to a ClusterRole that is bound to the manager's service account: ` +
+			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]} and ` +
+			`{apiGroups: [""], resources: ["configmaps"], resourceNames: ["a", "b"], verbs: ["list", "watch"]}`,
 	} {
 		if got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
@@ -24,6 +25,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	enginewazero "github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // build compiles guest.c with the command of its first lines.
@@ -213,10 +215,7 @@ func TestSpec(t *testing.T) {
 
 func testOps(t *testing.T, guest caller) {
 	node := func(name string) abi.Message {
-		return &abi.InstanceRequest{Node: &abi.Node{
-			Name: name, ProviderId: "tiny://" + name,
-			Labels: map[string]string{"a": "b"}, Addresses: []*abi.NodeAddress{{Address: "::1"}},
-		}}
+		return requests.Instance(name, func(n *corev1.Node) { n.Spec.ProviderID = "tiny://" + name })
 	}
 	metadata := &abi.InstanceMetadataResponse{Metadata: &abi.InstanceMetadata{
 		ProviderId: "tiny://m1", InstanceType: "metal", Zone: "a",

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -39,9 +40,24 @@ type Options struct {
 
 // Cluster is a running control plane. It is safe for concurrent use.
 type Cluster struct {
-	env     *envtest.Environment
-	options Options
-	logs    []*os.File
+	env        *envtest.Environment
+	options    Options
+	kubeconfig string
+	existing   bool
+	logs       []*os.File
+}
+
+// Existing is the cluster of a kubeconfig. It starts and stops nothing, makes no
+// users and has no audit log.
+func Existing(kubeconfig string, options Options) (*Cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	existing := true
+	c := &Cluster{options: options, existing: existing, env: &envtest.Environment{UseExistingCluster: &existing, Config: config}}
+	c.kubeconfig, err = filepath.Abs(kubeconfig)
+	return c, err
 }
 
 // Start starts a control plane and waits until it serves. The caller stops it.
@@ -61,6 +77,10 @@ func Start(options Options) (*Cluster, error) {
 	}
 	if _, err := c.env.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the control plane (logs in %s): %w", options.Dir, err), c.Stop())
+	}
+	var err error
+	if c.kubeconfig, err = c.write("admin", c.env.Config); err != nil {
+		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }

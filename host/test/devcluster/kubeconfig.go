@@ -19,14 +19,16 @@ import (
 // tokenSeconds is how long a ServiceAccount's kubeconfig works.
 const tokenSeconds = 24 * 3600
 
-// AdminKubeconfig writes a kubeconfig of the administrator to path.
-func (c *Cluster) AdminKubeconfig(path string) error {
-	return WriteKubeconfig(path, c.env.Config)
-}
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
 // UserKubeconfig makes a user by a client certificate and returns the path of
-// its kubeconfig. What the user may do is up to RBAC.
+// its kubeconfig. What the user may do is up to RBAC. In an existing cluster it
+// is the administrator.
 func (c *Cluster) UserKubeconfig(name string, groups ...string) (string, error) {
+	if c.existing {
+		return c.kubeconfig, nil
+	}
 	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {
 		return "", fmt.Errorf("make user %s: %w", name, err)
@@ -52,14 +54,9 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	return c.write("sa-"+namespace+"-"+name, config)
 }
 
-func (c *Cluster) write(name string, config *rest.Config) (string, error) {
-	path := filepath.Join(c.options.Dir, name+".kubeconfig")
-	return path, WriteKubeconfig(path, config)
-}
-
-// WriteKubeconfig writes what config says of the server and of the identity
-// (certificate or token) to path, readable by the owner only.
-func WriteKubeconfig(path string, config *rest.Config) error {
+// write makes a kubeconfig of the server and the identity (certificate or token)
+// of config, readable by the owner only.
+func (c *Cluster) write(user string, config *rest.Config) (string, error) {
 	const name = "wasm-ccm-dev"
 	data, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{name: {
@@ -75,10 +72,11 @@ func WriteKubeconfig(path string, config *rest.Config) error {
 		CurrentContext: name,
 	})
 	if err != nil {
-		return fmt.Errorf("encode a kubeconfig: %w", err)
+		return "", fmt.Errorf("encode a kubeconfig: %w", err)
 	}
+	path := filepath.Join(c.options.Dir, user+".kubeconfig")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return fmt.Errorf("write a kubeconfig: %w", err)
+		return "", fmt.Errorf("write a kubeconfig: %w", err)
 	}
-	return nil
+	return path, nil
 }

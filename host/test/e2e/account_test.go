@@ -183,17 +183,20 @@ func (a *account) String() (text string) {
 
 // wrong compares the load balancers with the Services, which are all that
 // there may be, and returns what differs: "" when each has its own, with its
-// name and its ports.
+// name, its class and its ports.
 func (a *account) wrong(services []corev1.Service) (lines string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	left := maps.Clone(a.objects)
 	for i := range services {
 		s := &services[i]
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || s.DeletionTimestamp != nil {
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.DeletionTimestamp != nil {
 			continue
 		}
 		path, want := "lb/"+string(s.UID), "service "+s.Namespace+"/"+s.Name+"\n"
+		if s.Spec.LoadBalancerClass != nil {
+			want += "class " + *s.Spec.LoadBalancerClass + "\n"
+		}
 		for _, port := range s.Spec.Ports {
 			want += fmt.Sprintf("port %d/%s\n", port.Port, port.Protocol)
 		}
@@ -219,7 +222,8 @@ func (a *account) wrong(services []corev1.Service) (lines string) {
 //	account ACCOUNT resume             answers again
 //	account ACCOUNT has REGEXP         waits until what it keeps matches
 //	account ACCOUNT right [SERVICE]... waits until it has the load balancers of
-//	                                   these Services (of all) and no others
+//	                                   these Services (of all without a class)
+//	                                   and no others
 //	account ACCOUNT mark               begins to count
 //	account ACCOUNT unwritten          checks that nothing was written since mark
 //	account ACCOUNT once               checks that nothing was written twice
@@ -267,12 +271,14 @@ func (h *harness) accountCommand(ts *testscript.TestScript, neg bool, args []str
 	}
 }
 
-// services returns those of the script with these names, or all of them.
+// services returns those of the script with these names, or all without a class.
 func (h *harness) services(ts *testscript.TestScript, names []string) []corev1.Service {
 	list, err := h.client.CoreV1().Services(h.namespace).List(context.Background(), metav1.ListOptions{})
 	ts.Check(err)
-	if len(names) == 0 {
-		return list.Items
-	}
-	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return !slices.Contains(names, s.Name) })
+	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool {
+		if len(names) == 0 {
+			return s.Spec.LoadBalancerClass != nil
+		}
+		return !slices.Contains(names, s.Name)
+	})
 }

@@ -135,6 +135,7 @@ func (h *harness) secret(ts *testscript.TestScript, neg bool, args []string) {
 	for pair := range slices.Chunk(args[1:], 2) {
 		s.Data[pair[0]] = []byte(pair[1])
 	}
+	s.Type = secretType(s.Data)
 	secrets := h.client.CoreV1().Secrets(h.namespace)
 	_, err := secrets.Update(context.Background(), s, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {

@@ -25,6 +25,7 @@ func TestFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "failover-time")
 	ctx := t.Context()
 	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))

@@ -24,6 +24,19 @@ func (u footprint) String() string {
 	return fmt.Sprintf("%.0f goroutines, %.2f MiB of heap, %.1f MiB resident", u.goroutines, u.heap/(1<<20), u.resident/(1<<20))
 }
 
+// lasting are the goroutines but for those of connections to servers. How many
+// of these are open depends on how many requests there were at once; the pools
+// have a bound, and mostConnections is above it.
+func (u footprint) lasting() float64 {
+	return u.goroutines - float64(u.stacks[readLoop]+u.stacks[writeLoop])
+}
+
+const (
+	readLoop        = "net/http.(*persistConn).readLoop"
+	writeLoop       = "net/http.(*persistConn).writeLoop"
+	mostConnections = 64
+)
+
 // compare: the heap alone is compared with the second look. Between the first
 // one and it client-go's caches of Events fill, which have a bound.
 func (u footprint) compare(t *testing.T, first, second footprint) {
@@ -34,7 +47,7 @@ func (u footprint) compare(t *testing.T, first, second footprint) {
 		after      int
 		now, first float64
 	}{
-		{"goroutines", firstMeasure, u.goroutines, first.goroutines},
+		{"goroutines", firstMeasure, u.lasting(), first.lasting()},
 		{"resident memory", firstMeasure, u.resident, first.resident},
 		{"heap", secondMeasure, u.heap, second.heap},
 	} {
@@ -43,6 +56,9 @@ func (u footprint) compare(t *testing.T, first, second footprint) {
 		if m.now > limit*m.first {
 			t.Errorf("%s: %.0f, and %.0f before", m.what, m.now, m.first)
 		}
+	}
+	if n := u.stacks[readLoop]; n > mostConnections {
+		t.Errorf("%d connections are open", n)
 	}
 	if t.Failed() {
 		for _, where := range slices.Sorted(maps.Keys(u.stacks)) {

@@ -133,6 +133,7 @@ func TestRollingRestart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "handover")
 	ctx := t.Context()
 	slow := newSlowCloud(t, r.cloud.server.Handler)
@@ -242,6 +243,7 @@ func TestAnOpThatHangsKeepsTheLease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "hangs")
 	ctx := t.Context()
 	r.put(ctx, t, configMap, r.wasm(t, "faulty.wasm"), "count="+r.url("a"))

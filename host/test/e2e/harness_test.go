@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
+	"github.com/wasm-ccm/wasm-ccm/host/test/devregistry"
 )
 
 // How long a command waits for what it expects, and how often it looks.
@@ -44,27 +45,60 @@ type harness struct {
 	client    kubernetes.Interface
 	managers  map[string]*manager
 	cloud     *cloud // of the script, once it is started
+	show      show
+	// registries of the script, and proxies before them, by their names.
+	registries map[string]*devregistry.Registry
+	proxies    map[string]*registryProxy
+	// existing says that the cluster has objects of others: only what is named
+	// after the namespace may be removed.
+	existing bool
+}
+
+// params runs one script.
+func (h *harness) params(file string) testscript.Params {
+	return testscript.Params{
+		Files:               []string{file},
+		Setup:               h.setup,
+		Cmds:                h.commands(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Condition: func(condition string) (bool, error) {
+			if condition != "existing" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			return h.existing, nil
+		},
+	}
 }
 
 func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"account":   h.accountCommand,
+		"api":       h.api,
 		"ccm":       h.ccm,
+		"ccmctl":    h.ccmctl,
 		"cloud":     h.cloudCommand,
 		"configmap": h.configmap,
 		"expand":    h.expand,
 		"fleet":     h.fleet,
+		"registry":  h.registryCommand,
 		"secret":    h.secret,
 		"event":     h.event,
+		"fact":      h.factCommand,
 		"kubectl":   h.kubectl,
 		"log":       h.log,
 		"metric":    h.metric,
 		"module":    h.module,
 		"mutate":    h.mutate,
 		"node":      h.node,
+		"nodelogs":  h.nodeLogs,
 		"objects":   h.objects,
+		"show":      h.showCommand,
+		"stay":      h.stay,
+		"step":      h.stepCommand,
 		"waitfor":   h.waitfor,
 		"warnings":  h.warnings,
+		"why":       h.why,
 		"writes":    h.writes,
 	}
 }
@@ -82,6 +116,8 @@ func queries() map[string]string {
 		"EVENTS": `{range .items[*]}{.reason}:{.count}:{.message}{"\n"}{end}`,
 		// The load balancer's addresses of a Service.
 		"INGRESS": `{.status.loadBalancer.ingress[*].ip}`,
+		// The provider that has the load balancer of a Service.
+		"OWNER": `{.metadata.labels.wasm-ccm\.dev/load-balancer-provider}`,
 		// Name and address of each Service of type LoadBalancer and no class.
 		"BALANCED": `{{range .items}}{{if and (eq .spec.type "LoadBalancer") (not .spec.loadBalancerClass)}}{{.metadata.name}} {{range .status.loadBalancer.ingress}}{{.ip}}{{end}}{{"\n"}}{{end}}{{end}}`,
 		// Zone, region and type of a Node, zone and region of a volume.
@@ -89,9 +125,15 @@ func queries() map[string]string {
 		"PLACE_OF_VOLUME": `{{` + zone + `}} {{` + region + `}}`,
 		// TYPE=ADDRESS of a Node, a space behind each.
 		"ADDRESSES": `{range .status.addresses[*]}{.type}={.address} {"."}{end}`,
+		// Status, reason and message of the condition of a Service.
+		"PROGRAMMED": `{range .status.conditions[?(@.type=="wasm-ccm.dev/LoadBalancerProgrammed")]}{.status} {.reason} {.message}{end}`,
+		// TYPE=STATUS of each condition, a space behind it.
+		"CONDITIONS": `{range .status.conditions[*]}{.type}={.status} {end}`,
 		// The taints of one or of several Nodes.
 		"UNINITIALIZED": `{..taints[?(@.key=="node.cloudprovider.kubernetes.io/uninitialized")].key}`,
 		"SHUTDOWN":      `{..taints[?(@.key=="node.cloudprovider.kubernetes.io/shutdown")].key}`,
+		// What the provider onlooker has seen of the cluster.
+		"SEEN": `{.items[?(@.reason=="Seen")].message}`,
 		// What the route controller says of a Node.
 		"NETWORK": `{range .status.conditions[?(@.type=="NetworkUnavailable")]}{.status} {.reason}{end}`,
 		// A patch that changes the port of a Service.
@@ -100,21 +142,17 @@ func queries() map[string]string {
 }
 
 // setup gives the script a namespace of its own, the shared inventory.yaml and,
-// as environment, NS, BUILD, KUBECONFIG and the queries. When the script ends, its managers are killed and its
+// as environment, NS, BUILD, DEPLOY, KUBECONFIG and the queries. When the script ends, its managers are killed and its
 // cluster-wide objects removed.
 func (h *harness) setup(env *testscript.Env) error {
 	var err error
 	if h.client, err = kubernetes.NewForConfig(h.cluster.Config()); err != nil {
 		return err
 	}
-	h.managers = map[string]*manager{}
+	h.managers, h.registries, h.proxies = map[string]*manager{}, map[string]*devregistry.Registry{}, map[string]*registryProxy{}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
-	if _, err := h.client.CoreV1().Namespaces().Create(context.Background(), namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := h.client.CoreV1().Namespaces().Create(context.Background(), namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create namespace %s: %w", h.namespace, err)
-	}
-	kubeconfig := filepath.Join(env.WorkDir, ".kubeconfig")
-	if err := h.cluster.AdminKubeconfig(kubeconfig); err != nil {
-		return err
 	}
 	inventory, err := os.ReadFile(filepath.Join(scripts, "inventory.yaml"))
 	if err != nil {
@@ -125,7 +163,18 @@ func (h *harness) setup(env *testscript.Env) error {
 	}
 	env.Setenv("NS", h.namespace)
 	env.Setenv("BUILD", h.build)
-	env.Setenv("KUBECONFIG", kubeconfig)
+	deploy, err := filepath.Abs("../../../deploy")
+	if err != nil {
+		return err
+	}
+	env.Setenv("DEPLOY", deploy)
+	env.Setenv("KUBECONFIG", h.cluster.Kubeconfig())
+	env.Setenv("MINE", h.mine())
+	env.Setenv("CONTROLLERS", h.controllers())
+	if h.existing {
+		env.Setenv("HOME", os.Getenv("HOME")) // a kubeconfig may name a program that logs in
+	}
+	env.Values[interrupted{}] = h.show.interrupted
 	for name, query := range queries() {
 		env.Setenv(name, query)
 	}
@@ -137,13 +186,21 @@ func (h *harness) setup(env *testscript.Env) error {
 }
 
 func (h *harness) cleanUp(env *testscript.Env) {
+	defer h.stopRegistries()
+	var err error
+	if h.existing {
+		err = h.leave()
+	}
 	for _, m := range h.managers {
 		m.kill()
 		if env.T().(interface{ Failed() bool }).Failed() {
-			env.T().Log(fmt.Sprintf("last lines of the log of %s:\n%s", m.name, m.tail(64<<10)))
+			env.T().Log(fmt.Sprintf("last lines of the log of %s:\n%s", m.name, m.tail(h.show.tail)))
 		}
 	}
-	if err := h.removeObjects(context.Background()); err != nil {
+	if !h.existing {
+		err = h.removeObjects(context.Background())
+	}
+	if err != nil {
 		env.T().Log("clean up:", err)
 		env.T().FailNow()
 	}
@@ -174,6 +231,9 @@ func (h *harness) removeObjects(ctx context.Context) error {
 	)
 }
 
+// interrupted is the key of the value of a script that ends its waits.
+type interrupted struct{}
+
 // await calls look until it answers true or an error; what names the wait.
 // With patience exceeded the script fails with what look said last.
 func await(ts *testscript.TestScript, limit time.Duration, what string, look func() (done bool, seen string)) {
@@ -186,7 +246,11 @@ func await(ts *testscript.TestScript, limit time.Duration, what string, look fun
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s: not within %s; last seen:\n%s", what, limit, seen)
 		}
-		time.Sleep(interval)
+		select {
+		case <-ts.Value(interrupted{}).(<-chan struct{}):
+			ts.Fatalf("%s: interrupted", what)
+		case <-time.After(interval):
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/testdata/objects"
 )
 
 // kubectl runs kubectl as the administrator in the script's namespace. Its
@@ -43,13 +46,18 @@ func (h *harness) waitfor(ts *testscript.TestScript, neg bool, args []string) {
 		limit, args = slowly(limit), args[2:]
 	}
 	usage(ts, !neg && len(args) >= 2, "waitfor [-t DURATION] REGEXP KUBECTL-ARG...")
-	re, err := regexp.Compile(`^(?s:` + args[0] + `)$`)
+	h.waitForOutput(ts, limit, args[0], args[1:])
+}
+
+func (h *harness) waitForOutput(ts *testscript.TestScript, limit time.Duration, pattern string, args []string) (out string) {
+	re, err := regexp.Compile(`^(?s:` + pattern + `)$`)
 	ts.Check(err)
-	what := fmt.Sprintf("kubectl %q answers %q", args[1:], args[0])
-	await(ts, limit, what, func() (bool, string) {
-		out, err := h.query(ts, args[1:])
+	await(ts, limit, fmt.Sprintf("kubectl %q answers %q", args, pattern), func() (bool, string) {
+		var err error
+		out, err = h.query(ts, args)
 		return err == nil && re.MatchString(out), fmt.Sprint(out, err)
 	})
+	return out
 }
 
 func (h *harness) query(ts *testscript.TestScript, args []string) (string, error) {
@@ -87,16 +95,21 @@ func (h *harness) node(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (h *harness) createNode(ts *testscript.TestScript, name, podCIDR string) {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec: corev1.NodeSpec{
-			PodCIDR:  podCIDR,
-			PodCIDRs: []string{podCIDR},
-			Taints:   []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
-		},
-	}
+	node := joining(failing{ts: ts}, name)
+	node.Spec.PodCIDR, node.Spec.PodCIDRs = podCIDR, []string{podCIDR}
 	_, err := h.client.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{})
 	ts.Check(err)
+}
+
+// joining is a Node as kubeadm join registers it, with the taint, and without a
+// pod network. Its addresses are up to the cloud.
+func joining(t testing.TB, name string) *corev1.Node {
+	node := objects.NewNode(objects.Nodes(t)["kubeadm-joining.yaml"])
+	delete(node.Annotations, cloudproviderapi.AnnotationAlphaProvidedIPAddr)
+	node.Name, node.Labels[corev1.LabelHostname] = name, name
+	node.Spec.PodCIDR, node.Spec.PodCIDRs, node.Status.Addresses = "", nil, nil
+	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = "", "" // of one machine
+	return node
 }
 
 func (h *harness) setReady(ts *testscript.TestScript, name string, status corev1.ConditionStatus) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -43,7 +44,7 @@ const (
 	// firstBackOff and longestBackOff are the kubelet's between two starts.
 	firstBackOff   = 10 * time.Second
 	longestBackOff = 5 * time.Minute
-	manifestFile   = "../../../deploy/daemonset/daemonset.yaml"
+	manifestFile   = "../../../deploy/manifests.yaml"
 )
 
 func shippedPod(t *testing.T) corev1.PodSpec {
@@ -52,11 +53,17 @@ func shippedPod(t *testing.T) corev1.PodSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var daemonSet appsv1.DaemonSet
-	if err := yaml.UnmarshalStrict(data, &daemonSet); err != nil {
-		t.Fatal(err)
+	for _, document := range bytes.Split(data, []byte("\n---\n")) {
+		var daemonSet appsv1.DaemonSet
+		if bytes.Contains(document, []byte("\nkind: DaemonSet\n")) {
+			if err := yaml.UnmarshalStrict(document, &daemonSet); err != nil {
+				t.Fatal(err)
+			}
+			return daemonSet.Spec.Template.Spec
+		}
 	}
-	return daemonSet.Spec.Template.Spec
+	t.Fatal("no DaemonSet in " + manifestFile)
+	return corev1.PodSpec{}
 }
 
 // newKubelet has one that is not started. Flags are beside those of the
@@ -137,7 +144,7 @@ func (k *kubelet) start() (*manager, error) {
 		name: k.name, user: k.template.user, secure: k.template.secure, probe: k.template.probe,
 		logPath: fmt.Sprintf("%s.%d", k.template.logPath, k.started), done: make(chan struct{}),
 	}
-	if err := m.start(filepath.Join(k.rig.build, binaryFor(nil)), k.flags); err != nil {
+	if err := m.start(filepath.Join(k.rig.build, "cloud-controller-manager"), k.flags); err != nil {
 		return nil, err
 	}
 	k.current = m

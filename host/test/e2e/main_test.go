@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,22 +16,25 @@ const scripts = "../../../testdata/script"
 
 // TestScripts runs every script, one after the other: Nodes and
 // PersistentVolumes belong to the whole cluster.
-func TestScripts(t *testing.T) { runScripts(t, "*.txtar") }
+func TestScripts(t *testing.T) {
+	t.Parallel() // it has a control plane of its own
+	runScripts(t, "*.txtar")
+}
 
 // runScripts runs those that match below the directory of the scripts.
 func runScripts(t *testing.T, pattern string) {
 	t.Helper()
 	build := buildDir(t)
 	needed := []string{
-		"cloud-controller-manager",
+		"cloud-controller-manager", "ccmctl",
 		"static.wasm", "static-next.wasm", "faulty.wasm", "faulty-debug.wasm", "signer-keystone.wasm", "signer-cloudstack.wasm",
 	}
 	if !testing.Short() {
-		needed = append(needed, "cloud-controller-manager-wasmtime")
+		needed = append(needed, "cloud-controller-manager-both")
 	}
 	for _, name := range needed {
 		if _, err := os.Stat(filepath.Join(build, name)); err != nil {
-			t.Fatalf("%v: run make build build-wasmtime guests guests-test (guests-slow for CCM_SLOW=1)", err)
+			t.Fatalf("%v: run make build ccmctl build-both guests guests-test (guests-slow for CCM_SLOW=1)", err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(scripts, pattern))
@@ -42,14 +45,8 @@ func runScripts(t *testing.T, pattern string) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			h := &harness{cluster: cluster, build: build, namespace: "e2e-" + strings.ReplaceAll(name, "_", "-")}
-			testscript.Run(t, testscript.Params{
-				Files:               []string{file},
-				Setup:               h.setup,
-				Cmds:                h.commands(),
-				RequireExplicitExec: true,
-				RequireUniqueNames:  true,
-			})
+			h := &harness{cluster: cluster, build: build, namespace: "e2e-" + strings.ReplaceAll(name, "_", "-"), show: show{out: io.Discard, tail: 64 << 10}}
+			testscript.Run(t, h.params(file))
 		})
 	}
 }
@@ -73,18 +70,26 @@ func buildDir(t *testing.T) string {
 
 func startCluster(t *testing.T) *devcluster.Cluster {
 	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join(buildDir(t), "bin")
-	}
-	cluster, err := devcluster.Start(devcluster.Options{AssetsDir: assets, Dir: t.TempDir(), Audit: true})
+	cluster, err := devcluster.Start(devcluster.Options{AssetsDir: assetsDir(t), Dir: t.TempDir(), Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(fmt.Errorf("stop the control plane: %w", err))
-		}
-	})
+	t.Cleanup(func() { stopCluster(t, cluster) })
 	return cluster
+}
+
+// assetsDir has the control plane: $KUBEBUILDER_ASSETS, else bin of the build.
+func assetsDir(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir
+	}
+	return filepath.Join(buildDir(t), "bin")
+}
+
+func stopCluster(t *testing.T, cluster *devcluster.Cluster) {
+	t.Helper()
+	if err := cluster.Stop(); err != nil {
+		t.Errorf("stop the control plane: %v", err)
+	}
 }

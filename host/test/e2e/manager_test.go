@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/rest"
+
+	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
 )
 
 // maxMetrics bounds an answer of /metrics.
@@ -43,8 +46,8 @@ type manager struct {
 //	ccm kill NAME             ends it by SIGKILL and waits for its end
 //	ccm exited NAME           waits until it has ended by itself
 //
-// A name is used once in a script: writes tells the managers apart by it. With
-// --wasm-engine=wasmtime it is the binary that has that engine.
+// A name is used once in a script: writes tells the managers apart by it. The
+// binary is that of the environment's MANAGER in the build, if there is one.
 func (h *harness) ccm(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) >= 2, "ccm start|ready|unready|stop|kill|exited NAME [flag...]")
 	if args[0] == "start" {
@@ -87,16 +90,8 @@ func (h *harness) start(ts *testscript.TestScript, name string, extra []string) 
 	ts.Check(err)
 	kubeconfig, err := h.cluster.UserKubeconfig(m.user, "system:masters")
 	ts.Check(err)
-	ts.Check(m.start(filepath.Join(h.build, binaryFor(extra)), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)))
+	ts.Check(m.start(filepath.Join(h.build, cmp.Or(ts.Getenv("MANAGER"), "cloud-controller-manager")), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)))
 	h.managers[name] = m
-}
-
-// binaryFor: the static one has no wasmtime.
-func binaryFor(flags []string) string {
-	if slices.Contains(flags, "--wasm-engine=wasmtime") {
-		return "cloud-controller-manager-wasmtime"
-	}
-	return "cloud-controller-manager"
 }
 
 // newManager is one that is not started, with its log in dir.
@@ -119,8 +114,9 @@ func (m *manager) start(binary string, flags []string) error {
 	m.cmd.Stdout, m.cmd.Stderr = output, output
 	// A manager that is killed leaves its compiled modules.
 	m.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(m.logPath))
-	// The process must not outlive the test, however that ends.
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// The process must not outlive the test, however that ends. Ctrl-C is for
+	// the test, which ends the process in its turn.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := m.cmd.Start(); err != nil {
 		return errors.Join(err, output.Close())
 	}
@@ -223,14 +219,15 @@ func (h *harness) log(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// metric waits until a line of a manager's metrics matches, or checks that
-// none does:
+// metric waits until a line of a manager's metrics matches, which becomes the
+// stdout, or checks that none does:
 //
 //	[!] metric NAME REGEXP
 func (h *harness) metric(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 2, "[!] metric NAME REGEXP")
 	m, re := h.manager(ts, args[0]), compile(ts, args[1])
-	client := h.metricsClient(ts)
+	client, err := scraper(h.cluster)
+	ts.Check(err)
 	if neg {
 		text, err := m.metrics(client)
 		ts.Check(err)
@@ -239,21 +236,28 @@ func (h *harness) metric(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return
 	}
+	var line string
 	await(ts, patience, fmt.Sprintf("metrics of %s match %q", m.name, args[1]), func() (bool, string) {
 		text, err := m.metrics(client)
+		line = re.FindString(text)
 		return err == nil && re.MatchString(text), fmt.Sprint(err, "\n", grep(text, "wasm_ccm"))
 	})
+	fmt.Fprintln(ts.Stdout(), line)
 }
 
-// metricsClient authenticates as the administrator. The manager's certificate
-// is self-signed.
-func (h *harness) metricsClient(ts *testscript.TestScript) *http.Client {
-	config := h.cluster.Config()
-	config.CAData, config.Insecure = nil, true
+// scraper reads metrics as the administrator. The manager's certificate is
+// self-signed. Connections do not live on in the manager, whose goroutines are
+// counted.
+func scraper(cluster *devcluster.Cluster) (*http.Client, error) {
+	config := cluster.Config()
+	config.CAData, config.CAFile, config.Insecure = nil, "", true
 	secure, err := rest.TLSConfigFor(config)
-	ts.Check(err)
+	if err != nil {
+		return nil, err
+	}
 	secure.MinVersion = tls.VersionTLS12
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
+	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true})
+	return &http.Client{Transport: transport}, err
 }
 
 func (m *manager) metrics(client *http.Client) (string, error) {

@@ -39,6 +39,7 @@ func TestTwoProvidersOneHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "two")
 	ctx := t.Context()
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "two-slow"}}

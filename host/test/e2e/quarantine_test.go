@@ -68,6 +68,7 @@ func TestAModuleEndsTheManagerOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	base := newRig(t, "quarantine")
 	for _, e := range enders() {
 		for _, managers := range []int{1, 2} {
@@ -136,7 +137,7 @@ func newQuarantine(t *testing.T, base *rig, e ender, managers int) *quarantine {
 	}
 	q.awaitNode(t)
 	q.until(t, "the good module is recorded", func() (bool, string) {
-		seen := q.kept(t.Context(), "q")
+		seen := q.keptBy(t.Context(), "q", "record")
 		return seen == digest(q.good), seen
 	})
 	return q

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -40,8 +41,8 @@ func TestReleasedBinaryHasTheFlagsAndGatesOfItsLibrary(t *testing.T) {
 		if strings.Contains(line, "=true|false") {
 			gates++
 		}
-		if strings.Contains(line, "--cloud-provider ") || strings.HasPrefix(line, "All controllers:") {
-			continue // a default of ours, and one controller more
+		if strings.Contains(line, "--cloud-provider ") || strings.Contains(line, "--webhook-secure-port ") || strings.HasPrefix(line, "All controllers:") {
+			continue // defaults of ours, and one controller more
 		}
 		if !has[line] {
 			t.Errorf("the released binary does not say %q", line)
@@ -116,11 +117,67 @@ func TestReleasedBinaryDoesWhatItsLibraryDoes(t *testing.T) {
 			}
 			return both >= 10 && len(lacking) == 0, fmt.Sprintf("%d lines are of both; lacking are %q", both, lacking)
 		})
+		if line := sameKeyTwice(readFile(released.logPath)); line != "" {
+			t.Errorf("a line has a key twice, or is no JSON: %s", line)
+		}
+		r.until(t.Context(), t, released, "the provider's name", func() (bool, string) {
+			return strings.Contains(readFile(released.logPath), `"logger":"provider"`) &&
+				len(without(released.logPath, `"logger":"provider"`, `"provider":"provider"`)) == 0, fmt.Sprint(without(released.logPath, `"logger":"provider"`, `"provider":"provider"`))
+		})
 		// A value of ours that only a logger in the context has.
 		r.until(t.Context(), t, released, "a name in context", func() (bool, string) {
 			return strings.Contains(readFile(released.logPath), `"logger":"provider"`), ""
 		})
 	})
+}
+
+// without returns the lines of a log with one text and without another.
+func without(path, with, want string) (lines []string) {
+	for line := range strings.Lines(readFile(path)) {
+		if strings.Contains(line, with) && !strings.Contains(line, want) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// sameKeyTwice returns the first whole line of a log that is no JSON object, or has a key twice.
+func sameKeyTwice(log string) string {
+	for line := range strings.Lines(log) {
+		if !strings.HasSuffix(line, "\n") {
+			return "" // it is being written
+		}
+		decoder, keys, depth := json.NewDecoder(strings.NewReader(line)), map[string]bool{}, 0
+		for key := false; ; {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) && depth == 0 {
+				break
+			}
+			if err != nil {
+				return line
+			}
+			switch token {
+			case json.Delim('{'), json.Delim('['):
+				depth++
+				key = depth == 1
+				continue
+			case json.Delim('}'), json.Delim(']'):
+				depth--
+				key = depth == 1
+				continue
+			}
+			if name, ok := token.(string); ok && key && depth == 1 {
+				if keys[name] {
+					return line
+				}
+				keys[name] = true
+				key = false
+				continue
+			}
+			key = depth == 1
+		}
+	}
+	return ""
 }
 
 func inventory(t *testing.T) []byte {

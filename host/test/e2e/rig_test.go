@@ -3,14 +3,14 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/yaml"
 )
@@ -41,15 +40,10 @@ func newRig(t *testing.T, namespace string) *rig {
 	if _, err := r.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	config := r.cluster.Config()
-	config.CAData, config.Insecure = nil, true // the manager's certificate is self-signed
-	secure, err := rest.TLSConfigFor(config)
-	if err != nil {
+	var err error
+	if r.scrape, err = scraper(r.cluster); err != nil {
 		t.Fatal(err)
 	}
-	secure.MinVersion = tls.VersionTLS12
-	// Connections must not live on in the manager, whose goroutines are counted.
-	r.scrape = &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
 	return r
 }
 
@@ -100,7 +94,7 @@ func (r *rig) put(ctx context.Context, t *testing.T, name string, module []byte,
 func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager {
 	t.Helper()
 	m, usual := r.manager(t, name)
-	r.start(t, m, filepath.Join(r.build, binaryFor(flags)), append(withoutSource(usual, flags), flags...))
+	r.start(t, m, filepath.Join(r.build, cmp.Or(os.Getenv("MANAGER"), "cloud-controller-manager")), append(withoutSource(usual, flags), flags...))
 	return m
 }
 
@@ -199,50 +193,31 @@ func (r *rig) awaitServing(ctx context.Context, t *testing.T, m *manager, module
 	})
 }
 
-// kept is the digest of the module that the record of a provider says was kept
-// last.
-func (r *rig) kept(ctx context.Context, provider string) string {
+// told reads a text, as YAML, of the ConfigMap in which the manager keeps what
+// it knows of a provider. Without one nothing is read.
+func (r *rig) told(ctx context.Context, provider, key string, into any) error {
 	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
 	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal([]byte(cm.Data[key]), into)
+}
+
+// keptBy is the digest of the module that was kept last: by the record a restart
+// begins with it, by the status it is kept, and its trial may still go on.
+func (r *rig) keptBy(ctx context.Context, provider, key string) string {
+	var says struct{ Good struct{ Digest string } }
+	if err := r.told(ctx, provider, key, &says); err != nil {
 		return err.Error()
 	}
-	var record struct{ Good struct{ Digest string } }
-	if err := json.Unmarshal([]byte(cm.Data["record"]), &record); err != nil {
-		return err.Error()
-	}
-	return "sha256:" + strings.TrimPrefix(record.Good.Digest, "sha256:")
+	return "sha256:" + strings.TrimPrefix(says.Good.Digest, "sha256:")
 }
 
 // refused reports whether the record of a provider has a refusal of a phase.
 func (r *rig) refused(ctx context.Context, provider, phase string) bool {
-	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
-	if err != nil {
-		return false
-	}
 	var record struct{ Refused []struct{ Phase string } }
-	if err := json.Unmarshal([]byte(cm.Data["record"]), &record); err != nil {
-		return false
-	}
-	for _, refusal := range record.Refused {
-		if refusal.Phase == phase {
-			return true
-		}
-	}
-	return false
-}
-
-// keptNow is the digest of the module that the status says was kept last. A
-// restart begins with it when its trial is over.
-func (r *rig) keptNow(ctx context.Context, provider string) string {
-	cm, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, "wasm-ccm-provider-"+provider, metav1.GetOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	var status struct{ Good struct{ Digest string } }
-	if err := yaml.Unmarshal([]byte(cm.Data["status"]), &status); err != nil {
-		return err.Error()
-	}
-	return "sha256:" + strings.TrimPrefix(status.Good.Digest, "sha256:")
+	err := r.told(ctx, provider, "record", &record)
+	return err == nil && slices.Contains(record.Refused, struct{ Phase string }{phase})
 }
 
 // awaitKept waits until a module is kept, awaitRecorded until a restart would
@@ -251,7 +226,7 @@ func (r *rig) awaitKept(ctx context.Context, t *testing.T, m *manager, provider 
 	t.Helper()
 	want := digest(module)
 	r.until(ctx, t, m, "provider "+provider+" has kept "+want, func() (bool, string) {
-		seen := r.keptNow(ctx, provider)
+		seen := r.keptBy(ctx, provider, "status")
 		return seen == want, seen
 	})
 }
@@ -260,7 +235,7 @@ func (r *rig) awaitRecorded(ctx context.Context, t *testing.T, m *manager, provi
 	t.Helper()
 	want := digest(module)
 	r.until(ctx, t, m, "a restart would begin with "+want, func() (bool, string) {
-		seen := r.kept(ctx, provider)
+		seen := r.keptBy(ctx, provider, "record")
 		return seen == want, seen
 	})
 }
@@ -269,13 +244,10 @@ func (r *rig) awaitRecorded(ctx context.Context, t *testing.T, m *manager, provi
 func (r *rig) node(ctx context.Context, t *testing.T, account, name string, labels ...string) {
 	t.Helper()
 	r.cloud.account(account).addServer(name)
-	all := map[string]string{corev1.LabelHostname: name, "wasm-ccm.dev/provider": account}
+	node := joining(t, name)
+	node.Labels["wasm-ccm.dev/provider"] = account
 	for _, label := range labels {
-		all[label] = ""
-	}
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
+		node.Labels[label] = ""
 	}
 	nodes := r.client.CoreV1().Nodes()
 	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil {

@@ -78,6 +78,7 @@ func TestKillAtEveryPhase(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "kill")
 	ctx := t.Context()
 	k := &killer{rig: r, good: r.wasm(t, "faulty.wasm"), config: "count=" + r.url("a") + "\nzone=first"}
@@ -131,12 +132,12 @@ func (k *killer) run(ctx context.Context, t *testing.T, one kill) {
 	account.mark()
 	k.offer(ctx, t, next, config)
 	k.killAt(ctx, t, m, one, func() bool {
-		return !one.recorded || k.refused(ctx, "a", one.phase) || k.kept(ctx, "a") == digest(next)
+		return !one.recorded || k.refused(ctx, "a", one.phase) || k.keptBy(ctx, "a", "record") == digest(next)
 	})
 	m = k.start(t, "after-"+name, one)
 	k.awaitRestored(ctx, t, m)
 	// Not before: a write of the one that was killed may have been under way.
-	if good := k.kept(ctx, "a"); one.phase == "Kept" && good == digest(next) {
+	if good := k.keptBy(ctx, "a", "record"); one.phase == "Kept" && good == digest(next) {
 		k.good, k.config = next, config // without recorded the kill may be the first
 	} else if good != digest(k.good) {
 		t.Fatalf("a kill at %s leaves %s as the last good one, want %s", one.phase, good, digest(k.good))

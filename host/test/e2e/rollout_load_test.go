@@ -55,6 +55,7 @@ func TestReplacementsUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
 	}
+	t.Parallel() // it has a control plane of its own
 	r := newRig(t, "load")
 	ctx := t.Context()
 	builds := r.builds(t, "faulty.wasm")

@@ -56,7 +56,7 @@ func addressCases() []hostileCase {
 		}),
 		answering(abi.OpRouteList, map[string]string{
 			"address_route_octal":  `routes[0]: destination_cidr "010.0.0.0/8" is not a CIDR`,
-			"address_route_mapped": "in the spelling of IPv6",
+			"address_route_mapped": "in the notation of IPv6",
 		}),
 		[]hostileCase{
 			{name: "address_lb_service", phase: phaseOp, custom: answersAService},

@@ -32,7 +32,7 @@ func declaredCases() []hostileCase {
 			}
 			b.function(typeNone, groups, nil)
 		}),
-		builtCase("nesting_deep", "Blocks that nest 100,000 deep.", verify, "1024", func(b *built) {
+		builtCase("nesting_deep", "Blocks that nest 100,000 deep.", verify, "8192", func(b *built) {
 			code(b, append(bytes.Repeat([]byte{0x02, 0x40}, 100_000), bytes.Repeat([]byte{0x0b}, 100_000)...))
 		}),
 		builtCase("body_large", "A function of 5 MiB.", verify, "4194304", func(b *built) {
@@ -82,12 +82,17 @@ func declaredCases() []hostileCase {
 		builtCase("data_4g", "A data segment that says it holds 4 GiB.", verify, "unexpected end", func(b *built) {
 			b.datas = append(b.datas, append([]byte{0, 0x41, 0, 0x0b}, binary.AppendUvarint(nil, 1<<32-1)...))
 		}),
-		builtCase("data_many", "70,000 data segments.", verify, "65536", func(b *built) {
-			for range 70_000 {
+		builtCase("data_many", "140,000 data segments.", verify, "131072", func(b *built) {
+			for range 140_000 {
 				b.datas = append(b.datas, []byte{1, 0})
 			}
 		}),
 	}
+}
+
+// nested is a block in so many others of its kind, around code.
+func nested(depth int, open, code []byte) []byte {
+	return slices.Concat(bytes.Repeat(open, depth), code, bytes.Repeat([]byte{0x0b}, depth))
 }
 
 // 5: they keep the compiler busy, or make it use memory, within what may be
@@ -115,9 +120,33 @@ func bombCases() []hostileCase {
 				b.function(typeNone, nil, []byte{0x41, 1, 0x1a})
 			}
 		}),
-		bomb("bomb_nesting", "20 functions of blocks that nest 1,000 deep.", func(b *built) {
+		bomb("bomb_nesting", "20 functions of blocks that nest 8,000 deep.", func(b *built) {
 			for range 20 {
-				b.function(typeNone, nil, append(bytes.Repeat([]byte{0x02, 0x40}, 1000), bytes.Repeat([]byte{0x0b}, 1000)...))
+				b.function(typeNone, nil, nested(8000, []byte{0x02, 0x40}, nil))
+			}
+		}),
+		bomb("bomb_loops", "4 functions of loops that nest 8,000 deep.", func(b *built) {
+			for range 4 {
+				b.function(typeNone, nil, nested(8000, []byte{0x03, 0x40}, nil))
+			}
+		}),
+		bomb("bomb_ifs", "A function of ifs that nest 8,000 deep, each of which sets one of 4,000 locals.", func(b *built) {
+			var code []byte
+			for i := range 8000 {
+				code = wasmbin.AppendU32(append(code, 0x41, 1, 0x04, 0x40, 0x42, 1, 0x21), uint32(i%4000))
+			}
+			b.function(typeNone, [][]byte{locals(4000)}, append(code, bytes.Repeat([]byte{0x0b}, 8000)...))
+		}),
+		bomb("bomb_resume", "A function as stock Go makes it: a branch table into 8,000 blocks.", func(b *built) {
+			table := wasmbin.AppendU32([]byte{0x41, 0, 0x0e}, 7999)
+			for i := range uint32(8000) {
+				table = wasmbin.AppendU32(table, i)
+			}
+			b.function(typeNone, nil, nested(8000, []byte{0x02, 0x40}, table))
+		}),
+		bomb("bomb_segments", "130,000 data segments, each of which writes one byte.", func(b *built) {
+			for range 130_000 {
+				b.datas = append(b.datas, []byte{0, 0x41, 0xe0, 0xd4, 0x03, 0x0b, 1, 0}) // at 60,000
 			}
 		}),
 		bomb("bomb_branch_table", "A branch table of 100,000 targets.", func(b *built) {

@@ -50,7 +50,7 @@ func (w *world) withSecret(tb testing.TB, secret string, options egress.Options)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := set.Apply(tb.Context(), "cloud", "", req, nil); err != nil {
+	if _, err := set.Apply(tb.Context(), "cloud", "", req, nil); err != nil {
 		tb.Fatal(err)
 	}
 	var grants []egress.Grant

@@ -62,17 +62,17 @@ func TestACrashIsLocated(t *testing.T) {
 	}
 }
 
-// TestTheReadmeShowsTheCrashes: what guests/README.md shows is what is read.
-func TestTheReadmeShowsTheCrashes(t *testing.T) {
-	readme := read(t, filepath.Join("..", "..", "..", "guests", "README.md"))
+// TestTheDocumentShowsTheCrashes: what guests/DEBUGGING.md shows is what is read.
+func TestTheDocumentShowsTheCrashes(t *testing.T) {
+	document := read(t, filepath.Join("..", "..", "..", "guests", "DEBUGGING.md"))
 	balancers := crashing(t, engines()[0], guestOfTinyGo(t, "faulty.wasm"), func(s string) string { return s })
 	for _, how := range []string{"nil-map", "index", "memory"} {
 		err := balancers.ensure("crash:" + how)
 		if err == nil {
 			t.Fatalf("%s: no error", how)
 		}
-		if _, text, _ := strings.Cut(err.Error(), ": "); !strings.Contains(readme, "    "+text+"\n") {
-			t.Errorf("guests/README.md does not show\n%s", text)
+		if _, text, _ := strings.Cut(err.Error(), ": "); !strings.Contains(document, "    "+text+"\n") {
+			t.Errorf("guests/DEBUGGING.md does not show\n%s", text)
 		}
 	}
 }

@@ -24,10 +24,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// importGrowth is how many MiB the process may have grown after one instance
-// has called one import a million times, or as often as there was time for,
-// while the instance is still there.
-const importGrowth = 16
+// importGrowth is how many MiB the process may grow while one instance calls
+// one import a million times, or as often as there is time for. A leak grows
+// each time; a heap that has never been as large, and the race detector's shadow
+// of it, grow once. So growth counts when it comes importRounds times in a row.
+const (
+	importGrowth = 16
+	importRounds = 3
+)
 
 // callsPerOp is how often each op calls the import.
 const callsPerOp = 10_000
@@ -106,6 +110,8 @@ func usualArguments(f imports.Function) (args []int, data string) {
 		return message("\x12\x01p")
 	case abi.CapabilityNodes:
 		return message("\x08\x01\x22\x01\x01")
+	case abi.CapabilityKube:
+		return message("\x0a\x05nodes\x22\x03old\x28\xff\xff\xff\xff\x0f")
 	case abi.CapabilityHTTP:
 		return message("\x0a\x16\x0a\x03GET\x12\x0fhttps://x.test/")
 	case abi.ImportReqRead, abi.ImportResultRead:
@@ -190,16 +196,20 @@ func (c *importCall) run(t *testing.T, e engineCase, w *tabwriter.Writer, long b
 		}
 	}
 	ops(perOp, time.Now().Add(limit)) // what the first calls make stays
-	before := settled(t)
-	start := time.Now()
-	ops(1_000_000, start.Add(limit))
-	took := time.Since(start)
-	after := settled(t)
-	grown, heap := after.anonymous-before.anonymous, after.heap-before.heap
-	fmt.Fprintf(w, "%s\t%s\t%d\t%v\t%d\t%d\t%d\t\n", c.name, c.with, calls, (took / time.Duration(calls)).Round(time.Nanosecond),
-		grown>>10, heap>>10, max(grown, 0)*1_000_000/int64(calls)>>10)
-	if grown>>20 > importGrowth {
-		t.Errorf("after %d calls in one instance the process has %d MiB more, at most %d are allowed", calls, grown>>20, importGrowth)
+	for round := 1; ; round++ {
+		calls = 0
+		before, start := settled(t), time.Now()
+		ops(1_000_000, start.Add(limit))
+		took, after := time.Since(start), settled(t)
+		grown, heap := after.anonymous-before.anonymous, after.heap-before.heap
+		fmt.Fprintf(w, "%s\t%s\t%d\t%v\t%d\t%d\t%d\t\n", c.name, c.with, calls, (took / time.Duration(max(calls, 1))).Round(time.Nanosecond),
+			grown>>10, heap>>10, max(grown, 0)*1_000_000/int64(max(calls, 1))>>10)
+		if grown>>20 <= importGrowth {
+			return
+		}
+		if round == importRounds {
+			t.Fatalf("after %d calls in one instance the process has %d MiB more, as after each of %d rounds before; at most %d are allowed", calls, grown>>20, round-1, importGrowth)
+		}
 	}
 }
 

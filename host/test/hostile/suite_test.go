@@ -45,13 +45,18 @@ func theBounds() bounds {
 }
 
 func TestHostileModules(t *testing.T) {
+	runHostile(t, func(wasm []byte) []byte { return wasm })
+}
+
+// runHostile runs every case on each engine, with its module changed.
+func runHostile(t *testing.T, change func(wasm []byte) []byte) {
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {
 			cacheDir := t.TempDir()
 			if err := os.Chmod(cacheDir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			s := &suite{bounds: theBounds(), engine: e.make(cacheDir), compiler: compiler(t, e.name, cacheDir)}
+			s := &suite{bounds: theBounds(), engine: e.make(cacheDir), compiler: compiler(t, cacheDir), change: change}
 			s.witness = s.load(t, newWorld(true), goodModule(t))
 			t.Cleanup(func() {
 				s.witness.Close(context.Background())
@@ -79,6 +84,7 @@ type suite struct {
 	bounds   bounds
 	engine   engine.Engine
 	compiler plugin.Compiler
+	change   func(wasm []byte) []byte
 	witness  *plugin.Slot
 	report   report
 }
@@ -99,7 +105,7 @@ func (s *suite) load(tb testing.TB, w *world, wasm []byte) *plugin.Slot {
 func (s *suite) run(t *testing.T, c hostileCase) {
 	var wasm []byte
 	if c.custom == nil {
-		wasm = c.wasm(t)
+		wasm = s.change(c.wasm(t))
 	}
 	goroutines := runtime.NumGoroutine()
 

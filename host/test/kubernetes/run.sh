@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs Kubernetes' own tests of the cloud-controller-manager,
-# k8s.io/kubernetes/test/integration/cloudprovider, unmodified and from the
-# module cache, with this project's provider in the place of upstream's fake:
+# Runs Kubernetes' own tests of the cloud-controller-manager, unmodified and from
+# the module cache, with this project's provider in the place of upstream's fake:
+# k8s.io/kubernetes/test/integration/cloudprovider, and of test/integration/service
+# those of loadBalancerClass and of the service controller's first ensure.
 #
 #   run.sh [go test flags]
 #
@@ -73,7 +74,17 @@ TEST_SRCDIR=$(go env GOMODCACHE)
 export TEST_SRCDIR TEST_WORKSPACE=.
 export CCM_STATIC_WASM=$build/static.wasm
 cd "$work"
-echo "integration: k8s.io/kubernetes $(go list -m -f '{{.Version}}' k8s.io/kubernetes), test/integration/cloudprovider" >&2
-PATH=$assets:$PATH CGO_ENABLED=0 go test -mod=readonly -trimpath -vet=off -count=1 -timeout 10m -v "$@" \
-	k8s.io/kubernetes/test/integration/cloudprovider 2>&1 |
-	tee "$work/test.log" | grep -E '^ *(--- |=== RUN|PASS|FAIL|ok|panic|ccm_test.go:[0-9]+: )|integration:|build failed|cannot'
+
+# run TESTS [go test flags]
+run() {
+	local tests=$1
+	shift
+	echo "integration: k8s.io/kubernetes $(go list -m -f '{{.Version}}' k8s.io/kubernetes), test/integration/$tests" >&2
+	PATH=$assets:$PATH CGO_ENABLED=0 go test -mod=readonly -trimpath -vet=off -count=1 -timeout 10m -v "$@" \
+		"k8s.io/kubernetes/test/integration/$tests" 2>&1 |
+		tee "$work/${tests//\//-}.log" |
+		grep -E '^ *(--- |=== RUN|PASS|FAIL|ok|panic|[a-z_]*_test.go:[0-9]+: )|integration:|build failed|cannot'
+}
+
+run cloudprovider "$@"
+run service -run 'LoadBalancerClass|MixedProtocol' "$@"

@@ -34,7 +34,7 @@ func blocks() []block {
 		"fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128", "fd00:42::42/128")...) // AWS, Google, Scaleway
 	all = append(all, of(false, "a link-local address", "169.254.0.0/16", "fe80::/10")...)
 	all = append(all, of(false, "a reserved address", "240.0.0.0/4", "100::/64")...)
-	return append(all, of(false, "IPv4 in the spelling of IPv6, which nobody uses any more", "::/96")...)
+	return append(all, of(false, "an IPv4 address in an obsolete notation of IPv6", "::/96")...)
 }
 
 // aroundBits: no Node's pods are in a network of 16 addresses or fewer.

@@ -31,7 +31,7 @@ func reservedNames() []reserved {
 		{name: "cluster.local", why: "a name of the cluster's own"},
 	}
 	for _, name := range []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"} {
-		all = append(all, reserved{name: name, why: "a name of whatever machine reads it"})
+		all = append(all, reserved{name: name, why: "it names a different machine on each reader"})
 	}
 	for _, name := range []string{"metadata.google.internal", "metadata.goog", "instance-data.ec2.internal", "metadata.tencentyun.com"} {
 		all = append(all, reserved{name: name, why: metadata})
@@ -53,7 +53,7 @@ func (p *Policy) Hostname(name string) error {
 	case strings.Contains(name, "_"):
 		return fmt.Errorf("%s has a character that is no letter, digit, '-' or '.'", text.Quote(name))
 	case strings.Trim(lastLabel(name), "0123456789") == "" && name != "":
-		return fmt.Errorf("%s is an IP address, or read as one by some: use ip", text.Quote(name))
+		return fmt.Errorf("%s is an IP address, or some software reads it as one: use ip", text.Quote(name))
 	}
 	if err := nameSyntax(name); err != nil {
 		return err

@@ -20,7 +20,7 @@ func ParseIP(s string) (netip.Addr, error) {
 	case ip.Zone() != "":
 		return netip.Addr{}, fmt.Errorf("%s has a zone, which Kubernetes does not know", text.Quote(s))
 	case ip.Is4In6():
-		return netip.Addr{}, &Error{What: s, Why: "IPv4 in the spelling of IPv6, which is read in two ways: " + ip.Unmap().String() + " is meant"}
+		return netip.Addr{}, &Error{What: s, Why: "an IPv4 address in the notation of IPv6, which is ambiguous: " + ip.Unmap().String() + " is meant"}
 	}
 	return ip, nil
 }
@@ -33,7 +33,7 @@ func ParseCIDR(s string) (netip.Prefix, error) {
 	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%s is not a CIDR", text.Quote(s))
 	case prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%s is IPv4 in the spelling of IPv6, which is read in two ways", text.Quote(s))
+		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 address in the notation of IPv6, which is ambiguous", text.Quote(s))
 	}
 	return prefix.Masked(), nil
 }

@@ -56,8 +56,8 @@ const (
 	slips = 2
 )
 
-// unread returns the keys that look like ours and that nobody reads of such an
-// object, each with what may be meant, in order.
+// unread returns the keys of an object that are in our domain and that nobody
+// reads, sorted, each with the key that may be meant.
 func (k *Keys) unread(kind string, annotations, labels map[string]string) (texts []string) {
 	for _, name := range few(annotations) {
 		texts = append(texts, k.explain(Key{Kind: kind, Name: name})...)
@@ -81,15 +81,15 @@ func (k *Keys) explain(found Key) []string {
 	}
 	best, distance := k.nearest(found)
 	if best.Name == found.Name {
-		return []string{fmt.Sprintf("nobody reads the %s: it is to be the %s", found, best)}
+		return []string{fmt.Sprintf("unknown %s: it must be the %s", found, best)}
 	}
 	ours, known := k.ours(found.Name)
 	if distance > slips && (!ours || !known) {
 		return nil
 	}
-	text := fmt.Sprintf("nobody reads the %s", Key{found.Kind, found.Label, text.Quote(found.Name)})
+	text := fmt.Sprintf("unknown %s", Key{found.Kind, found.Label, text.Quote(found.Name)})
 	if best.Name != "" {
-		text += ", the nearest that is read is the " + best.String()
+		text += ", the nearest known one is the " + best.String()
 	}
 	return []string{text}
 }
@@ -103,8 +103,8 @@ func (k *Keys) ours(name string) (ours, known bool) {
 	return ours, slices.ContainsFunc(k.all, func(key Key) bool { return strings.HasPrefix(key.Name, prefix+"/") })
 }
 
-// nearest returns the key that is read whose name is the most like that of the
-// one that was found; of equal ones that of the same kind and place.
+// nearest returns the known key with the most similar name; among equals the
+// key of the same kind and place.
 func (k *Keys) nearest(found Key) (best Key, distance int) {
 	if len(k.all) == 0 {
 		return Key{}, slips + 1

@@ -42,16 +42,16 @@ func TestUnread(t *testing.T) {
 		{kind: "Service", annotation: "mycloud.wasm-ccm.dev/size"}, // a provider's own
 		{kind: "Node", annotation: "cluster.x-k8s.io/machine", label: "node.kubernetes.io/instance-type"},
 		// Misspelt.
-		{kind: "Service", annotation: "wasm-ccm.dev/provder", want: `nobody reads the annotation "wasm-ccm.dev/provder" of a Service, the nearest that is read is the annotation wasm-ccm.dev/provider of a Service`},
+		{kind: "Service", annotation: "wasm-ccm.dev/provder", want: `unknown annotation "wasm-ccm.dev/provder" of a Service, the nearest known one is the annotation wasm-ccm.dev/provider of a Service`},
 		{kind: "Service", annotation: "wasm-cm.dev/provider", want: "annotation wasm-ccm.dev/provider of a Service"},
 		{kind: "Service", annotation: "static.wasm-ccm.dev/pools", want: "annotation static.wasm-ccm.dev/pool of a Service"},
 		{kind: "Service", annotation: "statics.wasm-ccm.dev/pool", want: "annotation static.wasm-ccm.dev/pool of a Service"},
 		{kind: "Service", annotation: "static.wasm-ccm.dev/address-pool", want: "nearest"},
-		{kind: "Service", annotation: "wasm-ccm.dev/something-else", want: "nobody reads"},
+		{kind: "Service", annotation: "wasm-ccm.dev/something-else", want: "unknown"},
 		{kind: "Node", label: "wasm-ccm.dev/Provider", want: "label wasm-ccm.dev/provider of a Node"},
 		// At the wrong place.
-		{kind: "Service", label: "wasm-ccm.dev/provider", want: "nobody reads the label wasm-ccm.dev/provider of a Service: it is to be the annotation wasm-ccm.dev/provider of a Service"},
-		{kind: "Node", annotation: "wasm-ccm.dev/provider", want: "it is to be the label wasm-ccm.dev/provider of a Node"},
+		{kind: "Service", label: "wasm-ccm.dev/provider", want: "unknown label wasm-ccm.dev/provider of a Service: it must be the annotation wasm-ccm.dev/provider of a Service"},
+		{kind: "Node", annotation: "wasm-ccm.dev/provider", want: "it must be the label wasm-ccm.dev/provider of a Node"},
 	} {
 		var annotations, labels map[string]string
 		if test.annotation != "" {
@@ -107,7 +107,7 @@ func TestReporter(t *testing.T) {
 		if n := len(recorder.Events); n != 20 {
 			t.Errorf("%d Events in all, want 20", n)
 		}
-		if text := <-recorder.Events; !strings.HasPrefix(text, "Warning "+Unread+" nobody reads the annotation") {
+		if text := <-recorder.Events; !strings.HasPrefix(text, "Warning "+Unread+" unknown annotation") {
 			t.Error(text)
 		}
 	})

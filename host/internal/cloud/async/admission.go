@@ -116,8 +116,9 @@ func (a *admission) release(g abi.Group) {
 	a.grant()
 }
 
-// grant gives free permits to those who wait: to the group that runs least, so
-// that many routes do not hold up one Service, and within it the first.
+// grant gives free permits to waiting ops: first to the group with the fewest
+// running ops, so that many routes do not delay one Service, and within a group
+// in order of arrival.
 func (a *admission) grant() {
 	for len(a.queue) > 0 && a.total < a.capacity() {
 		best := 0

@@ -71,8 +71,8 @@ const (
 	defaultOpTimeout    = 30 * time.Second
 	defaultQueueTimeout = 10 * time.Second
 	defaultInstances    = 8
-	// lateGrace is added to OpTimeout here, so that the error which ends an op
-	// is the one of Next, which knows more.
+	// lateGrace is added to OpTimeout, so that the deadline of Next ends an op
+	// first: its error says more.
 	lateGrace = 5 * time.Second
 	// wedgedGrace is added once more before an op counts as wedged.
 	wedgedGrace = 30 * time.Second
@@ -226,19 +226,26 @@ func (i *Invoker) Shutdown(ctx context.Context) error {
 	return wait(ctx, running)
 }
 
+// SetTimes changes Foreground and OpTimeout; those of ops that run stay as they
+// were. Zero values are replaced by the defaults.
+func (i *Invoker) SetTimes(foreground, opTimeout time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.options.Foreground, i.options.OpTimeout = orElse(foreground, defaultForeground), orElse(opTimeout, defaultOpTimeout)
+}
+
 // Healthy returns an error when an op goes on long after its time: then what
 // should have ended it does not work, and only a restart of the manager helps.
 // It blocks only if the invoker itself is wedged.
 func (i *Invoker) Healthy() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	limit := i.options.OpTimeout + lateGrace + wedgedGrace
 	for t := range i.tasks {
 		// Invariant O5 (host/SECURITY.md): an op that outlives its time and a grace makes the
 		// manager unhealthy.
-		if d := time.Since(t.started); d > limit {
+		if d := time.Since(t.started); d > t.timeout+lateGrace+wedgedGrace {
 			return fmt.Errorf("%s has been running for %v and cannot be ended; its time was %v (providers[].ops.timeout of the HostConfiguration); the manager must be restarted",
-				t.about(), d.Round(time.Second), i.options.OpTimeout)
+				t.about(), d.Round(time.Second), t.timeout)
 		}
 	}
 	return nil

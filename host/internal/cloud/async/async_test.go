@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 func TestInTimeIsAsIfNothingWasBetween(t *testing.T) {
@@ -153,7 +154,7 @@ func TestAnotherRequestGetsNoOldResult(t *testing.T) {
 		same  bool
 	}{
 		"the same":             {request("web"), []*corev1.Node{node("b", "2"), node("a", "1")}, true},
-		"another port":         {&abi.LoadBalancerRequest{Service: &abi.Service{Namespace: "default", Name: "web", Ports: []*abi.ServicePort{{Port: 1}}}}, []*corev1.Node{node("a", "1"), node("b", "2")}, false},
+		"another port":         {requests.LoadBalancer("default", "web", func(s *corev1.Service) { s.Spec.Ports[0].Port++ }), []*corev1.Node{node("a", "1"), node("b", "2")}, false},
 		"a node less":          {request("web"), []*corev1.Node{node("a", "1")}, false},
 		"another provider ID":  {request("web"), []*corev1.Node{node("a", "1"), node("b", "3")}, false},
 		"names and IDs change": {request("web"), []*corev1.Node{node("a", "2"), node("b", "1")}, false},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 type fakeNext struct {
@@ -86,7 +87,7 @@ func about(service string, nodes ...*corev1.Node) context.Context {
 }
 
 func request(service string) *abi.LoadBalancerRequest {
-	return &abi.LoadBalancerRequest{Service: &abi.Service{Namespace: "default", Name: service}}
+	return requests.LoadBalancer("default", service)
 }
 
 func ensure(i *Invoker, service string) (string, error) {

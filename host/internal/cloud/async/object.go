@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// object is what is known of one key; there is none for a key of which there
-// is nothing to know. All of it is guarded by Invoker.mu.
+// object is the state of one key; a key without state has none. Invoker.mu
+// guards all of it.
 type object struct {
 	running *task
 	ops     map[abi.Op]*opState

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // Upstream refreshes the metadata of a Node every five minutes, and asks once.
@@ -14,8 +17,7 @@ func TestMetadataOfASlowCloudArrives(t *testing.T) {
 	next, calls := taking(always(4 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
 		ask := func() error {
-			req := &abi.InstanceRequest{Node: &abi.Node{Name: "node-1", Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}}
-			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, req, &abi.InstanceMetadataResponse{})
+			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, requests.Instance("node-1"), &abi.InstanceMetadataResponse{})
 		}
 		answered := 0
 		for range 24 { // two hours
@@ -35,28 +37,30 @@ func TestMetadataOfASlowCloudArrives(t *testing.T) {
 func TestMetadataOfANodeThatOthersWriteArrives(t *testing.T) {
 	next, calls := taking(always(4 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
-		node := &abi.Node{Name: "node-1", Uid: "1", ProviderId: "cloud://1"}
+		machine := func(*corev1.Node) {}
 		ask := func() error {
-			req := &abi.Node{Name: node.Name, Uid: node.Uid, ProviderId: node.ProviderId, SystemUuid: node.SystemUuid}
-			req.Annotations = map[string]string{"kubevirt.io/heartbeat": time.Now().Format(time.RFC3339)}
-			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, &abi.InstanceRequest{Node: req}, &abi.InstanceMetadataResponse{})
+			req := requests.Instance("node-1", machine, func(n *corev1.Node) {
+				n.Annotations["kubevirt.io/heartbeat"] = time.Now().Format(time.RFC3339)
+			})
+			return i.Invoke(about("node-1"), abi.OpInstanceMetadata, req, &abi.InstanceMetadataResponse{})
 		}
 		retry(t, ask())
 		time.Sleep(5 * time.Minute)
 		if err := ask(); err != nil || calls.Load() != 1 {
 			t.Errorf("%v after %d calls", err, calls.Load())
 		}
-		for _, another := range []*abi.Node{
-			{Name: "node-1", Uid: "2", ProviderId: "cloud://1"}, {Name: "node-1", Uid: "1", ProviderId: "cloud://2"},
-			{Name: "node-1", Uid: "1", ProviderId: "cloud://1", SystemUuid: "another"},
+		for what, another := range map[string]func(*corev1.Node){
+			"UID":         func(n *corev1.Node) { n.UID = "2" },
+			"provider ID": func(n *corev1.Node) { n.Spec.ProviderID = "cloud://2" },
+			"system UUID": func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID = "another" },
 		} {
 			retry(t, ask())
 			time.Sleep(5 * time.Second)
-			node = another
+			machine = another
 			before := calls.Load()
 			retry(t, ask())
 			if calls.Load() != before+1 {
-				t.Errorf("%v got the answer about another machine", another)
+				t.Errorf("with another %s it got the answer about the machine before", what)
 			}
 			time.Sleep(5 * time.Second)
 			if err := ask(); err != nil {
@@ -119,7 +123,7 @@ func TestASecondOpinionIsOfNow(t *testing.T) {
 	next, calls := taking(always(3 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
 		confirm := func() error {
-			return i.InvokeFresh(about("node-1"), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "node-1"}}, &abi.InstanceExistsResponse{})
+			return i.InvokeFresh(about("node-1"), abi.OpInstanceExists, requests.Instance("node-1"), &abi.InstanceExistsResponse{})
 		}
 		retry(t, confirm())
 		time.Sleep(5 * time.Second) // the kubelet has lived, so nobody asks

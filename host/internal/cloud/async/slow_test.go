@@ -15,6 +15,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/convert"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 	"github.com/wasm-ccm/wasm-ccm/testdata/objects"
 )
 
@@ -170,10 +171,13 @@ func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
 	next, _ := taking(always(3 * time.Second))
 	within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
 		answered, confirmed, order := map[int]bool{}, 0, rand.New(rand.NewPCG(1, 2))
+		var all []*abi.InstanceRequest
+		for n := range 200 {
+			all = append(all, requests.Instance(fmt.Sprint("node-", n)))
+		}
 		for range 60 { // five minutes
 			for _, n := range order.Perm(200) { // a lister has none
-				name := fmt.Sprint("node-", n)
-				req := &abi.InstanceRequest{Node: &abi.Node{Name: name}}
+				name, req := all[n].Node.Name, all[n]
 				if i.Invoke(about(name), abi.OpInstanceExists, req, &abi.InstanceExistsResponse{}) == nil {
 					answered[n] = true
 				}

@@ -16,6 +16,7 @@ import (
 type task struct {
 	*call
 	started time.Time
+	timeout time.Duration // OpTimeout of then
 	cancel  context.CancelCauseFunc
 	// before is what was known of the op and its object, after so many resets.
 	before record
@@ -51,7 +52,7 @@ func (t *task) ended() *reply {
 func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
 	s := o.state(c.op)
 	t := &task{
-		call: c, started: time.Now(), before: s.record, resets: i.resets,
+		call: c, started: time.Now(), timeout: i.options.OpTimeout, before: s.record, resets: i.resets,
 		settled: make(chan struct{}), finished: make(chan struct{}),
 	}
 	c.permit = false // it is the task's now
@@ -71,7 +72,7 @@ func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
 func (i *Invoker) run(ctx context.Context, t *task) {
 	defer t.cancel(nil)
 	defer context.AfterFunc(i.base, func() { t.cancel(context.Cause(i.base)) })()
-	bounded, cancel := context.WithTimeout(ctx, i.options.OpTimeout+lateGrace)
+	bounded, cancel := context.WithTimeout(ctx, t.timeout+lateGrace)
 	defer cancel()
 	err := t.contained(bounded)
 	r := &reply{err: err}
@@ -97,28 +98,40 @@ func (t *task) contained(ctx context.Context) (err error) {
 // await waits for a task that this caller started, as long as its patience
 // lasts, and leaves it then.
 func (i *Invoker) await(ctx context.Context, t *task) *reply {
-	patience := time.NewTimer(i.left(t))
+	patience := time.NewTimer(0)
 	defer patience.Stop()
 	for {
 		select {
 		case <-t.finished:
 			return t.reply
 		case <-patience.C:
-			if left := i.left(t); left > 0 { // other ops taught us that this kind takes longer
-				patience.Reset(left)
-				continue
+			r, left := i.giveUp(t, false)
+			if r != nil {
+				return r
 			}
+			patience.Reset(left)
 		case <-ctx.Done():
+			r, _ := i.giveUp(t, true)
+			return r
 		}
-		// Invariant O1 (host/SECURITY.md): the caller leaves, and the op goes on.
-		return i.detach(t)
 	}
+}
+
+// giveUp leaves a task whose caller waits no longer, or must go; else it returns
+// how long the caller waits on: other ops may have taught us that this kind takes
+// longer. It is one look: a place in the background that is seen free is taken.
+func (i *Invoker) giveUp(t *task, must bool) (r *reply, left time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if left = i.left(t); left > 0 && !must {
+		return nil, left
+	}
+	// Invariant O1 (host/SECURITY.md): the caller leaves, and the op goes on.
+	return i.detach(t), 0
 }
 
 // left is how long the caller of a task waits on.
 func (i *Invoker) left(t *task) time.Duration {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	took := time.Since(t.started)
 	left := i.patienceFor(t) - took
 	if left <= 0 && !t.behind && !i.rooms.roomBehind(t.group()) {
@@ -129,8 +142,6 @@ func (i *Invoker) left(t *task) time.Duration {
 
 // detach leaves a task to the background, or ends it when that is full.
 func (i *Invoker) detach(t *task) *reply {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if t.reply != nil {
 		return t.reply
 	}

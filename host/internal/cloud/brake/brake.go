@@ -59,15 +59,6 @@ type Options struct {
 	Clock    clock.PassiveClock
 }
 
-// DefaultOptions are 10 % or 3 nodes in 30 minutes, each after 40 seconds; the
-// rest is empty.
-func DefaultOptions() Options {
-	return Options{
-		Limits: Limits{Percent: 10, Nodes: 3, Period: 30 * time.Minute, Settle: 40 * time.Second},
-		Clock:  clock.RealClock{},
-	}
-}
-
 // Brake is cloudprovider.InstancesV2. It is safe for concurrent use.
 type Brake struct {
 	Instances
@@ -186,7 +177,7 @@ func (b *Brake) confirmed(ctx context.Context, node *corev1.Node, c *candidate) 
 	}
 	b.again(c)
 	b.contradict(ctx, node, ByInstance)
-	return holdf(ReasonUnconfirmed, "a fresh instance of the provider says that it is there")
+	return holdf(ReasonUnconfirmed, "a fresh instance of the provider says that the machine exists")
 }
 
 // askPeriod is how often the provider is asked about a Node that only waits:
@@ -218,6 +209,7 @@ func (b *Brake) tell(node *corev1.Node, h *Hold) {
 	c, ok := b.gone[keyOf(node)]
 	if ok {
 		c.rests(h, b.now())
+		c.hold = *h
 	}
 	told := !ok || h.Reason == ReasonGrace || c.told[h.Reason]
 	if !told {

@@ -71,7 +71,7 @@ func decode(text string, now time.Time, r rate) (k bucket, err error) {
 		return k, err
 	}
 	if k.At.IsZero() {
-		return k, errors.New("it does not say when it was written")
+		return k, errors.New("it has no time of its writing")
 	}
 	if latest := now.Add(r.period + distrustSlack); k.Distrusted.After(latest) {
 		k.Distrusted = latest

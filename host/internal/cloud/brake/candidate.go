@@ -38,6 +38,7 @@ type candidate struct {
 	turn time.Time
 	told map[Reason]bool
 	next time.Time // when it is asked about again
+	hold Hold      // why it stays, as it was decided last
 }
 
 type candidates map[nodeKey]*candidate

@@ -110,7 +110,7 @@ func newCluster(t *testing.T, size, gone int, change ...func(*brake.Options)) *c
 		}
 		c.put(node)
 	}
-	c.options = brake.DefaultOptions()
+	c.options = brake.Options{Limits: shipped()}
 	c.options.Clock, c.options.Observer, c.options.Ledger = c.clock, c.observed, &c.ledger
 	c.options.Cluster = func() corelisters.NodeLister { return corelisters.NewNodeLister(c.nodes) }
 	c.options.Heartbeats = func(context.Context) (map[string]time.Time, error) { return c.renewals(), c.beatsErr }

@@ -25,8 +25,9 @@ const (
 	heartbeatsAge = 10 * time.Second
 	// heartbeatsPause is the time between two readings.
 	heartbeatsPause = time.Second
-	// leastSilence is that of a kubelet that has a Lease, whatever Settle is: it
-	// renews it every ten seconds.
+	// leastSilence is the shortest silence that counts for a kubelet with a
+	// Lease, independent of Settle: a kubelet renews its Lease every ten
+	// seconds.
 	leastSilence = 20 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 10 * time.Second

@@ -235,7 +235,7 @@ func (h *history) live() {
 		h.join("cp-new", "a", true, labelControlPlane)
 	})
 	stale, _ := h.left()
-	limits := simulatedLimits()
+	limits := shipped()
 	// Managers that live shortly begin each grace period anew.
 	h.during(limits.Period*time.Duration(stale+limits.Nodes)/time.Duration(limits.Nodes)+20*time.Minute, 24*time.Hour, 0, func() {})
 }
@@ -254,7 +254,7 @@ func (d *deletion) counts() bool {
 
 // judge holds a history to what SECURITY.md promises.
 func (h *history) judge(t *testing.T) {
-	limits := simulatedLimits()
+	limits := shipped()
 	var counted []deletion
 	for _, d := range h.deletions() {
 		if silent := h.start.Add(d.after).Sub(d.beat); silent < limits.Settle {
@@ -288,7 +288,7 @@ func (h *history) judge(t *testing.T) {
 
 // judgeRate looks at every stretch of time between two deletions.
 func (h *history) judgeRate(t *testing.T, counted []deletion) {
-	limits := simulatedLimits()
+	limits := shipped()
 	share := h.size * limits.Percent / 100
 	most, refill := max(1, share, min(limits.Nodes, h.size/3)), max(1, share, limits.Nodes)
 	for i := range counted {

@@ -117,8 +117,8 @@ func (b *Brake) quorum(_ context.Context, node *corev1.Node, c *candidate) *Hold
 	return hold
 }
 
-// census counts the Nodes of the cluster, those that are Ready, and those of the
-// control plane that are and that are not.
+// census counts the Nodes of the cluster: all, Ready ones, and Nodes of the
+// control plane that are Ready or not.
 type census struct{ size, ready, here, away int }
 
 func count(nodes []*corev1.Node) (n census) {

@@ -9,6 +9,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 )
 
@@ -16,7 +17,7 @@ import (
 // started. It is all of the simulation that knows how a brake is made, so that
 // it can drive another one as well.
 func newSubject(w *world) cloudprovider.InstancesV2 {
-	options := brake.DefaultOptions()
+	options := brake.Options{Limits: shipped()}
 	options.Cluster = func() corelisters.NodeLister { return w.lister }
 	options.Heartbeats = w.heartbeats
 	options.Ledger = &w.ledger
@@ -25,8 +26,14 @@ func newSubject(w *world) cloudprovider.InstancesV2 {
 	return brake.New(instances{w: w}, options)
 }
 
-// limits that the simulation holds the subject to.
-func simulatedLimits() brake.Limits { return brake.DefaultOptions().Limits }
+// shipped are the limits of a configuration that says nothing of the brake. The
+// simulation holds the subject to them.
+func shipped() brake.Limits {
+	var c v1alpha1.HostConfiguration
+	v1alpha1.SetDefaults(&c)
+	b := c.DeletionBrake
+	return brake.Limits{Percent: b.Percent, Nodes: b.Nodes, Period: b.Period.Duration, Settle: b.Settle.Duration}
+}
 
 // World is an Observer that counts.
 

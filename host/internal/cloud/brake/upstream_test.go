@@ -16,6 +16,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
@@ -90,7 +91,7 @@ func left(t *testing.T, guest *gone) (nodes int) {
 		api := fake.NewClientset(objects...)
 		factory := informers.NewSharedInformerFactory(api, 0)
 		informer := factory.Core().V1().Nodes()
-		options := brake.DefaultOptions()
+		options := brake.Options{Limits: shipped(), Clock: clock.RealClock{}}
 		options.Cluster = func() corelisters.NodeLister { return informer.Lister() }
 		invoker := async.New(guest, async.Options{})
 		cloud := provider.New(invoker, provider.WithInstances(func(i provider.Instances) cloudprovider.InstancesV2 {

@@ -13,8 +13,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// jury is the Nodes of one zone that are Ready, of which the provider is asked
-// as if they were missing: one that knows none of them knows nothing.
+// jury is a set of Ready Nodes of one zone. The provider is asked about them as
+// about missing ones: a provider that knows none of them is not believed.
 type jury struct {
 	at     time.Time
 	nodes  []*corev1.Node // that are to be asked about
@@ -67,7 +67,7 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) 
 			if hold := b.unmask(ctx, j); hold != nil {
 				return hold
 			}
-			return holdf(ReasonNoWitness, "the provider says of %d Nodes which are Ready that they do not exist", verdict.asked)
+			return holdf(ReasonNoWitness, "the provider says that %d Ready Nodes do not exist", verdict.asked)
 		case next == nil:
 			return holdf(ReasonNoWitness, "no Node that is Ready has been initialised by the provider, so none can be asked about")
 		}
@@ -162,7 +162,8 @@ func (b *Brake) jury(node *corev1.Node) *jury {
 	return j
 }
 
-// schemeOf is what the ProviderID begins with, which says whose machine it is.
+// schemeOf is the scheme of the ProviderID, which names the provider of the
+// machine.
 func schemeOf(node *corev1.Node) string {
 	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
 	return scheme

@@ -8,8 +8,10 @@ package controllers
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
@@ -41,6 +43,9 @@ type Provider struct {
 	// Changed returns a channel that is closed at the next change of the
 	// generation that serves, also the first; nil: it never changes.
 	Changed func() <-chan struct{}
+	// Reconfigured returns a channel that is closed when a generation serves that
+	// has another configuration than the one before; nil: never.
+	Reconfigured func() <-chan struct{}
 	// Nodes are the provider's own; nil: all. They are those of the cloud-node
 	// and route loops, and the nodes of its load balancers.
 	Nodes func(*corev1.Node) bool
@@ -49,22 +54,36 @@ type Provider struct {
 	OwnedNodes func(*corev1.Node) bool
 	// Services are the provider's own; nil: all.
 	Services func(*corev1.Service) bool
+	// Classes are those of its Services that have a spec.loadBalancerClass which
+	// the provider serves: to upstream's loop they are shown without it, as it
+	// ignores them else. Nil: none.
+	Classes func(*corev1.Service) bool
 	// PersistentVolumes are the provider's own; nil: all.
 	PersistentVolumes func(*corev1.PersistentVolume) bool
 	// Uninitialised is told, once for each cause, why a Node cannot be
 	// initialised; nil: nobody is. It must not change the Node.
 	Uninitialised func(*corev1.Node, error)
+	// Delayed is told now and then that the provider puts an op on a Service off for too long. It may be nil.
+	Delayed func(service *corev1.Service, took time.Duration, err error)
+	// Heard is told how each call about an object has ended, as the loop was told; nil:
+	// nobody is.
+	Heard func(Call)
 	// Healthy returns an error when a call of the provider holds a loop for
 	// good, which makes /healthz fail; nil: it is always healthy.
 	Healthy func() error
 }
 
-// ConstructorsFor returns every control loop by its name in --controllers.
-// Each returns at once when it is started and never fails; it then follows
-// every provider until its context is done. providers is called when a loop is
-// started, that is after leader election, and not before.
-func ConstructorsFor(providers func() []Provider) map[string]app.ControllerInitFuncConstructor {
-	return NewStopper().ConstructorsFor(providers)
+// Call is one call of a loop about one object.
+type Call struct {
+	// Kind is Service, Node or Route; Name is NAMESPACE/NAME, or the Node's, "" of
+	// all routes.
+	Kind, Name string
+	// UID is the object's; "" of a route.
+	UID types.UID
+	// Op is what the loop wanted, such as ensure.
+	Op string
+	// Err is how it ended.
+	Err error
 }
 
 // loop is one kind of control loop; each provider gets one of its own.

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"net/http"
 
+	kubehealthz "k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/controller-manager/controller"
 	"k8s.io/controller-manager/pkg/healthz"
 )
 
 // supervised is one kind of control loop of every provider.
 type supervised struct {
-	name        string
-	supervisors []*supervisor
+	name string
+	all  *Loops
 }
 
 // Name implements controller.Interface.
@@ -24,7 +25,7 @@ func (s supervised) HealthChecker() healthz.UnnamedHealthChecker { return s }
 // Check asks every provider, and every loop that runs and has a check.
 func (s supervised) Check(request *http.Request) error {
 	var failures []error
-	for _, one := range s.supervisors {
+	for _, one := range s.all.each(s.name) {
 		if err := one.check(request); err != nil {
 			failures = append(failures, fmt.Errorf("provider %q: %w", one.provider.Name, err))
 		}
@@ -49,4 +50,13 @@ func (s *supervisor) check(request *http.Request) error {
 		return nil
 	}
 	return checkable.HealthChecker().Check(request)
+}
+
+// Checks are those of /healthz, one for each kind of loop: of kinds that do not
+// run, too.
+func (l *Loops) Checks() (all []kubehealthz.HealthChecker) {
+	for _, one := range loops() {
+		all = append(all, kubehealthz.NamedCheck(one.name, supervised{name: one.name, all: l}.Check))
+	}
+	return all
 }

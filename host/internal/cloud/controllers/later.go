@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"errors"
 	"hash/maphash"
 	"maps"
@@ -17,8 +16,10 @@ import (
 )
 
 const (
-	// longAfter is how long a provider may put one op off before a Warning says so.
-	longAfter = time.Minute
+	// longAfter is how long a provider may put one op off before an Event says so, and tooLongAfter how long before it is a
+	// Warning: there are clouds that take minutes for a load balancer.
+	longAfter    = time.Minute
+	tooLongAfter = 5 * time.Minute
 	// putOffMemory is longer than any back-off: who was not put off for so long
 	// begins anew.
 	putOffMemory = 30 * time.Minute
@@ -34,8 +35,12 @@ const (
 	sweepPeriod = time.Minute
 )
 
-// opGet is the op of a load balancer that changes nothing.
-const opGet = "get"
+// opGet is the op of a load balancer that changes nothing; opEnsure is the one
+// of which the condition of a Service tells.
+const (
+	opGet    = "get"
+	opEnsure = "ensure"
+)
 
 // later keeps "not yet" from becoming a Warning. Upstream makes a Warning of
 // every error of a provider, also of the one by which it says when to ask again
@@ -46,26 +51,49 @@ type later struct {
 	mu     sync.Mutex
 	putOff map[string]spells // by object
 	seed   maphash.Seed
-	texts  map[uint64]text     // of errors, by a hash: they may be long
+	texts  map[uint64]heard    // of errors, by a hash: they may be long
 	failed map[string]struct{} // objects whose last call had an error
 	swept  time.Time
 }
 
-// text is what is known of the text of an error: when it was returned last, and
-// whether it was one of those that are kept back.
-type text struct {
-	at    time.Time
-	quiet bool
+// heard is what is known of the text of an error: when it was returned last, and
+// what becomes of its Event.
+type heard struct {
+	at   time.Time
+	tone tone
+}
+
+// tone is what becomes of upstream's Warning.
+type tone int
+
+const (
+	warning  tone = iota // it stays one
+	progress             // it is a Normal Event that says so
+	quiet                // there is none
+)
+
+// inProgress is the reason of Events that say that a provider has not finished.
+const inProgress = "ProviderInProgress"
+
+// toneOf is that of an op that was put off for so long.
+func toneOf(putOff time.Duration) tone {
+	switch {
+	case putOff < longAfter:
+		return quiet
+	case putOff < tooLongAfter:
+		return progress
+	}
+	return warning
 }
 
 // spells are the times in which ops on one object were put off and nothing
 // else, by op.
 type spells map[string]spell
 
-type spell struct{ first, last time.Time }
+type spell struct{ first, last, warned time.Time }
 
 func newLater() *later {
-	return &later{putOff: map[string]spells{}, seed: maphash.MakeSeed(), texts: map[uint64]text{}, failed: map[string]struct{}{}}
+	return &later{putOff: map[string]spells{}, seed: maphash.MakeSeed(), texts: map[uint64]heard{}, failed: map[string]struct{}{}}
 }
 
 // heard is told how a call of an op about an object ended. It returns when the
@@ -84,17 +112,17 @@ func (l *later) heard(op, object string, err error) time.Duration {
 	var retry *cloudproviderapi.RetryError
 	if !errors.As(err, &retry) {
 		l.answered(op, object)
-		l.said(err, text{at: now})
+		l.said(err, heard{at: now})
 		return 0
 	}
-	l.said(err, text{at: now, quiet: now.Sub(l.puttingOff(op, object, now)) < longAfter})
+	l.said(err, heard{at: now, tone: toneOf(now.Sub(l.puttingOff(op, object, now)))})
 	return retry.RetryAfter()
 }
 
 // said notes the text of an error, in place of what was known of it. Where there
 // is no room nothing is kept back: a failure whose text is not known could pass
 // for what it has in its words.
-func (l *later) said(err error, t text) {
+func (l *later) said(err error, t heard) {
 	if len(l.texts) >= maxTexts {
 		clear(l.texts)
 	}
@@ -118,13 +146,37 @@ func (l *later) puttingOff(op, object string, now time.Time) time.Time {
 	}
 	s := l.putOff[object][op]
 	if now.Sub(s.last) > putOffMemory {
-		s.first = now
+		s.first, s.warned = now, time.Time{}
 	}
 	s.last = now
 	if ops := l.putOff[object]; ops != nil {
 		ops[op] = s
 	}
 	return s.first
+}
+
+// isLong reports whether an ensure of an object is put off for so long that a
+// Warning says so.
+func (l *later) isLong(object string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.putOff[object][opEnsure]
+	return ok && s.last.Sub(s.first) >= longAfter
+}
+
+// overdue returns for how long an op on an object is put off, once in a while and only when that is too long. Upstream says it
+// as well, but has used up its Events on the object by then.
+func (l *later) overdue(op, object string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.putOff[object][op]
+	took := s.last.Sub(s.first)
+	if !ok || took < tooLongAfter || s.last.Sub(s.warned) < putOffMemory {
+		return 0
+	}
+	s.warned = s.last
+	l.putOff[object][op] = s
+	return took
 }
 
 // remember puts something into a map unless there is too much of it.
@@ -144,7 +196,7 @@ func (l *later) sweep(now time.Time) {
 		maps.DeleteFunc(ops, func(_ string, s spell) bool { return now.Sub(s.last) > putOffMemory })
 		return len(ops) == 0
 	})
-	maps.DeleteFunc(l.texts, func(_ uint64, t text) bool { return now.Sub(t.at) > textMemory })
+	maps.DeleteFunc(l.texts, func(_ uint64, t heard) bool { return now.Sub(t.at) > textMemory })
 }
 
 // failing returns the objects whose last call had an error, in order.
@@ -161,11 +213,11 @@ func (l *later) gone(object string) {
 	delete(l.failed, object)
 }
 
-// isQuiet reports whether an Event only says that a provider was put off. In
+// tone returns what becomes of an Event, and the text of the error that it tells of. In
 // upstream's messages the error comes last, after a colon.
-func (l *later) isQuiet(event *corev1.Event) bool {
+func (l *later) tone(event *corev1.Event) (tone, string) {
 	if event.Type != corev1.EventTypeWarning {
-		return false
+		return warning, ""
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,54 +225,40 @@ func (l *later) isQuiet(event *corev1.Event) bool {
 		// Invariant O8 (host/SECURITY.md): the longest text that is known decides. That is the whole
 		// error, so what a provider writes into one is not taken for another.
 		if t, known := l.texts[maphash.String(l.seed, rest)]; known {
-			return t.quiet
+			return t.tone, rest
 		}
 		var more bool
 		if _, rest, more = strings.Cut(rest, ": "); !more {
-			return false
+			return warning, ""
 		}
 	}
 }
 
-// quietClient is the client of a loop, without the Events that later keeps back.
+// quietClient is the client of a loop, without the Events that later keeps back
+// and with the conditions that go with the status of load balancers.
 type quietClient struct {
 	kubernetes.Interface
-	later *later
+	later      *later
+	conditions *conditions
 }
 
 // CoreV1 implements kubernetes.Interface.
 func (c quietClient) CoreV1() typedcorev1.CoreV1Interface {
-	return quietCore{c.Interface.CoreV1(), c.later}
+	return quietCore{c.Interface.CoreV1(), c.later, c.conditions}
 }
 
 type quietCore struct {
 	typedcorev1.CoreV1Interface
-	later *later
+	later      *later
+	conditions *conditions
+}
+
+// Services implements typedcorev1.CoreV1Interface.
+func (c quietCore) Services(namespace string) typedcorev1.ServiceInterface {
+	return statusServices{c.CoreV1Interface.Services(namespace), namespace, c.conditions}
 }
 
 // Events implements typedcorev1.CoreV1Interface.
 func (c quietCore) Events(namespace string) typedcorev1.EventInterface {
 	return quietEvents{c.CoreV1Interface.Events(namespace), c.later}
-}
-
-// quietEvents is the sink of a loop's Events: EventSinkImpl calls these two.
-type quietEvents struct {
-	typedcorev1.EventInterface
-	later *later
-}
-
-// CreateWithEventNamespace implements typedcorev1.EventExpansion.
-func (e quietEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
-	if e.later.isQuiet(event) {
-		return event, nil
-	}
-	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
-}
-
-// PatchWithEventNamespace implements typedcorev1.EventExpansion.
-func (e quietEvents) PatchWithEventNamespace(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	if e.later.isQuiet(event) {
-		return event, nil
-	}
-	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
@@ -16,6 +18,12 @@ import (
 func heardOf(l *later, object string, err error) *corev1.Event {
 	l.heard("ensure", object, err)
 	return &corev1.Event{Type: corev1.EventTypeWarning, Message: "Error syncing load balancer: failed to ensure load balancer: " + err.Error()}
+}
+
+// isQuiet reports whether there is no Event.
+func (l *later) isQuiet(event *corev1.Event) bool {
+	how, _ := l.tone(event)
+	return how == quiet
 }
 
 // A guest cannot hide its failures behind the words of what is put off.
@@ -43,11 +51,55 @@ func TestAFailureInTheWordsOfWhatIsPutOffIsTold(t *testing.T) {
 func TestWhatIsPutOffInTheSameWordsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, wait := newLater(), cloudproviderapi.NewRetryError("lb_ensure default/web: the load balancer is PENDING_CREATE (retry after 15s)", 15*time.Second)
-		for took := time.Duration(0); took < 3*longAfter; took += 15 * time.Second {
-			if got, want := l.isQuiet(heardOf(l, "default/web", wait)), took < longAfter; got != want {
-				t.Errorf("after %v: quiet %v, must be %v", took, got, want)
+		for took := time.Duration(0); took < 2*tooLongAfter; took += 15 * time.Second {
+			want := map[bool]tone{took < longAfter: quiet, took >= longAfter && took < tooLongAfter: progress, took >= tooLongAfter: warning}[true]
+			if got, _ := l.tone(heardOf(l, "default/web", wait)); got != want {
+				t.Errorf("after %v: %v, must be %v", took, got, want)
 			}
 			time.Sleep(15 * time.Second)
+		}
+	})
+}
+
+// A cloud that takes minutes makes a Normal Event. The same Event becomes a Warning
+// when it takes too long.
+func TestProgressIsANormalEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, l := fake.NewClientset(), newLater()
+		sink := quietEvents{client.CoreV1().Events("default"), l}
+		wait := cloudproviderapi.NewRetryError("lb_ensure default/web: the load balancer is PENDING_CREATE (retry after 15s)", 15*time.Second)
+		event := func() *corev1.Event {
+			e := heardOf(l, "default/web", wait)
+			e.ObjectMeta, e.Reason = metav1.ObjectMeta{Name: "web.1", Namespace: "default"}, "SyncLoadBalancerFailed"
+			return e
+		}
+		look := func() string {
+			e, err := client.CoreV1().Events("default").Get(t.Context(), "web.1", metav1.GetOptions{})
+			if err != nil {
+				return "none"
+			}
+			return fmt.Sprint(e.Type, " ", e.Reason, " ", e.Count, ": ", e.Message)
+		}
+		for _, step := range []struct {
+			sleep time.Duration
+			patch string
+			want  string
+		}{
+			{0, "", "none"},
+			{longAfter, "", "Normal ProviderInProgress 0: " + wait.Error()},
+			{time.Minute, `{"count":2}`, "Normal ProviderInProgress 2: " + wait.Error()},
+			{tooLongAfter, `{"count":3,"message":"Error"}`, "Warning SyncLoadBalancerFailed 3: Error"},
+		} {
+			time.Sleep(step.sleep)
+			var err error
+			if step.patch == "" {
+				_, err = sink.CreateWithEventNamespace(event())
+			} else {
+				_, err = sink.PatchWithEventNamespace(event(), []byte(step.patch))
+			}
+			if got := look(); err != nil || got != step.want {
+				t.Errorf("after %v more: %s, %v; want %s", step.sleep, got, err, step.want)
+			}
 		}
 	})
 }

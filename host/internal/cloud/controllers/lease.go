@@ -25,17 +25,26 @@ type lease struct {
 	repeat func(object string)
 	// nodes hears of those that are to be initialised.
 	nodes *uninitialised
+	// delayed is told of what is put off for too long, or nil.
+	delayed func(service *corev1.Service, took time.Duration, err error)
+	// conditions hears of load balancers.
+	conditions *conditions
+	// heard is the provider's Heard.
+	heard func(Call)
 
 	mu    sync.Mutex // no call begins while end looks
 	calls sync.WaitGroup
 	// repeats are when an object will be looked at again.
 	repeats map[string]time.Time
+	// answer gets what the next ensure of what is awaited ends with; nil: nothing is.
+	awaited string
+	answer  chan error
 }
 
 func newLease(parent context.Context, stopped error) *lease {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &lease{
-		ctx: ctx, cancel: cancel, stopped: stopped, later: newLater(), repeat: func(string) {}, nodes: newUninitialised(Provider{}),
+		ctx: ctx, cancel: cancel, stopped: stopped, later: newLater(), repeat: func(string) {}, heard: func(Call) {}, nodes: newUninitialised(Provider{}),
 		repeats: map[string]time.Time{},
 	}
 }
@@ -152,14 +161,21 @@ type leasedBalancer struct {
 	lease *lease
 }
 
+func (b leasedBalancer) GetLoadBalancerName(ctx context.Context, cluster string, service *corev1.Service) string {
+	return b.LoadBalancer.GetLoadBalancerName(ctx, cluster, withClass(service))
+}
+
 func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	ctx, leave, err := b.lease.enter(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer leave()
-	status, exists, err := b.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
+	status, exists, err := b.LoadBalancer.GetLoadBalancer(ctx, cluster, withClass(service))
 	b.heard(opGet, service, err)
+	if err == nil && !exists {
+		b.lease.conditions.deleted(service)
+	}
 	return status, exists, err
 }
 
@@ -169,6 +185,10 @@ func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, ser
 func (b leasedBalancer) heard(op string, service *corev1.Service, err error) {
 	key := service.Namespace + "/" + service.Name
 	delay := b.lease.later.heard(op, key, err)
+	if took := b.lease.later.overdue(op, key); took > 0 && b.lease.delayed != nil {
+		b.lease.delayed(service, took, err)
+	}
+	b.lease.heard(Call{Kind: "Service", Name: key, UID: service.UID, Op: op, Err: err})
 	cleansUp := service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
 	if delay > 0 && cleansUp {
 		b.lease.repeatAfter(key, delay)
@@ -177,15 +197,17 @@ func (b leasedBalancer) heard(op string, service *corev1.Service, err error) {
 
 func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	return leased(ctx, b.lease, func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
-		status, err := b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
-		b.heard("ensure", service, err)
+		status, err := b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, withClass(service), nodes)
+		b.heard(opEnsure, service, err)
+		b.lease.conditions.ensured(ctx, service, status, err)
+		b.lease.ensured(service.Namespace+"/"+service.Name, err)
 		return status, err
 	})
 }
 
 func (b leasedBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
-		err := b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, service, nodes)
+		err := b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, withClass(service), nodes)
 		b.heard("update", service, err)
 		return err
 	})
@@ -193,8 +215,11 @@ func (b leasedBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, 
 
 func (b leasedBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
-		err := b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, service)
+		err := b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, withClass(service))
 		b.heard("delete", service, err)
+		if err == nil {
+			b.lease.conditions.deleted(service)
+		}
 		return err
 	})
 }
@@ -229,7 +254,9 @@ func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node
 // heard is told what was said of a Node. Upstream drops when to ask again, and
 // comes back to a Node that it is to initialise after up to a quarter of an hour.
 func (i leasedInstances) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) {
-	delay := i.lease.later.heard("metadata", node.Name, i.lease.nodes.heard(node, metadata, err))
+	err = i.lease.nodes.heard(node, metadata, err)
+	i.lease.heard(Call{Kind: "Node", Name: node.Name, UID: node.UID, Op: "metadata", Err: err})
+	delay := i.lease.later.heard("metadata", node.Name, err)
 	if delay > 0 && isUninitialised(node) {
 		i.lease.repeatAfter(node.Name, delay)
 	}
@@ -241,13 +268,18 @@ type leasedRoutes struct {
 }
 
 func (r leasedRoutes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
-	return leased(ctx, r.lease, func(ctx context.Context) ([]*cloudprovider.Route, error) { return r.routes.ListRoutes(ctx, cluster) })
+	return leased(ctx, r.lease, func(ctx context.Context) ([]*cloudprovider.Route, error) {
+		list, err := r.routes.ListRoutes(ctx, cluster)
+		r.lease.heard(Call{Kind: "Route", Op: "list", Err: err})
+		return list, err
+	})
 }
 
 func (r leasedRoutes) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
 	return leasedErr(ctx, r.lease, func(ctx context.Context) error {
 		err := r.routes.CreateRoute(ctx, cluster, hint, route)
 		r.lease.later.heard("route", string(route.TargetNode)+" "+route.DestinationCIDR, err)
+		r.lease.heard(Call{Kind: "Route", Name: string(route.TargetNode), Op: "create", Err: err})
 		return err
 	})
 }

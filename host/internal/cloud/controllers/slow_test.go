@@ -331,7 +331,10 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		w := newWorld(t, objects.Nodes(t)["kops-spot.yaml"])
 		c := newSlowCloud(4 * time.Hour) // hangs
 		invoker := async.New(c, async.Options{OpTimeout: 10 * time.Hour})
-		w.start(Provider{Name: "slow", Cloud: provider.New(invoker), Changed: c.Changed})
+		var delayed []string
+		w.start(Provider{Name: "slow", Cloud: provider.New(invoker), Changed: c.Changed, Delayed: func(s *corev1.Service, took time.Duration, err error) {
+			delayed = append(delayed, fmt.Sprint(s.Name, " ", took.Truncate(time.Minute), " ", err))
+		}})
 		w.sleep()
 		w.create(t, objects.Services(t)["ingress-nginx.yaml"])
 		time.Sleep(50 * time.Second)
@@ -339,8 +342,17 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		w.warnings(t)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !w.told("SyncLoadBalancerFailed", "has been in progress for 1m") {
+		w.warnings(t)
+		if !w.toldAs(corev1.EventTypeNormal, inProgress, "has been in progress for 1m") {
 			t.Errorf("nobody was told: %v", w.events(t))
+		}
+		if len(delayed) > 0 {
+			t.Errorf("warned already: %q", delayed)
+		}
+		time.Sleep(tooLongAfter)
+		synctest.Wait()
+		if len(delayed) != 1 || !strings.Contains(delayed[0], "ingress-nginx-controller 5m0s ") {
+			t.Errorf("warned %q", delayed)
 		}
 		w.stop()
 		if err := invoker.Shutdown(context.Background()); err != nil {
@@ -349,10 +361,10 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 	})
 }
 
-// told reports whether there is a Warning of that reason with these words.
-func (w *world) told(reason, words string) bool {
+// toldAs reports whether there is an Event of that kind and reason with these words.
+func (w *world) toldAs(kind, reason, words string) bool {
 	for _, e := range w.events(w.t) {
-		if e.Type == corev1.EventTypeWarning && e.Reason == reason && strings.Contains(e.Message, words) {
+		if e.Type == kind && e.Reason == reason && strings.Contains(e.Message, words) {
 			return true
 		}
 	}

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
+func newMember(l *Loops) *member { return &member{ctx: l.ctx} }
+
 // A loop that is told to stop is waited for, and none begins after that.
 func TestStopWaitsForTheLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ended := NewStopper(), false
-		s.begin(t.Context(), func(ctx context.Context) {
+		s, ended := NewLoops(), false
+		s.run(t.Context(), newMember(s), func(ctx context.Context) {
 			<-ctx.Done()
 			time.Sleep(time.Second) // a call in flight
 			ended = true
@@ -19,7 +21,7 @@ func TestStopWaitsForTheLoops(t *testing.T) {
 		if err := s.Stop(t.Context()); err != nil || !ended {
 			t.Errorf("ended %v, %v", ended, err)
 		}
-		s.begin(t.Context(), func(context.Context) { t.Error("a loop begins after the end") })
+		s.run(t.Context(), newMember(s), func(context.Context) { t.Error("a loop begins after the end") })
 		synctest.Wait()
 		if err := s.Stop(t.Context()); err != nil {
 			t.Error(err)
@@ -29,8 +31,8 @@ func TestStopWaitsForTheLoops(t *testing.T) {
 
 func TestStopDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, hang := NewStopper(), make(chan struct{})
-		s.begin(t.Context(), func(context.Context) { <-hang })
+		s, hang := NewLoops(), make(chan struct{})
+		s.run(t.Context(), newMember(s), func(context.Context) { <-hang })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.Stop(ctx); err == nil {

@@ -13,7 +13,6 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
-	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	controllermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
 	"k8s.io/klog/v2"
@@ -25,41 +24,28 @@ const (
 )
 
 // constructor makes the InitFunc that starts one supervisor per provider.
-func (l loop) constructor(providers func() []Provider, stopper *Stopper) app.ControllerInitFuncConstructor {
+func (l loop) constructor(all *Loops) app.ControllerInitFuncConstructor {
 	return app.ControllerInitFuncConstructor{
 		InitContext: app.ControllerInitContext{ClientName: l.clientName},
 		Constructor: func(_ app.ControllerInitContext, completed *config.CompletedConfig, _ cloudprovider.Interface) app.InitFunc {
 			return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
-				all := supervised{name: l.name, supervisors: l.supervisors(providers(), completed, manager)}
-				// Invariant P2 (host/SECURITY.md): each provider has loops of its own.
-				for _, s := range all.supervisors {
-					stopper.begin(ctx, s.run)
+				factory := func() (informers.SharedInformerFactory, error) { return completed.SharedInformers, nil }
+				if l.ownInformers {
+					factory = ownInformers(completed, l.clientName)
 				}
-				return all, true, nil
+				all.start(&kindOfLoop{loop: l, ctx: ctx, completed: completed, manager: manager, informers: factory})
+				return supervised{name: l.name, all: all}, true, nil
 			}
 		},
 	}
 }
 
-func (l loop) supervisors(providers []Provider, completed *config.CompletedConfig, manager controllermanager.ControllerContext) (all []*supervisor) {
-	factory := func() (informers.SharedInformerFactory, error) { return completed.SharedInformers, nil }
-	if l.ownInformers {
-		factory = ownInformers(completed, l.clientName)
-	}
-	for _, p := range providers {
-		manager := manager
-		if len(providers) > 1 {
-			// The gauge of running controllers is set, not counted.
-			manager.ControllerManagerMetrics = controllersmetrics.NewControllerManagerMetrics("cloud-controller-manager/" + p.Name)
-		}
-		all = append(all, &supervisor{loop: l, provider: p, completed: completed, manager: manager, informers: factory})
-	}
-	return all
-}
+// informersFunc returns the informers that a loop lists with.
+type informersFunc func() (informers.SharedInformerFactory, error)
 
 // ownInformers returns a function that makes informers that list with the
 // loop's own identity, once, when they are first needed.
-func ownInformers(completed *config.CompletedConfig, clientName string) func() (informers.SharedInformerFactory, error) {
+func ownInformers(completed *config.CompletedConfig, clientName string) informersFunc {
 	var mu sync.Mutex
 	var factory informers.SharedInformerFactory
 	return func() (informers.SharedInformerFactory, error) {
@@ -83,13 +69,17 @@ type supervisor struct {
 	provider  Provider
 	completed *config.CompletedConfig
 	manager   controllermanager.ControllerContext
-	informers func() (informers.SharedInformerFactory, error)
+	informers informersFunc
+	// informing is the context of the informers: other providers' loops go on with
+	// those that this one was the first to need.
+	informing context.Context
+	gauge     gauge
 
 	client kubernetes.Interface // made at the first start, then kept
-	said   string               // why the loop does not run, as it was logged last
 
-	mu      sync.Mutex // guards current for other goroutines; only run writes it
+	mu      sync.Mutex // guards these two for other goroutines; only run writes them
 	current *incarnation
+	said    string // why the loop does not run, as it was logged last
 }
 
 // run follows the provider until the context is done and the loop has stopped.
@@ -97,6 +87,7 @@ func (s *supervisor) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("provider", s.provider.Name, "controller", s.loop.name))
 	defer s.stop(ctx, "the manager stops")
 	backoff := retries()
+	reconfigured := s.reconfigured()
 	for {
 		changed := s.changed() // before looking, so that no change is missed
 		var again <-chan time.Time
@@ -111,6 +102,11 @@ func (s *supervisor) run(ctx context.Context) {
 		case <-changed:
 			backoff = retries()
 			s.repeat()
+		case <-reconfigured:
+			reconfigured = s.reconfigured()
+			if s.current != nil {
+				s.current.review()
+			}
 		case <-again:
 		}
 	}
@@ -127,6 +123,14 @@ func (s *supervisor) changed() <-chan struct{} {
 	return s.provider.Changed()
 }
 
+// reconfigured is of the loop of load balancers. Nodes are looked at all the time.
+func (s *supervisor) reconfigured() <-chan struct{} {
+	if s.provider.Reconfigured == nil || s.loop.queued != kindService {
+		return nil
+	}
+	return s.provider.Reconfigured()
+}
+
 // follow starts or stops the loop as the provider now is. It returns true when
 // the loop could not be started although it should run.
 func (s *supervisor) follow(ctx context.Context) (failed bool) {
@@ -135,13 +139,13 @@ func (s *supervisor) follow(ctx context.Context) (failed bool) {
 	case ctx.Err() != nil:
 	case reason != "" && s.current != nil:
 		s.stop(ctx, reason)
-		s.said = reason
+		s.say(reason, func() {})
 	case reason != "":
 		s.say(reason, func() { klog.FromContext(ctx).Info("control loop waits", "reason", reason) })
 	case s.current == nil:
 		err := s.start(ctx)
 		if err == nil {
-			s.said = ""
+			s.say("", func() {})
 			klog.FromContext(ctx).Info("control loop started")
 			return false
 		}
@@ -158,6 +162,8 @@ func (s *supervisor) say(reason string, log func()) {
 	if s.said != reason {
 		log()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.said = reason
 }
 
@@ -171,14 +177,16 @@ func (s *supervisor) start(ctx context.Context) error {
 			return fmt.Errorf("client of %s: %w", s.loop.clientName, err)
 		}
 	}
-	current := s.newIncarnation(ctx, factory)
-	if err := current.start(s.loop, s.completed, s.manager, s.client); err != nil {
+	current, manager := s.newIncarnation(ctx, factory), s.manager
+	manager.ControllerManagerMetrics = s.giveGauge()
+	if err := current.start(s.loop, s.completed, manager, s.client); err != nil {
 		current.end()
+		s.takeGauge()
 		return err
 	}
 	// The manager starts the informers once; one that is asked for later would
 	// never run. Those that run already are not touched.
-	factory.Start(ctx.Done())
+	factory.Start(s.informing.Done())
 	s.setCurrent(current)
 	return nil
 }
@@ -188,6 +196,7 @@ func (s *supervisor) stop(ctx context.Context, reason string) {
 		return
 	}
 	s.current.end()
+	s.takeGauge()
 	s.setCurrent(nil)
 	klog.FromContext(ctx).Info("control loop stopped", "reason", reason)
 }
@@ -200,6 +209,16 @@ func (s *supervisor) repeat() {
 	}
 	for _, object := range s.current.lease.later.failing() {
 		s.current.lease.repeat(object)
+	}
+}
+
+// lookAgain has the loop that runs look at all objects of its queue.
+func (s *supervisor) lookAgain() {
+	s.mu.Lock()
+	current := s.current
+	s.mu.Unlock()
+	if current != nil {
+		current.view.repeatAll(s.loop.queued)
 	}
 }
 
@@ -216,11 +235,18 @@ type incarnation struct {
 	view     *view
 	// controller is what the loop returned at its start, or nil.
 	controller controller.Interface
+	// endReview ends the review that is under way; nil: there was none.
+	endReview context.CancelFunc
 }
 
 func (s *supervisor) newIncarnation(ctx context.Context, factory informers.SharedInformerFactory) *incarnation {
 	l := newLease(ctx, fmt.Errorf("%s of provider %q has stopped: %w", s.loop.name, s.provider.Name, context.Canceled))
 	l.nodes = newUninitialised(s.provider)
+	l.delayed = s.provider.Delayed
+	if s.provider.Heard != nil {
+		l.heard = s.provider.Heard
+	}
+	l.conditions = newConditions(s.provider.Name, s.client, l.later)
 	v := newView(factory, l, s.provider, s.loop.nodes(s.provider))
 	l.repeat = func(object string) { v.repeat(s.loop.queued, object) }
 	return &incarnation{provider: l.provider(s.provider), lease: l, view: v}
@@ -231,7 +257,7 @@ func (s *supervisor) newIncarnation(ctx context.Context, factory informers.Share
 func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager controllermanager.ControllerContext, client kubernetes.Interface) error {
 	own := *completed.Config
 	own.SharedInformers = i.view
-	own.ClientBuilder = oneClient{completed.ClientBuilder, quietClient{client, i.lease.later}}
+	own.ClientBuilder = oneClient{completed.ClientBuilder, quietClient{client, i.lease.later, i.lease.conditions}}
 	own.LoopbackClientConfig = nil // Complete would change how requests are authenticated
 	// What the provider can do may have changed since it was looked at; half of
 	// upstream's controllers begin something before they look.

@@ -104,7 +104,7 @@ func (u *uninitialised) due(node *corev1.Node, err error, now time.Time) bool {
 		f = &failing{since: now}
 		u.nodes[node.UID] = f
 	}
-	cause := causeOf(err)
+	cause := withoutDigits(err.Error())
 	if errors.Is(err, context.Canceled) || now.Sub(f.since) < u.grace(node, err) || f.cause == cause || now.Sub(f.told) < tellPeriod {
 		return false
 	}
@@ -122,14 +122,14 @@ func (u *uninitialised) grace(node *corev1.Node, err error) time.Duration {
 	return tellAfter
 }
 
-// causeOf is the text of an error without what differs from time to time.
-func causeOf(err error) string {
+// withoutDigits is the text of an error without what differs from time to time.
+func withoutDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
 			return -1
 		}
 		return r
-	}, err.Error())
+	}, text)
 }
 
 func isUninitialised(node *corev1.Node) bool {

@@ -22,6 +22,7 @@ type view struct {
 	informers.SharedInformerFactory
 	lease                    *lease
 	nodes, services, volumes func(any) bool // nil: all
+	classes                  func(*corev1.Service) bool
 
 	mu       sync.Mutex
 	handlers []handler
@@ -46,7 +47,7 @@ type handler struct {
 func newView(factory informers.SharedInformerFactory, l *lease, p Provider, nodes func(*corev1.Node) bool) *view {
 	return &view{
 		SharedInformerFactory: factory, lease: l,
-		nodes: only(nodes), services: only(unfinished(p.Services)), volumes: only(p.PersistentVolumes),
+		nodes: only(nodes), services: only(unfinished(p.Services)), volumes: only(p.PersistentVolumes), classes: p.Classes,
 	}
 }
 
@@ -100,6 +101,21 @@ func (v *view) repeat(kind kind, key string) {
 	}
 }
 
+// repeatAll tells the loop of all objects as if they were new.
+func (v *view) repeatAll(kind kind) {
+	v.mu.Lock()
+	handlers := slices.Clone(v.handlers)
+	v.mu.Unlock()
+	for _, h := range handlers {
+		if h.kind != kind {
+			continue
+		}
+		for _, object := range h.informer.GetStore().List() {
+			h.OnAdd(object, false)
+		}
+	}
+}
+
 // unfinished leaves out the Services that are being deleted and wait for others
 // only. Upstream would begin anew with one that it looks at once more, also
 // after a restart: it may not add its finalizer, and warns of that for ever.
@@ -128,7 +144,9 @@ func (v viewVersion) Nodes() coreinformers.TypedNodeInformer {
 }
 
 func (v viewVersion) Services() coreinformers.TypedServiceInformer {
-	return serviceInformer{v.view.filtered(kindService, v.Interface.Services().Informer(), v.view.services)}
+	informer := v.view.filtered(kindService, v.Interface.Services().Informer(), v.view.services)
+	informer.shown = showServices(v.view.classes)
+	return serviceInformer{informer}
 }
 
 func (v viewVersion) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
@@ -136,7 +154,7 @@ func (v viewVersion) PersistentVolumes() coreinformers.TypedPersistentVolumeInfo
 }
 
 func (v *view) filtered(kind kind, informer cache.SharedIndexInformer, match func(any) bool) filteredInformer {
-	return filteredInformer{informer, kind, match, v}
+	return filteredInformer{informer, kind, match, nil, v}
 }
 
 type nodeInformer struct{ filteredInformer }
@@ -174,6 +192,7 @@ type filteredInformer struct {
 	cache.SharedIndexInformer
 	kind  kind
 	match func(any) bool
+	shown func(any) any // what the loop sees of an object; nil: the object
 	view  *view
 }
 
@@ -191,6 +210,9 @@ func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandle
 	if i.view.lease.ctx.Err() != nil {
 		return nil, i.view.lease.stopped
 	}
+	if i.shown != nil {
+		h = shownTo(h, i.shown)
+	}
 	// Invariant P1 (host/SECURITY.md): a loop hears of its provider's objects and of no others.
 	if i.match != nil {
 		h = cache.FilteringResourceEventHandler{FilterFunc: i.match, Handler: h}
@@ -205,7 +227,7 @@ func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandle
 func (i filteredInformer) GetStore() cache.Store { return i.GetIndexer() }
 
 func (i filteredInformer) GetIndexer() cache.Indexer {
-	return filteredIndexer{i.SharedIndexInformer.GetIndexer(), i.match, i.view.lease}
+	return filteredIndexer{i.SharedIndexInformer.GetIndexer(), i.match, i.shown, i.view.lease}
 }
 
 // filteredIndexer holds matching objects. After the end of the lease a lookup
@@ -214,14 +236,28 @@ func (i filteredInformer) GetIndexer() cache.Indexer {
 type filteredIndexer struct {
 	cache.Indexer
 	match func(any) bool
+	shown func(any) any
 	lease *lease
 }
 
 func (x filteredIndexer) filter(objects []any) []any {
-	if x.match == nil {
+	if x.match == nil && x.shown == nil {
 		return objects
 	}
-	return slices.DeleteFunc(slices.Clone(objects), func(obj any) bool { return !x.match(obj) })
+	mine := make([]any, 0, len(objects))
+	for _, obj := range objects {
+		if x.match == nil || x.match(obj) {
+			mine = append(mine, x.show(obj))
+		}
+	}
+	return mine
+}
+
+func (x filteredIndexer) show(obj any) any {
+	if x.shown == nil {
+		return obj
+	}
+	return x.shown(obj)
 }
 
 func (x filteredIndexer) List() []any { return x.filter(x.Indexer.List()) }
@@ -265,5 +301,5 @@ func (x filteredIndexer) one(item any, exists bool, err error) (any, bool, error
 	if err != nil || !exists || x.match != nil && !x.match(item) {
 		return nil, false, err
 	}
-	return item, true, nil
+	return x.show(item), true, nil
 }

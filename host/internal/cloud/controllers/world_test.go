@@ -49,6 +49,7 @@ type world struct {
 	// blind hides every Node from the service loops. A test that starts one
 	// while there are Services and Nodes must set it; ../RATIONALE.md says why.
 	blind  bool
+	loops  *Loops
 	ctx    context.Context
 	cancel context.CancelFunc
 }
@@ -77,7 +78,11 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 func (w *world) start(providers ...Provider) map[string]controller.Interface {
 	w.t.Helper()
 	started := map[string]controller.Interface{}
-	for name, constructor := range w.constructors(func() []Provider { return providers }) {
+	w.loops = NewLoops()
+	for _, p := range providers {
+		w.loops.Add(p)
+	}
+	for name, constructor := range w.constructors() {
 		init := constructor.Constructor(constructor.InitContext, w.completed, nil)
 		c, ok, err := init(w.ctx, controllermanager.ControllerContext{ControllerManagerMetrics: w.metrics})
 		if err != nil || !ok || c == nil {
@@ -89,9 +94,9 @@ func (w *world) start(providers ...Provider) map[string]controller.Interface {
 	return started
 }
 
-func (w *world) constructors(providers func() []Provider) map[string]app.ControllerInitFuncConstructor {
+func (w *world) constructors() map[string]app.ControllerInitFuncConstructor {
 	w.t.Helper()
-	all := ConstructorsFor(providers)
+	all := w.loops.Constructors()
 	if !w.blind {
 		w.mustNotRace()
 		return all
@@ -99,7 +104,7 @@ func (w *world) constructors(providers func() []Provider) map[string]app.Control
 	for _, l := range loops() {
 		if l.name == names.ServiceLBController {
 			l.nodes = func(Provider) func(*corev1.Node) bool { return func(*corev1.Node) bool { return false } }
-			all[l.name] = l.constructor(providers, NewStopper())
+			all[l.name] = l.constructor(w.loops)
 		}
 	}
 	return all

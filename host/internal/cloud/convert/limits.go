@@ -58,12 +58,12 @@ func checkLabels(labels map[string]string) error {
 		}
 		// Invariant P1 (host/SECURITY.md): no provider says by a label whose an object is.
 		if domain, _, _ := strings.Cut(key, "/"); domain == ownDomain || strings.HasSuffix(domain, "."+ownDomain) {
-			return fmt.Errorf("label key %s: the labels of %s are the manager's and the administrator's", text.Quote(key), ownDomain)
+			return fmt.Errorf("label key %s: only the manager and the administrator set labels of %s", text.Quote(key), ownDomain)
 		}
 		// Invariant N4 (host/SECURITY.md): no provider says which Nodes are of the control plane, of
 		// which half must be Ready before one of them is deleted.
 		if key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master" {
-			return fmt.Errorf("label key %s: which Nodes are of the control plane is the administrator's to say", text.Quote(key))
+			return fmt.Errorf("label key %s: only the administrator assigns Nodes to the control plane", text.Quote(key))
 		}
 		if err := checkLabelValue("label "+key, value); err != nil {
 			return err

@@ -36,7 +36,7 @@ func TestServicesAsPeopleHaveThem(t *testing.T) {
 			if diff := cmp.Diff(before, s); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(s.Labels, decoded.Labels); diff != "" || len(decoded.Annotations) != len(s.Annotations) || len(decoded.Ports) != len(s.Spec.Ports) || decoded.Deleting != (s.DeletionTimestamp != nil) {
+			if diff := cmp.Diff(s.Labels, decoded.Labels); diff != "" || len(decoded.Annotations) != len(s.Annotations) || len(decoded.Ports) != len(s.Spec.Ports) || decoded.Deleting != (s.DeletionTimestamp != nil) || decoded.LoadBalancerClass != value(s.Spec.LoadBalancerClass) {
 				t.Errorf("%+v %s", decoded, diff)
 			}
 			for i, p := range s.Spec.Ports {

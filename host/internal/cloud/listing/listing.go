@@ -83,9 +83,8 @@ type Options struct {
 	PageSize uint32
 	// Observer may be nil.
 	Observer Observer
-	// Addresses decides which addresses of instances are used, those of each
-	// listing as it is fetched; Reset forgets what was decided. nil is
-	// addresses.Default.
+	// Addresses decides which addresses of instances are used, once for each
+	// listing. Reset drops the decisions. nil is addresses.Default.
 	Addresses func() *addresses.Policy
 }
 

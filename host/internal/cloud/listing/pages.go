@@ -114,7 +114,7 @@ func (a *assembly) turn(token string) error {
 		return nil
 	}
 	if _, seen := a.tokens[token]; seen {
-		return errors.New("next_page_token was there before, so the pages have no end")
+		return errors.New("next_page_token repeats an earlier one, so the pages never end")
 	}
 	a.tokens[token] = struct{}{}
 	switch {

@@ -47,7 +47,7 @@ func TestBounds(t *testing.T) {
 		"too many bytes":           {[]*abi.ListInstancesResponse{pageOf("", heavy, heavy)}, "instances[1]: the listing takes more than 40000 bytes"},
 		"too many bytes of tokens": {[]*abi.ListInstancesResponse{pageOf("", heavy), pageOf(long(maxTokenBytes))}, ""},
 		"a token too long":         {[]*abi.ListInstancesResponse{pageOf(long(maxTokenBytes + 1))}, "next_page_token has 4097 bytes, at most 4096"},
-		"a token again":            {[]*abi.ListInstancesResponse{pageOf("1"), pageOf("1")}, "next_page_token was there before"},
+		"a token again":            {[]*abi.ListInstancesResponse{pageOf("1"), pageOf("1")}, "next_page_token repeats an earlier one"},
 		"not done":                 {[]*abi.ListInstancesResponse{{Instances: []*abi.Instance{server(1)}}}, "does not say done"},
 		"nil":                      {[]*abi.ListInstancesResponse{pageOf("", nil)}, "instances[0]: it has no metadata"},
 		"no metadata":              {[]*abi.ListInstancesResponse{pageOf("", server(1), &abi.Instance{NodeName: "n1"})}, "instances[1]: it has no metadata"},

@@ -180,7 +180,7 @@ func TestAFailureFallsBack(t *testing.T) {
 		"nothing":  {answer(nil), "page 1: the answer is missing"},
 		"not done": {answer(&abi.ListInstancesResponse{}), "list_instances: invalid answer of the guest: page 1: it does not say done"},
 		"a token that repeats": {answer(&abi.ListInstancesResponse{Done: true, NextPageToken: "x"}),
-			"list_instances: invalid answer of the guest: page 2: next_page_token was there before"},
+			"list_instances: invalid answer of the guest: page 2: next_page_token repeats an earlier one"},
 		"no metadata": {answer(&abi.ListInstancesResponse{Done: true, Instances: []*abi.Instance{{}}}), "instances[0]: it has no metadata"},
 	} {
 		t.Run(name, func(t *testing.T) {

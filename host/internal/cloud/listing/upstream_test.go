@@ -20,6 +20,7 @@ import (
 	"k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
@@ -148,8 +149,10 @@ func run(t *testing.T, g *guest, test func(c *cluster)) {
 		}
 		factory := informers.NewSharedInformerFactory(c.api, 0)
 		nodes := factory.Core().V1().Nodes()
-		options := brake.DefaultOptions()
-		options.Cluster = func() corelisters.NodeLister { return nodes.Lister() }
+		options := brake.Options{
+			Limits:  brake.Limits{Percent: 10, Nodes: 3, Period: 30 * time.Minute, Settle: 40 * time.Second},
+			Cluster: func() corelisters.NodeLister { return nodes.Lister() }, Clock: clock.RealClock{},
+		}
 		invoker := async.New(g, async.Options{})
 		var lists *listing.Listing
 		cloud := provider.New(invoker, provider.WithInstances(func(i provider.Instances) cloudprovider.InstancesV2 {

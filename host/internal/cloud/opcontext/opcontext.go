@@ -8,6 +8,8 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
 // SnapshotID is the number of an op's node snapshot (abi.NodeSnapshot). An op
@@ -23,6 +25,10 @@ type Op struct {
 	// Serial names what two ops must never work on at the same time, e.g.
 	// "Service default/web"; empty when the op may run beside any other.
 	Serial string
+	// Name and Generation are what runs, for the record of its calls: set when the op goes to a guest, 0 before. Generation is
+	// the number of takeovers.
+	Name       abi.Op
+	Generation int64
 }
 
 type key struct{}

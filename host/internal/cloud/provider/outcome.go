@@ -34,7 +34,7 @@ func invoke(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, subject st
 		return fmt.Errorf("%s: %w", about(op, subject), err)
 	}
 	if answer.Code == abi.CodeImplementedElsewhere && op.Group() == abi.GroupLoadBalancers && !op.MayAnswer(answer.Code) {
-		return invalidAnswer(op, subject, fmt.Errorf("%s, which lb_ensure and lb_update alone may answer; the provider has to say what is there: %s", answer.Code, answer.Message))
+		return invalidAnswer(op, subject, fmt.Errorf("%s, which is an answer of lb_ensure and lb_update only; the provider must describe the load balancer: %s", answer.Code, answer.Message))
 	}
 	if sentinel := sentinel(op, answer.Code); sentinel != nil {
 		klog.FromContext(ctx).V(2).Info("Guest answered with a code that upstream knows",

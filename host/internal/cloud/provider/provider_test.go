@@ -117,7 +117,7 @@ func TestEveryCodeOfEveryOp(t *testing.T) {
 					}
 				case code == abi.CodeImplementedElsewhere && (op == abi.OpLoadBalancerGet || op == abi.OpLoadBalancerDelete):
 					// Upstream would wait for ever, or forget what is there.
-					if want := op.String() + subject + ": invalid answer of the guest: implemented_elsewhere, which lb_ensure and lb_update alone may answer; the provider has to say what is there: it broke"; err == nil || err.Error() != want {
+					if want := op.String() + subject + ": invalid answer of the guest: implemented_elsewhere, which is an answer of lb_ensure and lb_update only; the provider must describe the load balancer: it broke"; err == nil || err.Error() != want {
 						t.Errorf("got %v, want %s", err, want)
 					}
 				case slices.Contains(bare[code].ops, op):

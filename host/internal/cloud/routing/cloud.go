@@ -32,16 +32,15 @@ type CloudOptions struct {
 }
 
 // Cloud returns the provider's cloud behind guards, and lets the guards of the
-// others ask the cloud about Nodes. It is called once for each provider. It
-// returns the cloud itself where everything belongs to the provider.
+// others ask the cloud about Nodes. It is called once for each provider, before
+// or after the rules name it. Where everything belongs to the provider only its
+// load balancers are guarded; whoever holds its instances while that changes has
+// to ask for them anew.
 //
 // What LoadBalancer and InstancesV2 return belongs to what the cloud returned
 // then: they ask it each time. Instances and Zones know a Node by its name
 // only, which says nothing of its provider, so they are not supported.
 func (r *Router) Cloud(provider string, cloud cloudprovider.Interface, options CloudOptions) cloudprovider.Interface {
-	if r.everything {
-		return cloud
-	}
 	if options.AskTimeout <= 0 {
 		options.AskTimeout = defaultAskTimeout
 	}
@@ -51,7 +50,9 @@ func (r *Router) Cloud(provider string, cloud cloudprovider.Interface, options C
 	return &guarded{Interface: cloud, router: r, provider: provider, options: options, said: lru.New(remembered)}
 }
 
-// guarded is a provider's cloud among others.
+// guarded is a provider's cloud among others. Where everything belongs to the
+// provider, only the Services of its classes have an owner label, since its
+// classes may change.
 type guarded struct {
 	cloudprovider.Interface
 	router   *Router
@@ -70,14 +71,24 @@ func (g *guarded) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 
 func (g *guarded) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	inner, ok := g.Interface.InstancesV2()
-	if !ok || inner == nil {
-		return nil, false
+	if !ok || inner == nil || g.router.Everything() {
+		return inner, ok && inner != nil
 	}
 	return &instances{inner: inner, guarded: g}, true
 }
 
-func (g *guarded) Instances() (cloudprovider.Instances, bool) { return nil, false }
+func (g *guarded) Instances() (cloudprovider.Instances, bool) {
+	if g.router.Everything() {
+		return g.Interface.Instances()
+	}
+	return nil, false
+}
 
-func (g *guarded) Zones() (cloudprovider.Zones, bool) { return nil, false }
+func (g *guarded) Zones() (cloudprovider.Zones, bool) {
+	if g.router.Everything() {
+		return g.Interface.Zones()
+	}
+	return nil, false
+}
 
-func (g *guarded) owns(node *corev1.Node) bool { return g.router.owns(g.provider, node) }
+func (g *guarded) owns(node *corev1.Node) bool { return g.router.table().owns(g.provider, node) }

@@ -45,9 +45,9 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	owned := i.owns(node)
 	if !owned && !unmarked(node) {
-		return nil, fmt.Errorf("%s is not a node of provider %q: %s", about(node), i.provider, i.router.mark(node))
+		return nil, fmt.Errorf("%s is not a node of provider %q: %s", about(node), i.provider, i.router.table().mark(node))
 	}
-	if !owned && !i.router.mayAsk(i.provider) {
+	if !owned && !i.router.table().mayAsk(i.provider) {
 		return nil, fmt.Errorf("%s has no ProviderID and no label %s, and provider %q may not be asked whether it knows it", about(node), NodeLabel, i.provider)
 	}
 	metadata, err := i.inner.InstanceMetadata(ctx, node)
@@ -70,7 +70,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 // provider or to nobody. Without any upstream decides.
 func (i *instances) checkScheme(node *corev1.Node, id string) error {
 	scheme := schemeOf(id)
-	if id == "" || i.router.schemes[scheme] == i.provider {
+	if id == "" || i.router.table().schemes[scheme] == i.provider {
 		return nil
 	}
 	return fmt.Errorf("provider %q gives %s a ProviderID with the scheme %s, which is not one of its own; add it to the provider's schemes, or mend the provider",
@@ -83,7 +83,7 @@ func (i *instances) alone(ctx context.Context, node *corev1.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, i.options.AskTimeout)
 	defer cancel()
 	var others []string
-	for _, name := range i.router.ask {
+	for _, name := range i.router.table().ask {
 		if name != i.provider {
 			others = append(others, name)
 		}
@@ -171,7 +171,7 @@ func knows(ctx context.Context, cloud cloudprovider.Interface, node *corev1.Node
 }
 
 // mark says what on a Node names its provider.
-func (r *Router) mark(node *corev1.Node) string {
+func (t *table) mark(node *corev1.Node) string {
 	switch {
 	case unmarked(node):
 		return fmt.Sprintf("it has no ProviderID and no label %s", NodeLabel)

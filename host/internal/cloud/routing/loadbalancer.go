@@ -23,13 +23,14 @@ type loadBalancer struct {
 
 // EnsureLoadBalancer makes the Service the provider's before it asks it.
 func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	switch owner := service.Labels[ServiceOwnerLabel]; owner {
-	case "":
+	switch owner := service.Labels[ServiceOwnerLabel]; {
+	case l.unlabelled(service):
+	case owner == "":
 		if err := l.claim(ctx, service); err != nil {
 			return nil, err
 		}
 		service = labelled(service, l.provider)
-	case l.provider:
+	case owner == l.provider:
 		l.tellHowToMove(service)
 	// Invariant P3 (host/SECURITY.md): the label decides, not the annotation.
 	default:
@@ -75,17 +76,36 @@ func (l *loadBalancer) foreign(service *corev1.Service, owner string) error {
 }
 
 func (l *loadBalancer) tellHowToMove(service *corev1.Service) {
-	choice := service.Annotations[ServiceAnnotation]
-	if l.options.Recorder == nil || choice == "" || choice == l.provider {
+	although := l.otherChoice(service)
+	if l.options.Recorder == nil || although == "" {
 		return
 	}
-	now := saying{service.UID, text.Quote(choice)} // an annotation may have 256 KiB
+	now := saying{service.UID, although}
 	if _, said := l.said.Get(now); said {
 		return
 	}
 	l.said.Add(now, nil)
 	l.options.Recorder.Eventf(service, corev1.EventTypeWarning, notMoved,
-		"The load balancer stays with provider %q, although the annotation %s says %s. To move it, which interrupts its traffic and may change its address: "+
+		"The load balancer stays with provider %q, although %s. To move it, which interrupts its traffic and may change its address: "+
 			"delete the Service and make it again; or set its type to ClusterIP, wait until its label %s is gone, and set the type back",
-		l.provider, ServiceAnnotation, text.Quote(choice), ServiceOwnerLabel)
+		l.provider, although, ServiceOwnerLabel)
+}
+
+// otherChoice returns what on a Service asks for another provider, or "".
+func (l *loadBalancer) otherChoice(service *corev1.Service) string {
+	if class := service.Spec.LoadBalancerClass; class != nil {
+		switch owner := l.router.table().classes[*class]; owner {
+		case l.provider:
+			return ""
+		case "":
+			return fmt.Sprintf("its class %s is in routing.services.classes of no provider", text.Quote(*class))
+		default:
+			return fmt.Sprintf("its class %s is that of provider %q", text.Quote(*class), owner)
+		}
+	}
+	choice := service.Annotations[ServiceAnnotation]
+	if choice == "" || choice == l.provider {
+		return ""
+	}
+	return fmt.Sprintf("the annotation %s says %s", ServiceAnnotation, text.Quote(choice)) // it may have 256 KiB
 }

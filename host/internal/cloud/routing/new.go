@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,47 +14,98 @@ import (
 // once. With one provider whose rules are empty everything belongs to it, and
 // nothing is written to any object.
 func New(rules []Rules) (*Router, error) {
-	r := &Router{
-		everything: len(rules) == 1 && rules[0].empty(),
-		schemes:    map[string]string{}, drivers: map[string]string{}, volumeSchemes: map[string]string{},
-		peers: map[string]*peer{},
+	t, err := newTable(rules)
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{peers: map[string]*peer{}, changed: make(chan struct{})}
+	r.current.Store(t)
+	return r, nil
+}
+
+// Next are rules that are valid and not in force yet.
+type Next struct {
+	router *Router
+	table  *table
+}
+
+// Next checks other rules. Whoever gets them holds nobody else's back meanwhile.
+func (r *Router) Next(rules []Rules) (*Next, error) {
+	t, err := newTable(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Next{r, t}, nil
+}
+
+// Differs reports whether the provider has other objects by the next rules than
+// now; then its service loop must not see one take the place of the other: it
+// would delete the load balancers of what it does not see any more.
+func (n *Next) Differs(provider string) bool {
+	now := n.router.table()
+	before, after := now.rules[provider], n.table.rules[provider]
+	before.VolumeDrivers, before.VolumeSchemes, after.VolumeDrivers, after.VolumeSchemes = nil, nil, nil, nil
+	return now.everything != n.table.everything || !reflect.DeepEqual(before, after)
+}
+
+// Replace takes the rules into force, as a whole. The clouds of providers that
+// have none are not asked any more.
+func (n *Next) Replace() {
+	r := n.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Invariant P1 (host/SECURITY.md): who asks sees the rules of before or those of now, and
+	// never some of both.
+	r.current.Store(n.table)
+	for name := range r.peers {
+		if !n.table.known(name) {
+			delete(r.peers, name)
+		}
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func newTable(rules []Rules) (*table, error) {
+	t := &table{
+		everything: len(rules) == 1 && rules[0].empty(), rules: map[string]Rules{},
+		schemes: map[string]string{}, drivers: map[string]string{}, volumeSchemes: map[string]string{}, classes: map[string]string{},
 	}
 	var mistakes []error
-	if len(rules) == 0 {
-		mistakes = append(mistakes, errors.New("there is no provider"))
-	}
 	for _, rule := range rules {
-		mistakes = append(mistakes, r.add(rule)...)
+		mistakes = append(mistakes, t.add(rule)...)
 	}
 	if err := errors.Join(mistakes...); err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
 	}
-	return r, nil
+	return t, nil
 }
 
-func (r *Router) add(rule Rules) (mistakes []error) {
+func (t *table) add(rule Rules) (mistakes []error) {
 	for _, text := range validation.IsDNS1123Label(rule.Provider) {
 		mistakes = append(mistakes, fmt.Errorf("provider %q: the name is not valid: %s", rule.Provider, text))
 	}
-	if r.known(rule.Provider) {
+	if t.known(rule.Provider) {
 		// What else it says would only repeat the mistake.
 		return append(mistakes, fmt.Errorf("provider %q is there twice; give each its own name", rule.Provider))
 	}
-	r.names = append(r.names, rule.Provider)
+	t.names = append(t.names, rule.Provider)
+	t.rules[rule.Provider] = rule
 	schemes := rule.Schemes
 	if len(schemes) == 0 {
 		schemes = []string{rule.Provider}
 	}
-	mistakes = append(mistakes, put(r.schemes, rule.Provider, "scheme", schemes, validScheme)...)
-	mistakes = append(mistakes, put(r.drivers, rule.Provider, "volume driver", rule.VolumeDrivers, validDriver)...)
-	mistakes = append(mistakes, put(r.volumeSchemes, rule.Provider, "volume scheme", rule.VolumeSchemes, validScheme)...)
+	mistakes = append(mistakes, put(t.schemes, rule.Provider, "scheme", schemes, validScheme)...)
+	mistakes = append(mistakes, put(t.drivers, rule.Provider, "volume driver", rule.VolumeDrivers, validDriver)...)
+	mistakes = append(mistakes, put(t.volumeSchemes, rule.Provider, "volume scheme", rule.VolumeSchemes, validScheme)...)
+	mistakes = append(mistakes, put(t.classes, rule.Provider, "load balancer class", rule.Classes, validClass)...)
 	if rule.AskNodes {
-		r.ask = append(r.ask, rule.Provider)
+		t.ask = append(t.ask, rule.Provider)
 	}
-	if rule.DefaultServices && r.defaultService != "" {
-		mistakes = append(mistakes, fmt.Errorf("provider %q: the default for Services is already provider %q; there can be one", rule.Provider, r.defaultService))
+	if rule.DefaultServices && t.defaultService != "" {
+		mistakes = append(mistakes, fmt.Errorf("provider %q: the default for Services is already provider %q; there can be one", rule.Provider, t.defaultService))
 	} else if rule.DefaultServices {
-		r.defaultService = rule.Provider
+		t.defaultService = rule.Provider
 	}
 	return mistakes
 }
@@ -80,8 +132,11 @@ func validScheme(scheme string) bool { return scheme != "" && !strings.ContainsA
 
 func validDriver(driver string) bool { return driver != "" && !strings.ContainsAny(driver, " \t\n") }
 
+// validClass is the rule of the API server for spec.loadBalancerClass.
+func validClass(class string) bool { return len(validation.IsQualifiedName(class)) == 0 }
+
 // configured lists the names for people.
-func (r *Router) configured() string {
-	names := slices.Sorted(slices.Values(r.names))
+func (t *table) configured() string {
+	names := slices.Sorted(slices.Values(t.names))
 	return strings.Join(names, ", ")
 }

@@ -47,8 +47,8 @@ func (l *loadBalancer) againstClaim(service, now *corev1.Service) string {
 		return "was deleted"
 	case !wantsLoadBalancer(now):
 		return "ceased to want a load balancer"
-	case l.router.serviceName(now) != l.provider:
-		return fmt.Sprintf("went to %s", text.Quote(l.router.serviceName(now)))
+	case l.router.table().serviceName(now) != l.provider:
+		return fmt.Sprintf("went to %s", text.Quote(l.router.table().serviceName(now)))
 	}
 	return ""
 }
@@ -57,7 +57,7 @@ func (l *loadBalancer) againstClaim(service, now *corev1.Service) string {
 // balancer, and upstream's finalizer with it: with the label alone gone, and
 // the manager killed then, no provider's loop would remove the finalizer.
 func (l *loadBalancer) release(ctx context.Context, service *corev1.Service) error {
-	if wantsLoadBalancer(service) || service.DeletionTimestamp != nil {
+	if wantsLoadBalancer(service) || service.DeletionTimestamp != nil || l.unlabelled(service) {
 		return nil
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -73,6 +73,9 @@ func (l *loadBalancer) release(ctx context.Context, service *corev1.Service) err
 		finalizers := slices.DeleteFunc(slices.Clone(now.Finalizers), func(f string) bool { return f == servicehelpers.LoadBalancerCleanupFinalizer })
 		return l.patch(ctx, now, map[string]any{"finalizers": finalizers, "labels": map[string]any{ServiceOwnerLabel: nil}})
 	})
+	if l.router.Everything() && apierrors.IsForbidden(err) {
+		return nil // the label does no harm where there are no others
+	}
 	if err != nil {
 		return fmt.Errorf("removing the label %s from Service %s, whose load balancer is gone: %w", ServiceOwnerLabel, key(service), mend(err))
 	}
@@ -101,14 +104,13 @@ func mend(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w; with several providers the service controller's ClusterRole needs the rules %s and %s", err,
+	return fmt.Errorf("%w; with several providers, or with routing, the service controller's ClusterRole needs the rules %s and %s", err,
 		text.Rule{Resource: "services", Verbs: []string{"get"}}, text.Rule{Resource: "services/status", Verbs: []string{"patch"}})
 }
 
-// wantsLoadBalancer is upstream's condition: with a class the Service is
-// another controller's.
+// wantsLoadBalancer says nothing of whose: a class may be another controller's.
 func wantsLoadBalancer(service *corev1.Service) bool {
-	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.Spec.LoadBalancerClass == nil
+	return service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
 func key(service *corev1.Service) string { return service.Namespace + "/" + service.Name }

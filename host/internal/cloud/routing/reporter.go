@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,16 +33,20 @@ const eventBytes = 1000
 // noProvider is the Event's reason.
 const noProvider = "NoProvider"
 
-// Reporter tells by an Event on each object of no provider what it waits for:
-// once for each reason, for the 4096 latest of them. Run may be called once.
+// Reporter tells by an Event on each object of no provider what it waits for, and
+// by a condition of a Service, and on a Service whose class and annotation contradict each other which
+// decides: once for each reason, for the 4096 latest of them. Run may be called
+// once.
 type Reporter struct {
 	router   *Router
 	services cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
 	recorder record.EventRecorder
-	queue    workqueue.TypedInterface[item]
-	limiter  *rate.Limiter
-	said     *lru.Cache // of saying
+	// condition is that of Services.
+	condition Condition
+	queue     workqueue.TypedInterface[item]
+	limiter   *rate.Limiter
+	said      *lru.Cache // of saying
 }
 
 // saying is what was said of an object.
@@ -58,15 +63,15 @@ type item struct {
 
 // NewReporter returns a reporter over informers of all Services and Nodes,
 // which the caller starts after this.
-func NewReporter(router *Router, services coreinformers.ServiceInformer, nodes coreinformers.NodeInformer, recorder record.EventRecorder) *Reporter {
+func NewReporter(router *Router, services coreinformers.ServiceInformer, nodes coreinformers.NodeInformer, recorder record.EventRecorder, condition Condition) *Reporter {
 	return &Reporter{
 		router:   router,
 		services: services.Informer(),
 		nodes:    nodes.Informer(),
-		recorder: recorder,
-		queue:    workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Name: "unrouted"}),
-		limiter:  rate.NewLimiter(rate.Every(eventPeriod), eventBurst),
-		said:     lru.New(remembered),
+		recorder: recorder, condition: condition,
+		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[item]{Name: "unrouted"}),
+		limiter: rate.NewLimiter(rate.Every(eventPeriod), eventBurst),
+		said:    lru.New(remembered),
 	}
 }
 
@@ -91,7 +96,7 @@ func (p *Reporter) Run(ctx context.Context) error {
 }
 
 func (p *Reporter) enqueue(informer cache.SharedIndexInformer, object any) {
-	if p.unsaid(object) == "" {
+	if !p.look(object).any() {
 		return
 	}
 	if key, err := cache.MetaNamespaceKeyFunc(object); err == nil {
@@ -105,50 +110,85 @@ func (p *Reporter) next(ctx context.Context) bool {
 		return false
 	}
 	defer p.queue.Done(next)
-	if _, advice := p.look(next); advice == "" {
+	if !p.look(next.get()).any() {
 		return true
 	}
 	if p.limiter.Wait(ctx) != nil {
 		return false
 	}
-	object, advice := p.look(next) // it may have a provider by now
-	if advice != "" {
+	object := next.get() // it may have a provider by now
+	todo := p.look(object)
+	if advice := todo.advice; todo.unsaid {
 		o := object.(metav1.Object)
-		p.said.Add(saying{o.GetUID(), advice}, nil)
-		klog.FromContext(ctx).Info("An object has no provider", "object", klog.KRef(o.GetNamespace(), o.GetName()), "advice", advice)
-		p.recorder.Event(object, corev1.EventTypeWarning, noProvider, advice)
+		p.said.Add(saying{o.GetUID(), advice.what}, nil)
+		klog.FromContext(ctx).Info(advice.summary, "object", klog.KRef(o.GetNamespace(), o.GetName()), "advice", advice.what)
+		p.recorder.Event(object.(runtime.Object), corev1.EventTypeWarning, advice.reason, advice.what)
+	}
+	var err error
+	switch {
+	case todo.lacking:
+		err = p.condition.write(ctx, object.(*corev1.Service), todo.what)
+	case todo.stale:
+		err = p.condition.remove(ctx, object.(*corev1.Service))
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The condition of a Service of no provider is not written", "service", next.key, "condition", p.condition.Type)
+	}
+	if err != nil && !apierrors.IsForbidden(err) {
+		p.queue.Add(next) // the API server may be away for a moment
 	}
 	return true
 }
 
-// look returns the object as it is now, and what is to be said of it, or "".
-func (p *Reporter) look(next item) (runtime.Object, string) {
-	object, exists, err := next.informer.GetStore().GetByKey(next.key)
-	if err != nil || !exists {
-		return nil, ""
-	}
-	return object.(runtime.Object), p.unsaid(object)
+// get returns the object as it is now, nil when it is gone.
+func (i item) get() any {
+	object, _, _ := i.informer.GetStore().GetByKey(i.key) // of a store in memory there is no error
+	return object
 }
 
-// unsaid returns what is to be said of an object, or "".
-func (p *Reporter) unsaid(object any) string {
-	advice := ""
+// advice is an Event, and the summary of it for the log; without a text there
+// is nothing to say.
+type advice struct{ reason, summary, what string }
+
+// todo is what is to be done about an object: an Event, and its condition.
+type todo struct {
+	advice
+	unsaid, lacking, stale bool
+}
+
+func (t todo) any() bool { return t.unsaid || t.lacking || t.stale }
+
+// look says what is to be done about an object.
+func (p *Reporter) look(object any) (next todo) {
+	o, ok := object.(metav1.Object)
+	if !ok {
+		return next
+	}
+	next.advice = p.router.advise(object)
+	next.what = text.Line(next.what, eventBytes) // there may be many providers
+	if next.what != "" {
+		_, said := p.said.Get(saying{o.GetUID(), next.what})
+		next.unsaid = !said
+	}
+	if service, ok := object.(*corev1.Service); ok {
+		next.lacking = next.reason == noProvider && p.condition.lacking(service, next.what)
+		next.stale = p.condition.stale(p.router, service)
+	}
+	return next
+}
+
+func (r *Router) advise(object any) advice {
+	none := advice{reason: noProvider, summary: "An object has no provider"}
 	switch o := object.(type) {
 	case *corev1.Service:
-		if p.router.UnroutedService(o) {
-			advice = p.router.adviseService(o)
+		if !r.UnroutedService(o) {
+			return advice{classDecides, "A Service's class decides, and not its annotation", r.table().adviseClass(o)}
 		}
+		none.what = r.table().adviseService(o)
 	case *corev1.Node:
-		if p.router.UnroutedNode(o) {
-			advice = p.router.adviseNode(o)
+		if r.UnroutedNode(o) {
+			none.what = r.table().adviseNode(o)
 		}
 	}
-	advice = text.Line(advice, eventBytes) // there may be many providers
-	if advice == "" {
-		return ""
-	}
-	if _, said := p.said.Get(saying{object.(metav1.Object).GetUID(), advice}); said {
-		return ""
-	}
-	return advice
+	return none
 }

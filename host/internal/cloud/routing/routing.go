@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -35,6 +36,9 @@ type Rules struct {
 	AskNodes bool
 	// DefaultServices gives it the Services that name no provider.
 	DefaultServices bool
+	// Classes are the values of spec.loadBalancerClass of its Services. A single
+	// provider that has nothing but these has everything else, too.
+	Classes []string
 	// VolumeDrivers are names of CSI drivers; VolumeSchemes are what its volume
 	// handles begin with before "://". Empty means no volumes.
 	VolumeDrivers, VolumeSchemes []string
@@ -44,89 +48,118 @@ func (r Rules) empty() bool {
 	return len(r.Schemes)+len(r.VolumeDrivers)+len(r.VolumeSchemes) == 0 && !r.AskNodes && !r.DefaultServices
 }
 
-// Router knows the providers' rules and their clouds. It is safe for
-// concurrent use. The functions that it returns are pure and cheap.
+// Router knows the providers' rules, which may be replaced, and their clouds. It
+// is safe for concurrent use. The functions that it returns are cheap, and go by
+// the rules that hold when they are called.
 type Router struct {
+	current atomic.Pointer[table]
+
+	mu      sync.RWMutex
+	peers   map[string]*peer
+	changed chan struct{} // closed when the rules are replaced
+}
+
+// table is what the rules of all providers say. It does not change.
+type table struct {
+	rules          map[string]Rules
 	everything     bool // belongs to the only provider
 	names          []string
-	schemes        map[string]string // these three: to the provider's name
+	schemes        map[string]string // these four: to the provider's name
 	drivers        map[string]string
 	volumeSchemes  map[string]string
+	classes        map[string]string
 	defaultService string
 	ask            []string // the providers that may be asked for nodes
-
-	mu    sync.RWMutex
-	peers map[string]*peer
 }
+
+func (r *Router) table() *table { return r.current.Load() }
 
 // Everything reports whether there is one provider, without rules. It has all
 // but what another one has owned.
-func (r *Router) Everything() bool { return r.everything }
+func (r *Router) Everything() bool { return r.table().everything }
+
+// Changed returns a channel that is closed when the rules are replaced.
+func (r *Router) Changed() <-chan struct{} {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.changed
+}
 
 // Nodes selects what a loop may see that only initialises or updates Nodes:
 // the provider's own, and those of nobody for which it may be asked. Nil means
 // all. A provider that New was not told of has none; so with the others.
 func (r *Router) Nodes(provider string) func(*corev1.Node) bool {
-	if r.everything {
+	if r.table().everything {
 		return nil
 	}
-	ask := r.mayAsk(provider)
 	return func(node *corev1.Node) bool {
-		return r.owns(provider, node) || ask && unmarked(node)
+		t := r.table()
+		return t.owns(provider, node) || t.mayAsk(provider) && unmarked(node)
 	}
 }
 
 // OwnedNodes selects the Nodes that are surely the provider's: by the scheme of
 // the ProviderID, or by the label while there is none. Nil means all.
 func (r *Router) OwnedNodes(provider string) func(*corev1.Node) bool {
-	if r.everything {
+	if r.table().everything {
 		return nil
 	}
-	return func(node *corev1.Node) bool { return r.owns(provider, node) }
+	return func(node *corev1.Node) bool { return r.OwnsNode(provider, node) }
+}
+
+// OwnsNode reports whether a Node is surely the provider's now.
+func (r *Router) OwnsNode(provider string, node *corev1.Node) bool {
+	t := r.table()
+	return t.everything && t.known(provider) || t.owns(provider, node)
 }
 
 // Services selects the provider's Services: by the owner label, else by the
-// user's annotation, else by default. To a provider that has everything belong
-// those that no other one has owned.
+// class, else by the user's annotation, else by default. To a provider that has
+// everything belong those that no other one has owned; whether it serves one of
+// a class says Classes.
 func (r *Router) Services(provider string) func(*corev1.Service) bool {
-	if r.everything {
-		return func(service *corev1.Service) bool { return r.known(provider) && !r.lost(service) }
+	return func(service *corev1.Service) bool {
+		t := r.table()
+		if t.everything {
+			return t.known(provider) && !t.lost(service) && !t.cleanedByOthers(service)
+		}
+		return t.known(provider) && t.serviceName(service) == provider
 	}
-	known := r.known(provider)
-	return func(service *corev1.Service) bool { return known && r.serviceName(service) == provider }
 }
 
 // PersistentVolumes selects the provider's volumes: by the CSI driver, else by
 // the scheme of the volume's handle. Nil means all.
 func (r *Router) PersistentVolumes(provider string) func(*corev1.PersistentVolume) bool {
-	if r.everything {
+	if r.table().everything {
 		return nil
 	}
-	known := r.known(provider)
-	return func(pv *corev1.PersistentVolume) bool { return known && r.volumeOwner(pv) == provider }
+	return func(pv *corev1.PersistentVolume) bool {
+		t := r.table()
+		return t.known(provider) && t.volumeOwner(pv) == provider
+	}
 }
 
 // lost reports whether a Service has a load balancer of a provider that is not
 // configured.
-func (r *Router) lost(service *corev1.Service) bool {
+func (t *table) lost(service *corev1.Service) bool {
 	// Invariant P5 (host/SECURITY.md): nobody else is asked about it.
 	owner := service.Labels[ServiceOwnerLabel]
-	return owner != "" && !r.known(owner)
+	return owner != "" && !t.known(owner)
 }
 
-func (r *Router) known(provider string) bool { return slices.Contains(r.names, provider) }
+func (t *table) known(provider string) bool { return slices.Contains(t.names, provider) }
 
-func (r *Router) mayAsk(provider string) bool { return slices.Contains(r.ask, provider) }
+func (t *table) mayAsk(provider string) bool { return slices.Contains(t.ask, provider) }
 
 // Invariant P1 (host/SECURITY.md): of two providers it is true of one at most.
-func (r *Router) owns(provider string, node *corev1.Node) bool {
-	return r.known(provider) && r.nodeName(node) == provider
+func (t *table) owns(provider string, node *corev1.Node) bool {
+	return t.known(provider) && t.nodeName(node) == provider
 }
 
 // nodeName returns the provider that the Node names, configured or not, or "".
-func (r *Router) nodeName(node *corev1.Node) string {
+func (t *table) nodeName(node *corev1.Node) string {
 	if node.Spec.ProviderID != "" {
-		return r.schemes[schemeOf(node.Spec.ProviderID)]
+		return t.schemes[schemeOf(node.Spec.ProviderID)]
 	}
 	return node.Labels[NodeLabel]
 }
@@ -138,24 +171,28 @@ func unmarked(node *corev1.Node) bool {
 
 // serviceName returns the provider that the Service names, configured or not,
 // or "".
-func (r *Router) serviceName(service *corev1.Service) string {
+func (t *table) serviceName(service *corev1.Service) string {
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" {
 		return owner
+	}
+	// Invariant P7 (host/SECURITY.md): a class decides before the annotation, and one of nobody is not the default's.
+	if class := service.Spec.LoadBalancerClass; class != nil {
+		return t.classes[*class]
 	}
 	if choice := service.Annotations[ServiceAnnotation]; choice != "" {
 		return choice
 	}
-	return r.defaultService
+	return t.defaultService
 }
 
-func (r *Router) volumeOwner(pv *corev1.PersistentVolume) string {
+func (t *table) volumeOwner(pv *corev1.PersistentVolume) string {
 	if csi := pv.Spec.CSI; csi != nil {
-		if owner, ok := r.drivers[csi.Driver]; ok {
+		if owner, ok := t.drivers[csi.Driver]; ok {
 			return owner
 		}
-		return r.volumeSchemes[schemeOf(csi.VolumeHandle)]
+		return t.volumeSchemes[schemeOf(csi.VolumeHandle)]
 	}
-	return r.volumeSchemes[schemeOf(inTreeID(pv))]
+	return t.volumeSchemes[schemeOf(inTreeID(pv))]
 }
 
 // inTreeID returns the id of a volume of one of the clouds' in-tree sources;

@@ -14,7 +14,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		rules []Rules
 		want  []string // nil: no mistake
 	}{
-		"none":             {nil, []string{"there is no provider"}},
+		"none":             {nil, nil},
 		"one, empty":       {[]Rules{{Provider: "a"}}, nil},
 		"two, by name":     {[]Rules{{Provider: "a"}, {Provider: "b"}}, nil},
 		"twice itself":     {[]Rules{{Provider: "a", Schemes: []string{"x", "x"}}}, nil},
@@ -25,6 +25,9 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 			[]string{`provider "b": the scheme "a" is already that of provider "a"`}},
 		"not schemes": {[]Rules{{Provider: "a", Schemes: []string{"", "a://"}, VolumeSchemes: []string{"v:"}, VolumeDrivers: []string{""}}},
 			[]string{`provider "a": "" is no scheme`, `provider "a": "a://" is no scheme`, `provider "a": "v:" is no volume scheme`, `provider "a": "" is no volume driver`}},
+		"classes": {[]Rules{{Provider: "a", Classes: []string{"internal-vip", "example.com/vip"}}, {Provider: "b", Classes: []string{"a/b/c", "", "example.com/vip"}}},
+			[]string{`provider "b": "a/b/c" is no load balancer class`, `provider "b": "" is no load balancer class`,
+				`provider "b": the load balancer class "example.com/vip" is already that of provider "a"`}},
 		"all at once": {[]Rules{
 			{Provider: "a", DefaultServices: true, VolumeDrivers: []string{"d"}, VolumeSchemes: []string{"v"}},
 			{Provider: "b", DefaultServices: true, VolumeDrivers: []string{"d"}, VolumeSchemes: []string{"v"}, Schemes: []string{"a", "no scheme"}},
@@ -61,9 +64,10 @@ func TestOneProviderHasEverything(t *testing.T) {
 	if r.Nodes("a") != nil || r.OwnedNodes("a") != nil || r.PersistentVolumes("a") != nil {
 		t.Error("a predicate is not nil")
 	}
-	cloud := &fakeCloud{}
-	if got := r.Cloud("a", cloud, CloudOptions{}); got != cloud {
-		t.Errorf("the cloud is %T, want itself", got)
+	// Its Nodes are all its own, so it is asked about each.
+	cloud := &fakeCloud{exists: func(*corev1.Node) (bool, error) { return false, nil }}
+	if exists, err := instancesOf(t, r.Cloud("a", cloud, CloudOptions{})).InstanceExists(t.Context(), node("x://1", "b")); exists || err != nil {
+		t.Errorf("a Node of any mark: exists %v, %v", exists, err)
 	}
 	for _, s := range []*corev1.Service{service("", ""), service("", "y"), service("a", "y")} {
 		if !r.Services("a")(s) || r.UnroutedService(s) {
@@ -75,8 +79,8 @@ func TestOneProviderHasEverything(t *testing.T) {
 	}
 	// But what a provider that was taken out of the configuration has is not its:
 	// it would say that there is no load balancer, and the finalizer would go.
-	if s := service("x", "a"); r.Services("a")(s) || !r.UnroutedService(s) || !strings.Contains(r.adviseService(s), "Configure that provider again") {
-		t.Errorf("a load balancer of another provider: %q", r.adviseService(s))
+	if s := service("x", "a"); r.Services("a")(s) || !r.UnroutedService(s) || !strings.Contains(r.table().adviseService(s), "Configure that provider again") {
+		t.Errorf("a load balancer of another provider: %q", r.table().adviseService(s))
 	}
 	if r := mustNew(t, Rules{Provider: "a", DefaultServices: true}); r.Services("a") == nil {
 		t.Error("one provider with rules has everything")
@@ -194,20 +198,27 @@ func TestNoObjectHasTwoProviders(t *testing.T) {
 		return list
 	}
 	flip := func() bool { return random.IntN(2) == 0 }
+	someClasses := func() []string {
+		valid := []string{"a", "b", "c", "x"}
+		return valid[:random.IntN(2)*random.IntN(3)]
+	}
 	made, owned := 0, 0
 	for range 40_000 {
 		var rules []Rules
 		for range 1 + random.IntN(3) {
-			rules = append(rules, Rules{Provider: word(), Schemes: some(), AskNodes: flip(), DefaultServices: random.IntN(4) == 0, VolumeDrivers: some(), VolumeSchemes: some()})
+			rules = append(rules, Rules{Provider: word(), Schemes: some(), AskNodes: flip(), DefaultServices: random.IntN(4) == 0, Classes: someClasses(), VolumeDrivers: some(), VolumeSchemes: some()})
 		}
 		r, err := New(rules)
-		if err != nil || r.everything {
+		if err != nil || r.Everything() {
 			continue
 		}
 		made++
 		n, s := node(word()+"://"+word(), word()), service(word(), word())
 		if flip() {
 			n.Spec.ProviderID = word()
+		}
+		if flip() {
+			class(word())(s)
 		}
 		pv := &corev1.PersistentVolume{}
 		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: word(), VolumeHandle: word() + "://1"}
@@ -226,8 +237,12 @@ func TestNoObjectHasTwoProviders(t *testing.T) {
 		case nodes == "" && seen != "" && (n.Spec.ProviderID != "" || n.Labels[NodeLabel] != ""):
 			t.Fatalf("marked node of nobody is seen by %q: %+v", seen, n)
 		}
-		if r.UnroutedService(s) != (services == "") {
+		foreign := s.Spec.LoadBalancerClass != nil && s.Labels[ServiceOwnerLabel] == "" // perhaps another controller's
+		if r.UnroutedService(s) != (services == "" && !foreign) {
 			t.Fatalf("service of %q: unrouted %v", services, r.UnroutedService(s))
+		}
+		if served := ownersOf(r.Classes, s); served != "" && served != services || served == "" && services != "" && s.Spec.LoadBalancerClass != nil {
+			t.Fatalf("service of %q and class %v: served by %q", services, s.Spec.LoadBalancerClass, served)
 		}
 		if unrouted := r.UnroutedNode(tainted(n)); unrouted != (seen == "") {
 			t.Fatalf("node seen by %q: unrouted %v", seen, unrouted)

@@ -15,30 +15,38 @@ import (
 // UnroutedService reports whether the Service waits for a provider that there
 // is not: it wants a load balancer, or has one to be deleted, and is nobody's.
 func (r *Router) UnroutedService(service *corev1.Service) bool {
-	if r.everything {
-		return waits(service) && r.lost(service)
+	t := r.table()
+	if t.everything {
+		return waits(service) && t.lost(service)
 	}
-	return waits(service) && !r.known(r.serviceName(service))
+	return waits(service) && !t.known(t.serviceName(service))
 }
 
 // UnroutedNode reports whether the Node waits for a provider that there is not:
 // it is to be initialised, is nobody's, and nobody may be asked.
 func (r *Router) UnroutedNode(node *corev1.Node) bool {
-	if r.everything || !uninitialised(node) || r.known(r.nodeName(node)) {
+	t := r.table()
+	if t.everything || !uninitialised(node) || t.known(t.nodeName(node)) {
 		return false
 	}
-	return !unmarked(node) || len(r.ask) == 0
+	return !unmarked(node) || len(t.ask) == 0
 }
 
 // waits reports whether upstream's service controller has work with a Service.
 // Without a load balancer the finalizer may be another controller's, unless
 // the Service has an owner or cannot be deleted for it.
 func waits(service *corev1.Service) bool {
-	if service.Spec.LoadBalancerClass != nil {
-		return false
+	if service.Spec.LoadBalancerClass != nil && service.Labels[ServiceOwnerLabel] == "" {
+		return leftover(service) // else it is another controller's, if the class is nobody's here
 	}
 	return wantsLoadBalancer(service) || servicehelpers.HasLBFinalizer(service) &&
 		(service.Labels[ServiceOwnerLabel] != "" || service.DeletionTimestamp != nil)
+}
+
+// leftover reports whether a Service of a class cannot be deleted, and its
+// annotation says that this manager may have to do with that.
+func leftover(service *corev1.Service) bool {
+	return service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) && service.Annotations[ServiceAnnotation] != ""
 }
 
 func uninitialised(node *corev1.Node) bool {
@@ -46,34 +54,48 @@ func uninitialised(node *corev1.Node) bool {
 }
 
 // adviseService says why an unrouted Service waits and what to do.
-func (r *Router) adviseService(service *corev1.Service) string {
+func (t *table) adviseService(service *corev1.Service) string {
+	advice := t.adviseOwner(service)
+	if service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) { // which is worth another Event
+		return fmt.Sprintf("It is being deleted, and waits for who removes its finalizer %s. %s", servicehelpers.LoadBalancerCleanupFinalizer, advice)
+	}
+	return advice
+}
+
+func (t *table) adviseOwner(service *corev1.Service) string {
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" {
 		return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). The load balancer is left alone. "+
-			"Configure that provider again; or, when its load balancer is gone, remove the label", ServiceOwnerLabel, text.Quote(owner), r.configured())
+			"Configure that provider again; or, when its load balancer is gone, remove the label", ServiceOwnerLabel, text.Quote(owner), t.configured())
 	}
-	if choice := service.Annotations[ServiceAnnotation]; choice != "" {
-		return fmt.Sprintf("The annotation %s says %s, which is no provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, text.Quote(choice), r.configured())
+	choice := service.Annotations[ServiceAnnotation]
+	if class := service.Spec.LoadBalancerClass; class != nil {
+		return fmt.Sprintf("Its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider (there are: %s), and its annotation %s says %s. "+
+			"Give the class to a provider; or, when its load balancer is gone, and no other controller has the class, remove the finalizer",
+			text.Quote(*class), t.configured(), ServiceAnnotation, text.Quote(choice))
+	}
+	if choice != "" {
+		return fmt.Sprintf("The annotation %s says %s, which is no provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, text.Quote(choice), t.configured())
 	}
 	return fmt.Sprintf("No provider: the Service has no annotation %s, and no provider is the default for Services (routing.services.default). "+
-		"Set the annotation to one of: %s", ServiceAnnotation, r.configured())
+		"Set the annotation to one of: %s", ServiceAnnotation, t.configured())
 }
 
 // adviseNode says why an unrouted Node waits and what to do.
-func (r *Router) adviseNode(node *corev1.Node) string {
+func (t *table) adviseNode(node *corev1.Node) string {
 	switch {
 	case unmarked(node):
 		return fmt.Sprintf("No provider: the Node has no ProviderID and no label %s, and no provider may be asked for nodes (routing.nodes.ask). "+
-			"Set the label to one of: %s", NodeLabel, r.configured())
+			"Set the label to one of: %s", NodeLabel, t.configured())
 	case node.Spec.ProviderID != "":
 		return fmt.Sprintf("No provider of this manager has the scheme %s of this Node's ProviderID (they have: %s). The Node is left alone",
-			text.Quote(schemeOf(node.Spec.ProviderID)), strings.Join(r.schemeList(), ", "))
+			text.Quote(schemeOf(node.Spec.ProviderID)), strings.Join(t.schemeList(), ", "))
 	}
-	return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). Correct the label", NodeLabel, text.Quote(node.Labels[NodeLabel]), r.configured())
+	return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). Correct the label", NodeLabel, text.Quote(node.Labels[NodeLabel]), t.configured())
 }
 
-func (r *Router) schemeList() []string {
+func (t *table) schemeList() []string {
 	var list []string
-	for scheme, provider := range r.schemes {
+	for scheme, provider := range t.schemes {
 		list = append(list, fmt.Sprintf("%s of %s", scheme, provider))
 	}
 	slices.Sort(list)

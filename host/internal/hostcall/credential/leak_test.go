@@ -24,6 +24,8 @@ import (
 // The secret has what needs escaping, in every scheme.
 const leakSecret = `p4ss&w"o<r>d/+%41=é`
 
+const leakPlaceholder = "the.host.has.it"
+
 // leakTypes has each type with a Secret that holds leakSecret.
 func leakTypes(t *testing.T) map[string]Spec {
 	token := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +47,8 @@ func leakTypes(t *testing.T) map[string]Spec {
 		"oauth2": {OAuth2: &OAuth2ClientCredentials{TokenURL: token, ClientIDKey: "user", ClientSecretKey: "a", Transport: http.DefaultTransport}},
 		"sigV4":  {AWSSigV4: &AWSSigV4{AccessKeyIDKey: "user", SecretAccessKeyKey: "b", SessionTokenKey: "a", Region: "r", Service: "s"}},
 		"signer": {Signer: &SignerSpec{Signer: hmac}, PublicKeys: []string{"user"}},
+		"bodyTemplate": {BodyTemplate: &BodyTemplate{Placeholder: leakPlaceholder, Method: "GET", Path: "/", ContentType: "application/json",
+			Body: parseBody(t, "application/json", `{"name": "$(user)", "password": "$(a)"}`)}, PublicKeys: []string{"user"}},
 	}
 }
 
@@ -86,14 +90,15 @@ func TestWhereItCouldLeak(t *testing.T) {
 			t.Run(kind+"/"+place, func(t *testing.T) {
 				var sent string
 				server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-					sent = r.URL.RawQuery + "\n"
+					body, _ := io.ReadAll(r.Body)
+					sent = r.URL.RawQuery + "\n" + string(body) + "\n"
 					for _, name := range []string{"Authorization", "X-Key", "X-Amz-Security-Token"} {
 						sent += r.Header.Get(name) + "\n"
 					}
 					put(w, sent)
 				})
 				set, _ := newTestSet(t, newFakeSecrets("a", leakSecret, "b", "the other secret", "user", "ccm-user"), spec)
-				got := send(t, set, "", "GET", server+"/?x=y", "")
+				got := send(t, set, "", "GET", server+"/", leakPlaceholder)
 				var raw bytes.Buffer
 				if err := got.header.Write(&raw); err != nil {
 					t.Fatal(err)
@@ -151,11 +156,13 @@ func TestErrorsDoNotLeak(t *testing.T) {
 		"a token endpoint":     {Spec{OAuth2: &OAuth2ClientCredentials{TokenURL: bad, ClientIDKey: "user", ClientSecretKey: "a", Transport: http.DefaultTransport}}, leakSecret, "GET"},
 		"no token endpoint":    {Spec{OAuth2: &OAuth2ClientCredentials{TokenURL: "http://127.0.0.1:1/", ClientIDKey: "user", ClientSecretKey: "a", Transport: http.DefaultTransport}}, leakSecret, "GET"},
 		"an error of a signer": {types["signer"], leakSecret, "DELETE"},
+		"a value not in JSON":  {types["bodyTemplate"], leakSecret + "\xff", "GET"},
+		"another method":       {types["bodyTemplate"], leakSecret, "POST"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			set, _ := newTestSet(t, newFakeSecrets("a", test.value, "user", "ccm-user"), test.spec)
-			_, err := trySend(t, set, "", test.method, "http://127.0.0.1:1/", "")
+			_, err := trySend(t, set, "", test.method, "http://127.0.0.1:1/", leakPlaceholder)
 			if err == nil {
 				t.Fatal("it did not fail")
 			}
@@ -170,7 +177,7 @@ func TestPrintingDoesNotLeak(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			set, _ := newTestSet(t, newFakeSecrets("a", leakSecret, "b", "the other secret", "user", "ccm-user"), spec)
 			url, _ := record(t)
-			send(t, set, "", "GET", url, "")
+			send(t, set, "", "GET", url+"/", leakPlaceholder)
 			var out bytes.Buffer
 			log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&out)))
 			plain := slog.New(slog.NewJSONHandler(&out, nil))

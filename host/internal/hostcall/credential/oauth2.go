@@ -79,7 +79,7 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of %d bytes, must be from %d to %d", len(token.AccessToken), minSecretBytes, maxHeaderBytes)
 	}
 	if t := token.Type(); t != "Bearer" {
-		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of type %s, bearer tokens only are known", text.Quote(t))
+		return lease[string]{}, fmt.Errorf("the token endpoint answered with a token of type %s; only bearer tokens are supported", text.Quote(t))
 	}
 	o.holder.hold("token", []byte(token.AccessToken))
 	lifetime := defaultLease

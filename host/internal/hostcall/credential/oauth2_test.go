@@ -127,7 +127,7 @@ func TestOAuth2OneTokenForAll(t *testing.T) {
 		wg.Go(func() {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api, nil)
 			if err == nil {
-				err = set.Apply(t.Context(), "cloud", "", req, nil)
+				err = apply(t.Context(), set, "cloud", "", req)
 			}
 			if err != nil || req.Header.Get("Authorization") != "Bearer token-0001-ccm" {
 				t.Errorf("%v, %v", req.Header, err)

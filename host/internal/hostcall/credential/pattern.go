@@ -99,8 +99,9 @@ func cut(p pattern, most int) pattern {
 	return p
 }
 
-// formsOf returns a value and what servers write for it, and what is left of it
-// where it holds escapes itself, which are decoded with those of servers.
+// formsOf returns a value, the escaped forms that servers write for it, and its
+// decoded form: a value may hold escapes itself, and decoding an answer decodes
+// them too.
 func formsOf(d *decoder, value []byte) [][]byte {
 	out := escapesOf(string(value))
 	for range maxDepth {

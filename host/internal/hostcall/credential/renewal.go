@@ -31,7 +31,7 @@ type lease[T any] struct {
 	until time.Time
 }
 
-// renewal keeps one lease and has it renewed by one caller at a time.
+// renewal holds one lease; one caller at a time renews it.
 type renewal[T any] struct {
 	redacted
 	clock clock.PassiveClock

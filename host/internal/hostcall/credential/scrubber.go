@@ -109,6 +109,14 @@ func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	}
 }
 
+// ScrubberOf returns a Scrubber of values that do not change, for a program without
+// credentials of its own.
+func ScrubberOf(label string, values ...[]byte) *Scrubber {
+	s := NewScrubber(clock.RealClock{})
+	s.hold(owner{}, label, values...)
+	return s
+}
+
 // Scrub is ScrubContext without an end, for short texts. Of one in which values
 // stand too often nothing is left.
 func (s *Scrubber) Scrub(data []byte) []byte {
@@ -212,9 +220,8 @@ func replace(data []byte, spans []span) []byte {
 	return out.Bytes()
 }
 
-// hold makes values those of the owner, for the credential named label.
-// The ones that it had before are scrubbed for a while longer. Too short ones
-// are left out.
+// hold replaces the values of the owner, for the credential named label. The
+// previous values stay scrubbed for some time. Too short values are left out.
 func (s *Scrubber) hold(by owner, label string, values ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

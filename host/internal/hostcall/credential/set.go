@@ -24,9 +24,9 @@ const maxMessageBytes = 1 << 10
 
 // Options of a Set. The zero value of a field is its default.
 type Options struct {
-	// Scrubber learns the values. Default: one of the Set's own. Sets of one
-	// provider that follow one another share one, so that the values of the
-	// former stay scrubbed.
+	// Scrubber learns the values. Default: a new one. Successive Sets of one
+	// provider share a Scrubber, so that the values of the earlier Set stay
+	// scrubbed.
 	Scrubber *Scrubber
 	// Clock tells the time. Default: the system's.
 	Clock clock.PassiveClock
@@ -75,22 +75,30 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 }
 
 // Apply authenticates a request, whose body is handed in beside it, with the
-// credential of that name. It sets headers and parameters of the query, and
-// changes nothing else. Scope says what the credential is wanted for; only
-// signers know scopes. The error is an *abi.Error and holds no secret.
-func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error {
+// credential of that name. It sets headers and parameters of the query, and the
+// body where the credential is a template of it; nothing else changes. Scope says
+// what the credential is wanted for; only signers know scopes. Answered, unless
+// nil, is called with the answer to this attempt before anybody else sees it: it
+// changes the header, and returns the body. The error is an *abi.Error and holds
+// no secret.
+func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) (answered Answered, err error) {
 	c := s.credentials[name]
 	if c == nil {
-		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("there is no credential %s; add it to the provider's credentials in the HostConfiguration", text.Quote(name))}
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("there is no credential %s; add it to the provider's credentials in the HostConfiguration", text.Quote(name))}
 	}
 	if len(scope) > MaxScopeBytes {
-		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("credential_scope has %d bytes, the limit is %d", len(scope), MaxScopeBytes)}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("credential_scope has %d bytes, the limit is %d", len(scope), MaxScopeBytes)}
 	}
-	if err := c.apply(ctx, scope, req, body); err != nil {
-		return s.refusal(ctx, name, err)
+	answered, err = c.apply(ctx, scope, req, body)
+	if err != nil {
+		return nil, s.refusal(ctx, name, err)
 	}
-	return nil
+	return answered, nil
 }
+
+// Answered takes what is secret from an answer. It is called once, of a request
+// without an answer with the status 0: a login may wait for it.
+type Answered = func(status int, header http.Header, body []byte) []byte
 
 // refusal makes an error one that a provider may see.
 func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
@@ -145,8 +153,8 @@ func (s *Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // method is how a type of credential authenticates.
 type method interface {
-	// keys returns which keys of the Secret are used, required ones, ones that
-	// may be absent, and those of them that are no secrets by their nature.
+	// keys returns the keys of the Secret that the credential uses: required
+	// ones, optional ones, and which of both hold no secret.
 	keys() keys
 	// apply authenticates a request. It tells the scrubber what it computes
 	// before anything can be sent.
@@ -173,7 +181,15 @@ type call struct {
 	req     *http.Request
 	body    []byte
 	now     time.Time
+	// scheme is what the provider wrote before a session, as "Bearer ".
+	scheme string
+	// answered, unless nil, is told the status of the answer, or noAnswer. A method
+	// sets it.
+	answered func(status int)
 }
+
+// noAnswer is the status of a request that failed.
+const noAnswer = 0
 
 // credential is one of a Set.
 type credential struct {
@@ -183,6 +199,8 @@ type credential struct {
 	holder  holder
 	clock   clock.PassiveClock
 	method  method
+	// sessions is nil where the credential keeps none.
+	sessions *sessions
 
 	mu sync.Mutex
 	// version is that of the values that were used last.
@@ -191,13 +209,19 @@ type credential struct {
 
 func newCredential(spec Spec, secrets Secrets, options Options, set *Set) *credential {
 	h := holder{set, spec.Name}
-	return &credential{spec: spec, secrets: secrets, holder: h, clock: options.Clock, method: newMethod(spec, h, options)}
+	c := &credential{spec: spec, secrets: secrets, holder: h, clock: options.Clock, method: newMethod(spec, h, options)}
+	if spec.Session != nil {
+		c.sessions = newSessions(*spec.Session, h)
+	}
+	return c
 }
 
 func newMethod(spec Spec, h holder, options Options) method {
 	switch {
 	case spec.Header != nil:
 		return header{*spec.Header, h}
+	case spec.Basic != nil && spec.Session != nil:
+		return basicLogin{newBasic(*spec.Basic, h), newLoginRest(options.Clock)}
 	case spec.Basic != nil:
 		return newBasic(*spec.Basic, h)
 	case spec.Bearer != nil:
@@ -210,20 +234,68 @@ func newMethod(spec Spec, h holder, options Options) method {
 		return newOAuth2(*spec.OAuth2, h, options.Clock)
 	case spec.AWSSigV4 != nil:
 		return newSigV4(*spec.AWSSigV4, h)
+	case spec.BodyTemplate != nil:
+		return newBodyTemplate(*spec.BodyTemplate, options.Clock)
 	}
 	return newSigner(*spec.Signer, h, options.Clock)
 }
 
-func (c *credential) apply(ctx context.Context, scope string, req *http.Request, body []byte) error {
+func (c *credential) apply(ctx context.Context, scope string, req *http.Request, body []byte) (Answered, error) {
 	data, version, err := c.secrets.Get(ctx, c.spec.Secret.Namespace, c.spec.Secret.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v, err := c.read(data, version)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.method.apply(ctx, &call{values: v, version: version, scope: scope, req: req, body: body, now: c.clock.Now()})
+	call := &call{values: v, version: version, scope: scope, req: req, body: body, now: c.clock.Now()}
+	if c.sessions == nil {
+		err = c.method.apply(ctx, call)
+		return call.withoutSession(), err
+	}
+	return c.applyWithSession(ctx, call)
+}
+
+// applyWithSession adds a session where the request brings one, and otherwise
+// what begins one.
+func (c *credential) applyWithSession(ctx context.Context, call *call) (Answered, error) {
+	of := c.sessions.take(call)
+	login := of == nil
+	if template, ok := c.method.(*bodyTemplate); ok {
+		login = template.logsIn(call)
+	}
+	var err error
+	switch {
+	case login:
+		err = c.method.apply(ctx, call)
+	case of != nil:
+		err = c.sessions.put(call, of)
+	}
+	return func(status int, header http.Header, body []byte) []byte {
+		call.tell(status)
+		if status == noAnswer {
+			return nil
+		}
+		return c.sessions.learn(call, login, status, header, body)
+	}, err
+}
+
+// withoutSession is what an answer changes where no sessions are kept: nothing.
+func (c *call) withoutSession() Answered {
+	if c.answered == nil {
+		return nil
+	}
+	return func(status int, _ http.Header, body []byte) []byte {
+		c.tell(status)
+		return body
+	}
+}
+
+func (c *call) tell(status int) {
+	if c.answered != nil {
+		c.answered(status)
+	}
 }
 
 // read picks the values and has them scrubbed.
@@ -256,8 +328,7 @@ type holder struct {
 	name string
 }
 
-// hold makes values those of a part of the credential, instead of the ones that
-// it had.
+// hold replaces the values of one part of the credential.
 func (h holder) hold(part string, values ...[]byte) {
 	if h.set.closed.Load() {
 		h.holdOnce(values...)
@@ -273,4 +344,11 @@ func setDefault(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
+}
+
+// CheckSecret returns why the values of a Secret cannot be used for a credential, or
+// nil. It asks nobody; the error has no value.
+func CheckSecret(spec Spec, data map[string][]byte) error {
+	_, _, err := pick(spec.Name, data, newMethod(spec, holder{}, Options{Clock: clock.RealClock{}}).keys(), spec.PublicKeys)
+	return err
 }

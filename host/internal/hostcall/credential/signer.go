@@ -210,10 +210,10 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 // inTheLog stands for the words of a signer that are not for the provider.
 const inTheLog = "the manager's log has its words"
 
-// words are what a provider is told of what a signer said. Before anything was
-// sent it is told nothing: a signer may repeat what the provider wrote, and
-// scrubbed that would tell it a right guess, as often as it asks. After a token
-// request it is what the cloud said, and bounded as such requests are.
+// words are the part of a signer's error that the provider may read. Before the
+// token request it is a fixed text: a signer may repeat the provider's own text,
+// and a scrubbed copy would confirm a guess of the secret. After the token
+// request it may repeat the answer of the cloud, and such requests are limited.
 func (m *signerMethod) words(sent bool, message string) string {
 	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
 	message = text.Line(message, maxSignerMessageBytes)

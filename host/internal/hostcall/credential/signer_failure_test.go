@@ -49,7 +49,7 @@ func TestQueriesTellNoLength(t *testing.T) {
 		set, _ := newTestSet(t, newFakeSecrets("key", secret), Spec{Query: &Query{Param: "key", Key: "key"}})
 		for size := range 9 {
 			req := newRequest(t, "http://127.0.0.1:1/?a="+strings.Repeat("y", size<<10))
-			if err := set.Apply(t.Context(), "cloud", "", req, nil); err != nil {
+			if err := apply(t.Context(), set, "cloud", "", req); err != nil {
 				t.Errorf("%d KiB beside a secret of %d bytes: %v", size, len(secret), err)
 			}
 		}

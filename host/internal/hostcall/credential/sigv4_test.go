@@ -55,7 +55,7 @@ func TestSigV4PublishedExamples(t *testing.T) {
 				req.Header.Set("Content-Type", test.contentType)
 			}
 			set := newAWSSet(t, AWSSigV4{Region: "us-east-1", Service: test.service})
-			if err := set.Apply(t.Context(), "cloud", "", req, nil); err != nil {
+			if err := apply(t.Context(), set, "cloud", "", req); err != nil {
 				t.Fatal(err)
 			}
 			got := req.Header.Get("Authorization")

@@ -7,6 +7,8 @@ import (
 	"net/url"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/bodytemplate"
 )
 
 // Spec describes a credential that the configuration's validation has accepted:
@@ -31,6 +33,13 @@ type Spec struct {
 	OAuth2   *OAuth2ClientCredentials
 	AWSSigV4 *AWSSigV4
 	Signer   *SignerSpec
+	// BodyTemplate is for a secret that stands in a body, as in that of a login.
+	BodyTemplate *BodyTemplate
+
+	// Session, unless nil, keeps what a login gives from the provider. It goes
+	// with Basic, which is then for requests without a session, and with
+	// BodyTemplate.
+	Session *Session
 }
 
 // Header sets a header to a value of the Secret.
@@ -104,12 +113,40 @@ type SignerSpec struct {
 	Tokens TokenSender
 }
 
+// BodyTemplate sends a body of the administrator's where the provider's holds a
+// placeholder.
+type BodyTemplate struct {
+	// Placeholder is what the provider has instead of the secret. It consists of
+	// letters, digits, '.', '_' and '-', so that it looks the same in every format.
+	Placeholder string
+	// Method and Path are those of the request. Method "": POST. Path is compared
+	// as it is sent.
+	Method, Path string
+	// ContentType is sent with the body. Headers replace the provider's.
+	ContentType string
+	Headers     map[string]string
+	// Body is sent with the values of the Secret.
+	Body *bodytemplate.Template
+}
+
+// Session is where an answer has what stands for a login. Cookie or Header is set.
+type Session struct {
+	// Cookie is the name of a cookie, in answers and in requests.
+	Cookie string
+	// Header is the name of a header of later requests, in which the session is
+	// the last word, and Field is where the
+	// JSON of a login's answer has its value: names, with dots between them, or
+	// "." where the answer is the value.
+	Header, Field string
+}
+
 // Type returns the name of the credential's type, or "" when there is not
 // exactly one.
 func (s *Spec) Type() string {
 	set := map[string]bool{
 		"header": s.Header != nil, "basic": s.Basic != nil, "bearer": s.Bearer != nil, "query": s.Query != nil,
 		"oauth2ClientCredentials": s.OAuth2 != nil, "awsSigV4": s.AWSSigV4 != nil, "signer": s.Signer != nil,
+		"bodyTemplate": s.BodyTemplate != nil,
 	}
 	out := ""
 	for name, is := range set {

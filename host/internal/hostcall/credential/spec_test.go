@@ -23,6 +23,7 @@ func TestTypeNames(t *testing.T) {
 		"header": {Header: &Header{}}, "basic": {Basic: &Basic{}}, "bearer": {Bearer: &Bearer{}}, "query": {Query: &Query{}},
 		"oauth2ClientCredentials": {OAuth2: &OAuth2ClientCredentials{Transport: http.DefaultTransport}},
 		"awsSigV4":                {AWSSigV4: &AWSSigV4{}}, "signer": {Signer: &SignerSpec{}},
+		"bodyTemplate": {BodyTemplate: &BodyTemplate{}},
 	} {
 		if got := spec.Type(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -102,7 +102,7 @@ func TestUnknownCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(t, set.Apply(t.Context(), "other", "", req, nil), abi.CodeDenied, `there is no credential "other"`, "HostConfiguration")
+	refused(t, apply(t.Context(), set, "other", "", req), abi.CodeDenied, `there is no credential "other"`, "HostConfiguration")
 	if len(req.Header) != 0 {
 		t.Errorf("headers were set: %v", req.Header)
 	}

@@ -68,7 +68,7 @@ func checkValue(label string, value []byte, present, public bool) error {
 		return fmt.Errorf("has %d bytes, the limit is %d", len(value), maxValueBytes)
 	// Invariant S10 (host/SECURITY.md): what could not be scrubbed is not used.
 	case !public && len(value) < minSecretBytes:
-		return fmt.Errorf("has %d bytes; a secret has at least %d, since shorter ones cannot be told from other text. If it is no secret, list it in publicKeys", len(value), minSecretBytes)
+		return fmt.Errorf("has %d bytes; a secret needs at least %d, since shorter values occur in other text. If it is not secret, list it in publicKeys", len(value), minSecretBytes)
 	case !public && !scrubbable(label, value):
 		return errors.New("has a value that cannot be scrubbed; choose a secret that cannot be guessed")
 	}

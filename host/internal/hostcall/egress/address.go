@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// notPublic are networks, beside those that netip knows, whose addresses are
-// of this machine, this site or this cloud.
+// notPublic are networks of the machine, the site or the cloud, in addition to
+// those that netip knows.
 func notPublic() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"),

@@ -104,7 +104,7 @@ func TestBreakerSendsOneProbe(t *testing.T) {
 			switch {
 			case got.GetResponse().GetStatus() == 200:
 				ok++
-			case strings.Contains(got.GetError().GetMessage(), "until a request that is under way"):
+			case strings.Contains(got.GetError().GetMessage(), "until a trial request succeeds"):
 				held++
 			default:
 				t.Error(show(got))

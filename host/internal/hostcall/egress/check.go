@@ -8,9 +8,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// The checks of what an administrator writes, each of one field, so that who
-// reads the configuration can name it. A Grant of fields that pass is one that
-// New takes.
+// Checks of single fields of the configuration, so that its reader can name the
+// wrong field. New accepts every Grant whose fields pass.
 
 // CheckHost checks Grant.Host.
 func CheckHost(host string) error {
@@ -43,8 +42,8 @@ func CheckPrefix(prefix string) error {
 	return err
 }
 
-// CheckEndpoint is CheckPrefix of the URL of one endpoint, to which requests are
-// sent as it is written: it has no wildcard.
+// CheckEndpoint is CheckPrefix for the URL of one endpoint, which must have no
+// wildcard, since requests go to exactly this URL.
 func CheckEndpoint(url string) error {
 	g, err := parseGrant(url)
 	if err == nil && strings.HasPrefix(g.Host, wildcard) {
@@ -68,7 +67,7 @@ func CheckHeader(name string) error {
 // query.
 func CheckParameter(name string) error {
 	if name == "" || refusedParameter(name) {
-		return errors.New("some servers take it for the method, which is compared with the grants")
+		return errors.New("some servers read it as the method: grants are compared with the real one")
 	}
 	return nil
 }

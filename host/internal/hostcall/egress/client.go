@@ -89,9 +89,8 @@ func (c *Client) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.
 	return results, nil
 }
 
-// resultOf scrubs nothing: a mark in what the provider wrote itself would tell
-// it that it has guessed a secret. What others wrote is scrubbed where it comes
-// in.
+// resultOf scrubs nothing: a mark in the provider's own text would confirm a
+// guessed secret. Foreign texts are scrubbed where they come in.
 func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 	if err == nil {
 		return &abi.HttpResult{Response: response}
@@ -141,7 +140,7 @@ func (c *Client) unsent(e *abi.Error) *abi.Error {
 	}
 	wait := time.Duration(float64(time.Second) / c.traffic.perSecond())
 	return &abi.Error{Code: abi.CodeThrottled, RetryAfter: roundUp(wait),
-		Message: fmt.Sprintf("more than %v requests per second; those that are refused count, too", c.traffic.perSecond())}
+		Message: fmt.Sprintf("more than %v requests per second, refused ones included", c.traffic.perSecond())}
 }
 
 // timeout is that of one request; 0 asks for the longest.

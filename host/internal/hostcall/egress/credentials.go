@@ -14,15 +14,19 @@ import (
 // Credentials authenticate requests and know the secrets that no provider may
 // see. They are safe for concurrent use.
 type Credentials interface {
-	// Apply authenticates req by headers or query parameters, and changes
-	// nothing else of it; what it sets replaces what the provider has set. The
+	// Apply authenticates req by headers, query parameters or a body instead of
+	// its own, and changes nothing else of it; what it sets replaces what the
+	// provider has set. The
 	// grant of req lists name. It is called for each attempt, before the
 	// request waits for its turn, and may send requests of its own. scope is
 	// the credential_scope of abi.HttpRequest. body is that of req; it is
 	// neither changed nor kept. The error is an *abi.Error, and repeats nothing
 	// of req, scope and body: it is scrubbed, and a mark would tell the provider
-	// that what it wrote is a secret.
-	Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) error
+	// that what it wrote is a secret. answered, unless nil, gets the answer of
+	// this attempt before the provider does: it may change the header, and
+	// returns the body. Of an attempt without an answer the status is 0. It is
+	// called once.
+	Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) (answered func(status int, header http.Header, body []byte) []byte, err error)
 	// Rejected tells that the server answered 401 to what Apply authenticated.
 	// It reports whether trying once more can help, because a cached token was
 	// dropped.
@@ -41,7 +45,8 @@ func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.
 	if request.GetCredential() == "" {
 		return nil
 	}
-	err := c.options.Credentials.Apply(ctx, request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
+	answered, err := c.options.Credentials.Apply(ctx, request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
+	call.answered = answered
 	var known *abi.Error
 	switch {
 	case errors.As(err, &known) && known.Code != abi.CodeOK:
@@ -54,6 +59,14 @@ func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.
 		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
 	}
 	return nil
+}
+
+// unanswered tells the credential of an attempt that got no answer.
+func (c *call) unanswered() {
+	if c.answered != nil {
+		c.answered(0, nil, nil)
+		c.answered = nil
+	}
 }
 
 // checkApplied finds out whether a credential changed what was granted. A

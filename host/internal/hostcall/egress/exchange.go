@@ -34,6 +34,7 @@ func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int6
 		return outcome{err: c.unsent(c.held(call))}
 	}
 	// The credential first: it may send requests, which need turns, too.
+	defer call.unanswered()
 	req, e := c.newRequest(ctx, call)
 	if e != nil {
 		return outcome{err: c.unsent(e)}
@@ -71,16 +72,30 @@ func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64
 	took := time.Since(start)
 	c.options.Observer.InFlight(label, -1)
 	out = outcome{answer: answer, established: established.Load()}
-	result := ""
 	if err != nil {
 		out.err = c.failure(ctx, call, err, out.established)
 		out.transient = transient(ctx, err)
-		result = out.err.Code.String()
-	} else {
-		result = strconv.Itoa(out.status()/100) + "xx"
 	}
-	c.options.Observer.Requested(label, req.Method, result, took)
+	c.options.Observer.Requested(ctx, c.seen(call, out, start, took))
 	return out, judge(ctx, out, err, took)
+}
+
+// seen is an exchange as others may see it.
+func (c *Client) seen(call *call, out outcome, start time.Time, took time.Duration) Exchange {
+	// Scrubbed first, then clipped: half a secret is not found.
+	path := c.scrubString(call.target.path)
+	x := Exchange{
+		Host: call.grant.label, Server: hostPort(call.target.host, call.target.port), Method: call.request.GetMethod(),
+		Path: text.Line(path, maxTargetSize), Template: Template(path), Status: out.status(),
+		Start: start, Took: took, Sent: len(call.request.GetBody()),
+	}
+	if out.err != nil {
+		x.Result = out.err.Code.String()
+		return x
+	}
+	x.Result = strconv.Itoa(x.Status/100) + "xx"
+	x.Received = len(out.answer.response.GetBody())
+	return x
 }
 
 func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64) (*answer, error) {
@@ -91,7 +106,7 @@ func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return c.readAnswer(resp, &meter{left: bytesLeft}, call.decode)
+	return c.readAnswer(resp, &meter{left: bytesLeft}, call)
 }
 
 // judge is what the breaker counts: nil for a host that works.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
@@ -18,15 +17,16 @@ import (
 // credentials is egress.Credentials by functions; what is nil does nothing.
 type credentials struct {
 	apply    func(name, scope string, req *http.Request, body []byte) error
+	answered func(status int, header http.Header, body []byte) []byte
 	rejected func(name, scope string) bool
 	scrub    func([]byte) []byte
 }
 
-func (f credentials) Apply(_ context.Context, name, scope string, req *http.Request, body []byte) error {
+func (f credentials) Apply(_ context.Context, name, scope string, req *http.Request, body []byte) (func(int, http.Header, []byte) []byte, error) {
 	if f.apply == nil {
-		return nil
+		return f.answered, nil
 	}
-	return f.apply(name, scope, req, body)
+	return f.answered, f.apply(name, scope, req, body)
 }
 
 func (f credentials) Rejected(_ context.Context, name, scope string) bool {
@@ -50,6 +50,8 @@ type observer struct {
 	events []string
 	flight int
 	most   int
+	// exchanges are what Requested was told.
+	exchanges []egress.Exchange
 }
 
 func (o *observer) add(format string, args ...any) {
@@ -76,11 +78,14 @@ func (o *observer) all() []string {
 	return slices.Clone(o.events)
 }
 
-func (o *observer) Requested(host, method, result string, took time.Duration) {
-	if took < 0 {
+func (o *observer) Requested(_ context.Context, x egress.Exchange) {
+	if x.Took < 0 {
 		o.add("negative time")
 	}
-	o.add("%s %s %s", host, method, result)
+	o.add("%s %s %s", x.Host, x.Method, x.Result)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.exchanges = append(o.exchanges, x)
 }
 
 func (o *observer) InFlight(_ string, delta int) {

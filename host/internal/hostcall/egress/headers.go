@@ -29,18 +29,18 @@ func refusedHeader(name string) string {
 		return "it is computed from the body"
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade",
 		"http2-settings", "expect", "proxy-authorization", "proxy-authenticate":
-		return "it is about the connection, which is the host's"
+		return "it controls the connection, which belongs to the host"
 	case "x-http-method", "x-http-method-override", "x-method-override", "x-original-method":
 		// Microsoft, Google, IBM, and frameworks (Rails, Symfony, Express): a
 		// granted POST would be a DELETE.
-		return "some servers take it for the method, which is compared with the grants"
+		return "some servers read it as the method: grants are compared with the real one"
 	case "x-original-url", "x-original-uri", "x-original-path", "x-rewrite-url", "x-override-url", "x-request-uri",
 		"x-replaced-path", "x-envoy-original-path", "x-proxy-url", "x-http-destinationurl":
 		// IIS and Symfony, nginx's auth_request, Traefik, Envoy: behind them the
 		// request is for this URL.
-		return "some servers take it for the URL, which is compared with the grants"
+		return "some servers read it as the URL: grants are compared with the real one"
 	case "x-host", "x-original-host", "x-envoy-original-host", "x-http-host-override", "x-backend-host", "x-server-name":
-		return "some servers take it for the host, which is compared with the grants"
+		return "some servers read it as the host: grants are compared with the real one"
 	case "forwarded", "x-real-ip", "client-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-remote-ip", "x-remote-addr",
 		"true-client-ip", "cf-connecting-ip", "fastly-client-ip", "proxy", "x-script-name":
 		// Proxy sets HTTP_PROXY in CGI programs.

@@ -149,7 +149,7 @@ func (c *Client) held(call *call) *abi.Error {
 	x := call.host
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	until := "until a request that is under way has shown that it answers again"
+	until := "until a trial request succeeds"
 	if time.Now().Before(x.openUntil) {
 		until = "until " + x.openUntil.UTC().Format(time.RFC3339)
 	}

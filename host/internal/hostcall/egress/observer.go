@@ -1,14 +1,35 @@
 package egress
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// Exchange is one exchange with a server: retries, redirects and requests of
+// credentials are one each. It has no query, header or body.
+type Exchange struct {
+	// Host is HOST:PORT of the grant, with its wildcard, so there are no more values than grants. Server is HOST:PORT that the
+	// request was sent to.
+	Host, Server string
+	Method       string
+	// Path is the one of the request, escaped and cut to 256 bytes. It may be long, and has the ids of objects; Template is it
+	// without them. Both are scrubbed.
+	Path, Template string
+	// Status is 0 without a response. Result is "2xx" to "5xx", or the name of an abi.Code.
+	Status int
+	Result string
+	Start  time.Time
+	Took   time.Duration
+	// Sent is the size of the provider's own body, Received of the body that it gets, in bytes.
+	Sent, Received int
+}
 
 // Observer is told what a client does. host is HOST:PORT of a grant, with its
 // wildcard, so there are no more values than grants. It is safe for concurrent
 // use, and returns at once: locks may be held.
 type Observer interface {
-	// Requested tells of one exchange with a server, retries and redirects
-	// each. result is "2xx" to "5xx", or the name of an abi.Code.
-	Requested(host, method, result string, took time.Duration)
+	// Requested tells of one exchange when it is over. The context is that of the op.
+	Requested(ctx context.Context, x Exchange)
 	// InFlight adds delta to the exchanges that are under way.
 	InFlight(host string, delta int)
 	// Retried tells that a request is sent again. reason is "connect",
@@ -27,9 +48,9 @@ type Observer interface {
 
 type nobody struct{}
 
-func (nobody) Requested(string, string, string, time.Duration) {}
-func (nobody) InFlight(string, int)                            {}
-func (nobody) Retried(string, string)                          {}
-func (nobody) Throttled(string, string)                        {}
-func (nobody) BreakerChanged(string, string, string)           {}
-func (nobody) Refused(string)                                  {}
+func (nobody) Requested(context.Context, Exchange)   {}
+func (nobody) InFlight(string, int)                  {}
+func (nobody) Retried(string, string)                {}
+func (nobody) Throttled(string, string)              {}
+func (nobody) BreakerChanged(string, string, string) {}
+func (nobody) Refused(string)                        {}

@@ -39,9 +39,9 @@ type Options struct {
 	MaxTimeout time.Duration
 	// MaxConcurrent bounds the requests that are under way. Default 16.
 	MaxConcurrent int
-	// MaxPerHost bounds those to one host and port, so that a slow one leaves
-	// something to the others. Default three quarters of MaxConcurrent, at
-	// most MaxConcurrent.
+	// MaxPerHost bounds the requests to one host and port, so that a slow host
+	// leaves room for others. Default three quarters of MaxConcurrent, at most
+	// MaxConcurrent.
 	MaxPerHost int
 	// RequestsPerSecond and Burst bound the rate. Defaults 100 and 200.
 	RequestsPerSecond float64

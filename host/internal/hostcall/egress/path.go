@@ -151,7 +151,7 @@ func checkQuery(query string) error {
 		}
 		// Invariant E2 (host/SECURITY.md): nor does such a parameter.
 		if refusedParameter(name) {
-			return errors.New("the query must not have a parameter that some servers take for the method, which is compared with the grants")
+			return errors.New("the query must not have a parameter that some servers read as the method: grants are compared with the real one")
 		}
 	}
 	return nil

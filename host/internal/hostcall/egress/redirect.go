@@ -21,7 +21,7 @@ func (a *answer) redirects() bool {
 func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	url, err := from.target.url.Parse(a.header.Get("Location"))
 	if err != nil {
-		return nil, &abi.Error{Code: abi.CodeUnavailable, Message: from.name + ": it redirects to what is no URL"}
+		return nil, &abi.Error{Code: abi.CodeUnavailable, Message: from.name + ": its redirect has no valid URL"}
 	}
 	url.Fragment, url.RawFragment = "", ""
 	location := url.String()
@@ -31,7 +31,7 @@ func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	case !same && c.scrubString(location) != location:
 		return nil, denied("%s: it redirects elsewhere, with a secret in the URL", from.name)
 	case err == nil && from.target.scheme == "https" && t.scheme != "https":
-		return nil, denied("%s: it redirects from https to %s, which is not followed", from.name, c.nameOf(t, true))
+		return nil, denied("%s: its redirect from https to %s is not followed", from.name, c.nameOf(t, true))
 	}
 	// Invariant E4 (host/SECURITY.md): a redirect is checked as if the provider had asked for it.
 	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same), true)

@@ -87,7 +87,7 @@ func TestRedirectsThatAreRefused(t *testing.T) {
 		"other scheme":        {"file:///etc/passwd", abi.CodeDenied, "scheme"},
 		"metadata":            {"http://169.254.169.254/latest/", abi.CodeDenied, "no grant"},
 		"dots":                {"/end/%252e%252e/admin", abi.CodeDenied, "segment"},
-		"no URL":              {"http://[", abi.CodeUnavailable, "no URL"},
+		"no URL":              {"http://[", abi.CodeUnavailable, "no valid URL"},
 		"secret for another":  {"http://other.example/end?key=s3cret-token", abi.CodeDenied, "with a secret"},
 		"secret in the host":  {"http://s3cret-token.example/", abi.CodeDenied, "with a secret"},
 		"secret in the path":  {"/s3cret-token/" + strings.Repeat("x", 300), abi.CodeDenied, "/[removed]/"},
@@ -117,7 +117,7 @@ func TestNoRedirectFromTLS(t *testing.T) {
 	server.Config.Handler = http.RedirectHandler(plain.URL, http.StatusFound)
 	client := newClient(t, egress.Options{}, server.granted(t, "/"), grant(t, plain.URL))
 	wantCode(t, sendOne(t, client, following("GET", server.URL, 1)), abi.CodeDenied, "no credential")
-	wantCode(t, sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: server.URL, FollowRedirects: 1}), abi.CodeDenied, "redirects from https to http://127.0.0.1")
+	wantCode(t, sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: server.URL, FollowRedirects: 1}), abi.CodeDenied, "its redirect from https to http://127.0.0.1")
 }
 
 func TestRedirectsEnd(t *testing.T) {

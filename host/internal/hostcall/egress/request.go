@@ -22,7 +22,10 @@ type call struct {
 	name    string // for errors: the target without its query, and not too long; not to be scrubbed again
 	foreign bool   // a server named the target
 	host    *host
-	decode  bool // the host asked for gzip
+	// Of the attempt that is under way: the host asked for gzip, and what the
+	// credential does to the answer, or nil.
+	decode   bool
+	answered func(status int, header http.Header, body []byte) []byte
 }
 
 // authorize checks a request against the grants, before anything is sent.

@@ -19,7 +19,7 @@ import (
 
 var (
 	errTooLarge = errors.New("the response is too large")
-	errEncoding = errors.New("the response is encoded in a way that was not asked for")
+	errEncoding = errors.New("the response has an encoding that was not requested")
 )
 
 // answer is a response as the provider gets it, and what only the host may
@@ -54,8 +54,8 @@ func (m *meter) take(n int) error {
 }
 
 // readAnswer reads a response as far as the meter allows.
-func (c *Client) readAnswer(resp *http.Response, m *meter, decode bool) (*answer, error) {
-	a, err := c.readWhole(resp, m, decode)
+func (c *Client) readAnswer(resp *http.Response, m *meter, call *call) (*answer, error) {
+	a, err := c.readWhole(resp, m, call)
 	if err != nil {
 		m.left.Add(m.taken)
 		return nil, err
@@ -64,16 +64,21 @@ func (c *Client) readAnswer(resp *http.Response, m *meter, decode bool) (*answer
 	return a, nil
 }
 
-func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer, error) {
+func (c *Client) readWhole(resp *http.Response, m *meter, call *call) (*answer, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil, errors.New("the server switched protocols, which nobody asked for")
+		return nil, errors.New("the server switched protocols without a request for it")
 	}
 	if err := c.charge(resp.Header, m); err != nil {
 		return nil, err
 	}
-	body, decoded, err := c.readBody(resp, m, decode)
+	received, decoded, err := c.readBody(resp, m, call.decode)
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	body := received
+	if call.answered != nil {
+		body = call.answered(resp.StatusCode, resp.Header, received)
+		call.answered = nil
 	}
 	// Invariant S2 (host/SECURITY.md): the provider gets the body and the headers of a response
 	// only scrubbed.
@@ -81,17 +86,17 @@ func (c *Client) readWhole(resp *http.Response, m *meter, decode bool) (*answer,
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	if err := m.take(len(clean) - len(body)); err != nil {
+	if err := m.take(len(clean) - len(received)); err != nil {
 		return nil, err
 	}
 	header := resp.Header.Clone()
 	if decoded {
 		header.Del("Content-Encoding")
 	}
-	if !bytes.Equal(clean, body) {
+	if !bytes.Equal(clean, received) {
 		dropHashes(header)
 	}
-	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(body)) {
+	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(received)) {
 		header.Set("Content-Length", strconv.Itoa(len(clean)))
 	}
 	return &answer{header: resp.Header, response: &abi.HttpResponse{

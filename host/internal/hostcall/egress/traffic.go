@@ -30,7 +30,8 @@ func newTraffic(o Options) *Traffic {
 	}
 }
 
-// Traffic is what this client has in common with those that get it as an option.
+// Traffic is the state that this client shares with the clients that get it as
+// an option.
 func (c *Client) Traffic() *Traffic { return c.traffic }
 
 // Enforce has the rate and the concurrency of this client's options hold for

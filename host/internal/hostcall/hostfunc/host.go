@@ -1,5 +1,5 @@
 // Package hostfunc answers the host calls of a provider: log, event, nodes,
-// cache, store and http_send. It decodes strictly, bounds the size, number and
+// cache, store, kube and http_send. It decodes strictly, bounds the size, number and
 // rate of everything, and refuses everything that is not granted. The services
 // behind the calls (an event recorder, a store, a network) are narrow
 // interfaces.
@@ -48,7 +48,8 @@ type Options struct {
 	Cache  *Cache
 	Store  Store
 	HTTP   HTTP
-	// Rates bound log, Events and store; those of one provider should outlive
+	Kube   Kube
+	// Rates bound log, Events, store and kube; those of one provider should outlive
 	// its generations, or a replacement would start them afresh. Nil takes new
 	// ones with the defaults.
 	Rates *Rates
@@ -117,6 +118,8 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 		return h.callStore(ctx, request)
 	case abi.CapabilityHTTP:
 		return h.send(ctx, request)
+	case abi.CapabilityKube:
+		return h.kube(ctx, request)
 	}
 	return nil, &abi.Error{Code: abi.CodeNotImplemented, Message: "this host has no such host call"}
 }

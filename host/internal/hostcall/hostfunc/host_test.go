@@ -114,6 +114,10 @@ func granted(t *testing.T) hostfunc.Options {
 			write: func(*abi.StoreWrite) (*abi.StoreResponse, error) { t.Error("the store was written"); return nil, nil },
 		},
 		HTTP: fakeHTTP(func([]*abi.HttpRequest) ([]*abi.HttpResult, error) { t.Error("a request was sent"); return nil, nil }),
+		Kube: fakeKube{
+			read:  func(*abi.KubeRequest) ([]byte, int, error) { t.Error("objects were read"); return nil, 0, nil },
+			patch: func(*abi.KubeRequest, *corev1.ObjectReference) error { t.Error("an object was changed"); return nil },
+		},
 	}
 }
 
@@ -139,7 +143,7 @@ func TestUndecodableRequests(t *testing.T) {
 		}
 	}
 	want(t, callRaw(t.Context(), t, h, abi.CapabilityStore, make([]byte, abi.MaxHostCallBytes+1), nil), abi.CodeTooLarge, "limit")
-	want(t, callRaw(t.Context(), t, h, "kube", nil, nil), abi.CodeNotImplemented, "kube")
+	want(t, callRaw(t.Context(), t, h, "disk", nil, nil), abi.CodeNotImplemented, "disk")
 }
 
 func FuzzHostCall(f *testing.F) {
@@ -153,8 +157,12 @@ func FuzzHostCall(f *testing.F) {
 			read:  func(string) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "v"}, nil },
 			write: func(*abi.StoreWrite) (*abi.StoreResponse, error) { return &abi.StoreResponse{Version: "v"}, nil },
 		},
-		HTTP:  fakeHTTP(func(r []*abi.HttpRequest) ([]*abi.HttpResult, error) { return make([]*abi.HttpResult, len(r)), nil }),
-		Rates: hostfunc.NewRates(hostfunc.Limits{StoreCalls: 1 << 30, StoreCallsBurst: 1 << 30}),
+		HTTP: fakeHTTP(func(r []*abi.HttpRequest) ([]*abi.HttpResult, error) { return make([]*abi.HttpResult, len(r)), nil }),
+		Kube: fakeKube{
+			read:  func(*abi.KubeRequest) ([]byte, int, error) { return nil, 0, nil },
+			patch: func(*abi.KubeRequest, *corev1.ObjectReference) error { return nil },
+		},
+		Rates: hostfunc.NewRates(hostfunc.Limits{StoreCalls: 1 << 30, StoreCallsBurst: 1 << 30, KubeCalls: 1 << 30, KubeCallsBurst: 1 << 30}),
 	}
 	h := hostfunc.New(options)
 	f.Fuzz(func(t *testing.T, name int, request []byte) {

@@ -8,8 +8,8 @@ import (
 // maxOutputLine is after how many bytes a line of stdout or stderr is broken.
 const maxOutputLine = 4 << 10
 
-// lineWriter hands over what is written to it line by line, and keeps at most
-// one unfinished line. Emit gets a slice that is valid during the call only.
+// lineWriter passes its input on line by line, and keeps at most one unfinished
+// line. The slice that emit gets is valid during the call only.
 type lineWriter struct {
 	emit func(line []byte)
 

@@ -32,7 +32,7 @@ type providerLog struct {
 
 func newProviderLog(options Options) *providerLog {
 	return &providerLog{
-		logger: options.Logger.WithValues("provider", options.Provider),
+		logger: options.Logger.WithValues("module", options.Provider),
 		rates:  options.Rates,
 		scrub:  options.Scrub,
 		onDrop: options.Dropped,
@@ -89,7 +89,11 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 	if !h.log.allow(min(len(request), abi.MaxLogMessageBytes)) {
 		return nil
 	}
-	if object := opcontext.FromContext(ctx).Object; object != nil {
+	about := opcontext.FromContext(ctx)
+	if about.Name != 0 {
+		logger = logger.WithValues("op", about.Name.String(), "generation", about.Generation)
+	}
+	if object := about.Object; object != nil {
 		logger = logger.WithValues("kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
 	}
 	message, values := logLine(&m, h.options.Scrub)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestLog(t *testing.T) {
-	const base = `"provider"="static" "kind"="Service" "object"={"name"="web" "namespace"="default"}`
+	const base = `"module"="static" "kind"="Service" "object"={"name"="web" "namespace"="default"}`
 	for name, test := range map[string]struct {
 		request *abi.LogRequest
 		want    []string
@@ -153,7 +153,7 @@ func TestOutput(t *testing.T) {
 	}
 	var wanted []string
 	for _, s := range []string{"one", "two and more", `\\xff\\tbytes`, strings.Repeat("z", 4096), strings.Repeat("z", 4096), strings.Repeat("z", 10_000-8192)} {
-		wanted = append(wanted, `"level"=0 "msg"="`+s+`" "provider"="static" "stream"="stderr"`)
+		wanted = append(wanted, `"level"=0 "msg"="`+s+`" "module"="static" "stream"="stderr"`)
 	}
 	if diff := cmp.Diff(wanted, *got); diff != "" {
 		t.Error(diff)

@@ -158,7 +158,7 @@ func TestGuestsForgeNoFields(t *testing.T) {
 		"values":   {pairs("k", `v" provider="other`, "l", "a\n\tb=c\x1b[2J\u202e"), []pair{{"k", `v" provider="other`}, {"l", `a\n\tb=c\x1b[2J\u202e`}}},
 		"reserved": {pairs("provider", "a", "Provider", "b", "MSG", "c", "err", "d", "object", "e", "ts", "f"), []pair{{"guest.provider", "a"}, {"guest.Provider.2", "b"}, {"guest.MSG", "c"}, {"guest.err", "d"}, {"guest.object", "e"}, {"guest.ts", "f"}}},
 		// What the manager says of several providers, and what collectors make of an object.
-		"of the manager": {pairs("configured", "a", "Signer", "b", "object.name", "c", "objects", "d"), []pair{{"guest.configured", "a"}, {"guest.Signer", "b"}, {"guest.object.name", "c"}, {"objects", "d"}}},
+		"of the manager": {pairs("module", "a", "Signer", "b", "object.name", "c", "objects", "d"), []pair{{"guest.module", "a"}, {"guest.Signer", "b"}, {"guest.object.name", "c"}, {"objects", "d"}}},
 		"twice":          {pairs("k", "a", "k", "b", "K", "c", "k.2", "d"), []pair{{"k", "a"}, {"k.2", "b"}, {"K.3", "c"}, {"k.2.2", "d"}}},
 		"empty":          {pairs("", "a", "", "b"), []pair{{"guest.", "a"}, {"guest..2", "b"}}},
 		"no letter":      {pairs("1", "a", "-x", "b", ".", "c"), []pair{{"guest.1", "a"}, {"guest.-x", "b"}, {"guest..", "c"}}},
@@ -195,7 +195,7 @@ func around(format string, severity abi.LogRequest_Severity, message string, val
 	if format == "json" {
 		object.Value = `{"name":"web","namespace":"default"}`
 	}
-	out = append(out, pair{"provider", "static"}, pair{"kind", "Service"}, object)
+	out = append(out, pair{"module", "static"}, pair{"kind", "Service"}, object)
 	out = append(out, values...)
 	if severity == abi.LogRequest_SEVERITY_WARNING {
 		out = append(out, pair{"severity", "warning"})
@@ -221,7 +221,7 @@ func FuzzLogFields(f *testing.F) {
 				}
 				seen[key] = p.Value
 			}
-			if seen["provider"] != "static" || seen["kind"] != "Service" || !strings.Contains(seen["object"], "web") {
+			if seen["module"] != "static" || seen["kind"] != "Service" || !strings.Contains(seen["object"], "web") {
 				t.Errorf("%s: the host's fields are %q", name, got)
 			}
 			fields := 4 + len(request.Values)

@@ -45,7 +45,7 @@ func (k logKeys) next(key string) string {
 func reservedKey(key string) bool {
 	key, _, _ = strings.Cut(key, ".")
 	return slices.ContainsFunc([]string{
-		"configured", "signer", "provider", "kind", "object", "severity", "truncated", "stream", "dropped",
+		"provider", "module", "op", "generation", "signer", "kind", "object", "severity", "truncated", "stream", "dropped",
 		"ts", "v", "msg", "err", "error", "logger", "caller", "level", "stacktrace", "time", "timestamp", "message", "log", "source",
 	}, func(reserved string) bool { return strings.EqualFold(key, reserved) })
 }

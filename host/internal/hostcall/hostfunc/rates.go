@@ -13,6 +13,12 @@ type Limits struct {
 	Events, EventsBurst int
 	// StoreCalls defaults to 50 (burst 100). Calls over it wait.
 	StoreCalls, StoreCallsBurst int
+	// KubeCalls and KubeBytes bound what is read of the cluster's objects.
+	// Defaults 500 (burst 1000) and 32 MiB (burst 64 MiB). Calls over it wait.
+	KubeCalls, KubeCallsBurst int
+	KubeBytes, KubeBytesBurst int
+	// KubePatches bounds changes of objects. Default 1 (burst 20).
+	KubePatches, KubePatchesBurst int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -21,6 +27,9 @@ func (l Limits) withDefaults() Limits {
 		&l.LogBytes: 64 << 10, &l.LogBytesBurst: 256 << 10,
 		&l.Events: 5, &l.EventsBurst: 50,
 		&l.StoreCalls: 50, &l.StoreCallsBurst: 100,
+		&l.KubeCalls: 500, &l.KubeCallsBurst: 1000,
+		&l.KubeBytes: 32 << 20, &l.KubeBytesBurst: 64 << 20,
+		&l.KubePatches: 1, &l.KubePatchesBurst: 20,
 	} {
 		if *field == 0 {
 			*field = value
@@ -31,7 +40,8 @@ func (l Limits) withDefaults() Limits {
 
 // Rates are the limiters of one provider. They are safe for concurrent use.
 type Rates struct {
-	lines, bytes, events, store *rate.Limiter
+	lines, bytes, events, store       *rate.Limiter
+	kubeCalls, kubeBytes, kubePatches *rate.Limiter
 }
 
 // NewRates returns full buckets.
@@ -42,6 +52,11 @@ func NewRates(limits Limits) *Rates {
 		bytes:  rate.NewLimiter(rate.Limit(l.LogBytes), l.LogBytesBurst),
 		events: rate.NewLimiter(rate.Limit(l.Events), l.EventsBurst),
 		store:  rate.NewLimiter(rate.Limit(l.StoreCalls), l.StoreCallsBurst),
+
+		kubeCalls: rate.NewLimiter(rate.Limit(l.KubeCalls), l.KubeCallsBurst),
+		kubeBytes: rate.NewLimiter(rate.Limit(l.KubeBytes), l.KubeBytesBurst),
+
+		kubePatches: rate.NewLimiter(rate.Limit(l.KubePatches), l.KubePatchesBurst),
 	}
 }
 
@@ -56,4 +71,7 @@ func (r *Rates) Set(limits Limits) {
 	set(r.bytes, l.LogBytes, l.LogBytesBurst)
 	set(r.events, l.Events, l.EventsBurst)
 	set(r.store, l.StoreCalls, l.StoreCallsBurst)
+	set(r.kubeCalls, l.KubeCalls, l.KubeCallsBurst)
+	set(r.kubeBytes, l.KubeBytes, l.KubeBytesBurst)
+	set(r.kubePatches, l.KubePatches, l.KubePatchesBurst)
 }

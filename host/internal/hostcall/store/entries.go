@@ -50,7 +50,7 @@ func entries(cm *corev1.ConfigMap, prefix string) []*abi.StoreEntry {
 // validate checks what can be said about a write without knowing the store.
 func validate(write *abi.StoreWrite) error {
 	if write.GetVersion() == "" {
-		return invalid("write.version is empty: read the store first and pass the version that it had")
+		return invalid("write.version is empty: read the store first and pass its version")
 	}
 	touched := make(map[string]bool, len(write.GetPut())+len(write.GetDelete()))
 	for _, e := range write.GetPut() {

@@ -37,7 +37,7 @@ func (e edwards) check(public ed25519.PublicKey) error {
 	case !ok:
 		return errors.New("it is an Ed25519 key that is no point of the curve, or is not in its canonical form: generate another")
 	case point.equal(e.identity()), !e.multiply(point, e.order).equal(e.identity()):
-		return errors.New("it is an Ed25519 key of small or mixed order, which no honest key has, and for some of which anybody can sign: generate another")
+		return errors.New("it is an Ed25519 key of small or mixed order, so others may be able to sign for it: generate another")
 	}
 	return nil
 }

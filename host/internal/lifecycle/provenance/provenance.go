@@ -104,9 +104,9 @@ func checkCount(name string, entries []string) error {
 
 // Check returns nil when the module, uncompressed, may be run, else an *Error.
 // The signature is the content of the file beside it: base64 as cosign
-// sign-blob --output-signature writes it, or a bundle of sigstore in JSON; nil
-// means that there is none. It is looked at only when the policy has keys.
-// Check keeps neither.
+// sign-blob --output-signature writes it, or a bundle of sigstore in JSON, or
+// ImageSignatures; nil means that there is none. It is looked at only when the
+// policy has keys. Check keeps neither.
 func (p *Policy) Check(module, signature []byte) error {
 	if len(p.digests) > 0 && !p.digests[Digest(module)] {
 		return refused(ReasonDigestNotPinned, "the module's digest %s is not pinned: offer a module that is, or add the digest to the configuration", Digest(module))
@@ -115,25 +115,31 @@ func (p *Policy) Check(module, signature []byte) error {
 		return nil
 	}
 	if len(signature) == 0 {
-		return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module", Digest(module))
+		return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY", Digest(module))
 	}
 	if err := p.verify(newMessage(module), signature); err != nil {
-		return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module", Digest(module), err)
+		return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY", Digest(module), err)
 	}
 	return nil
 }
 
 func (p *Policy) verify(m *message, stored []byte) error {
+	if s := decodeImageSignatures(stored); s != nil {
+		return p.verifyImage(m, s)
+	}
+	return p.verifyModule(m, stored)
+}
+
+// verifyModule verifies a signature of the module itself.
+func (p *Policy) verifyModule(m *message, stored []byte) error {
 	raw, err := parseSignature(m, stored)
 	if err != nil {
 		return err
 	}
-	for _, k := range p.keys {
-		if k.signed(m, raw) {
-			return nil
-		}
+	if !p.signed(m, raw) {
+		return p.untrusted("this module")
 	}
-	return fmt.Errorf("it was not made over this module with a trusted key (%d are configured)", len(p.keys))
+	return nil
 }
 
 // Digest returns sha256: and the SHA-256 of the uncompressed module in

@@ -13,6 +13,9 @@ import (
 // maxRaw bounds a signature itself, in bytes: RSA of 8192 bits has 1024.
 const maxRaw = 1024
 
+// bundleMediaType begins the type of every version of a bundle.
+const bundleMediaType = "application/vnd.dev.sigstore.bundle"
+
 // bundle is what is read of a bundle of sigstore. Certificates, entries of a
 // transparency log and timestamps say who made a key's signature and when; here
 // the keys are pinned, so they are not looked at.
@@ -49,7 +52,7 @@ func parseSignature(m *message, stored []byte) ([]byte, error) {
 	case len(raw) == 0:
 		return nil, errors.New("it is empty")
 	case len(raw) > maxRaw:
-		return nil, fmt.Errorf("it is one of %d bytes, more than any key makes", len(raw))
+		return nil, fmt.Errorf("it has %d bytes, more than a signature of any key", len(raw))
 	}
 	return raw, nil
 }
@@ -69,7 +72,7 @@ func parseBundle(m *message, stored []byte) ([]byte, error) {
 		return nil, fmt.Errorf("its bundle is not valid: %w", err)
 	}
 	switch {
-	case !strings.HasPrefix(b.MediaType, "application/vnd.dev.sigstore.bundle"):
+	case !strings.HasPrefix(b.MediaType, bundleMediaType):
 		return nil, errors.New("it is JSON, but no bundle of sigstore (cosign sign-blob --new-bundle-format --bundle FILE)")
 	case b.DSSEEnvelope != nil:
 		return nil, errors.New("its bundle is an attestation, not a signature of the module (cosign sign-blob makes one)")
@@ -93,7 +96,7 @@ func (d *messageDigest) check(m *message) error {
 		return errors.New("the algorithm of its messageDigest is none of SHA2_256, SHA2_384 and SHA2_512")
 	}
 	if !bytes.Equal(d.Digest, m.digest(hash)) {
-		return errors.New("its bundle is of another module, by its messageDigest")
+		return errors.New("its bundle signs another module (messageDigest)")
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package rollout
 import (
 	"fmt"
 	"strings"
-
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // maxCommands bounds the commands that wait for Run.
@@ -76,7 +74,7 @@ func (r *Rollout) obey(c Command) (Action, error) {
 
 // meant compares the argument of Promote with what the source holds.
 func (r *Rollout) meant(argument string) error {
-	digest := plugin.Bundle{Module: r.current.bundle.Module}.Digests().Module
+	digest := r.current.bundle.ModuleDigest()
 	argument = strings.TrimPrefix(argument, "sha256:")
 	switch {
 	case argument == "true":

@@ -24,7 +24,7 @@ type Record struct {
 
 // ErrNotKept is of a bundle that cannot be kept, however often it is tried. The
 // record was saved.
-var ErrNotKept = errors.New("a restart will begin with what the source holds, not with what was kept")
+var ErrNotKept = errors.New("a restart will begin with the module of the source, not with the kept generation")
 
 // ErrNoRecord is of a record that cannot be used, and will not be by waiting:
 // it is damaged, or the right to read it is missing.
@@ -127,7 +127,7 @@ func (j *journalist) flush(ctx context.Context) {
 	}
 }
 
-// write writes what is to be written, and puts it back when that failed.
+// write writes the pending record, and keeps it pending when the write fails.
 func (j *journalist) write(ctx context.Context) error {
 	j.mu.Lock()
 	dirty, record, bundle := j.dirty, j.record, j.bundle

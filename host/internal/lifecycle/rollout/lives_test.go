@@ -157,7 +157,7 @@ func (l *life) step(n int) string {
 	case 5, 6:
 		asked := 1 + l.random.IntN(6)
 		for range asked {
-			_ = l.leader.slot.Invoke(l.t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, &abi.InstanceExistsResponse{})
+			_ = l.leader.slot.Invoke(l.t.Context(), abi.OpInstanceExists, question, &abi.InstanceExistsResponse{})
 			synctest.Wait()
 		}
 		return fmt.Sprint("ask ", asked)

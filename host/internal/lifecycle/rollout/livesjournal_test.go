@@ -20,7 +20,7 @@ type passes struct {
 	passed map[string]bool
 }
 
-func (b *passes) Begin(_ context.Context, bundle source.Bundle, s rollout.Standing) (rollout.Trial, error) {
+func (b *passes) Begin(_ context.Context, bundle source.Bundle, _ string, s rollout.Standing) (rollout.Trial, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -26,6 +27,27 @@ func (r Revision) none() bool { return r == Revision{} }
 // revisionSeparator stands between bundle and terms, for people. A bundle's
 // name has none.
 const revisionSeparator = "+"
+
+// engineSeparator stands in terms before the engine, where another one than
+// engine.Default runs the module.
+const engineSeparator = "@"
+
+// Terms are what a Loader's Revision returns: what the administrator allows, and
+// the engine that runs the module.
+func Terms(allowed, engineName string) string {
+	if engineName == engine.Default {
+		return allowed
+	}
+	return allowed + engineSeparator + engineName
+}
+
+// Engine is the name of the engine that runs it.
+func (r Revision) Engine() string {
+	if _, name, ok := strings.Cut(r.Terms, engineSeparator); ok {
+		return name
+	}
+	return engine.Default
+}
 
 // String is what people see of it, and records keep.
 func (r Revision) String() string {
@@ -103,6 +125,5 @@ func (l *loaded) version() *Version {
 	if l == nil {
 		return nil
 	}
-	d := l.Digests()
-	return &Version{Name: l.Name(), Version: l.Version(), Digest: d.Module, ConfigDigest: d.Config, Revision: l.revision.String()}
+	return &Version{Name: l.Name(), Version: l.Version(), Digest: l.Digests().Module, ConfigDigest: configDigest(l.bundle), Revision: l.revision.String(), Image: l.bundle.Image, Engine: l.revision.Engine()}
 }

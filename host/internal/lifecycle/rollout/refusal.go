@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Scope says what a refusal is about: what was wrong, as far as that is known.
+// Scope says which part of a revision a refusal is about, as far as known.
 type Scope string
 
 // The scopes.
@@ -16,6 +16,8 @@ const (
 	ScopeBundle Scope = "Bundle"
 	// ScopeModule is the module, whatever its configuration.
 	ScopeModule Scope = "Module"
+	// ScopeEngine is the module on this engine, whatever its configuration.
+	ScopeEngine Scope = "Engine"
 )
 
 // Refusal is of what must not serve, and why.
@@ -34,12 +36,14 @@ func (f Refusal) covers(r Revision) bool {
 		return r.Module != "" && r.Module == f.Revision.Module
 	case ScopeBundle:
 		return r.Bundle == f.Revision.Bundle
+	case ScopeEngine:
+		return r.Module != "" && r.Module == f.Revision.Module && r.Engine() == f.Revision.Engine()
 	}
 	return r.Bundle == f.Revision.Bundle && r.Terms == f.Revision.Terms
 }
 
-// of is the message for a generation that is covered, which may be another one
-// than what was refused.
+// of is the message for a generation that the refusal covers; it may differ
+// from the refused one.
 func (f Refusal) of(r Revision) string {
 	if f.Revision.Bundle == r.Bundle {
 		return f.Message
@@ -55,6 +59,8 @@ func (s *State) blame(instead Revision) Scope {
 	switch {
 	case s.Serving.Module != instead.Module:
 		return ScopeModule
+	case s.Serving.Engine() != instead.Engine():
+		return ScopeEngine
 	case s.Serving.Bundle != instead.Bundle:
 		return ScopeBundle
 	}
@@ -95,17 +101,17 @@ func (s *State) refusal(r Revision) *Refusal {
 	return nil
 }
 
-// Postponed tells that the candidate has to wait for another manager, and that
-// nothing of it was run.
+// Postponed tells that the candidate waits for another manager, and has not
+// run.
 func (s *State) Postponed(message string) Action {
 	s.Ready = false
 	s.enter(Waiting, ReasonStandby, message)
 	return Retry
 }
 
-// Suspected tells that a manager ended while it ran what is offered, and that
-// nothing of it was run now. With again it stays the candidate, and is tried
-// when a time is over.
+// Suspected tells that a manager ended while it ran the offered revision, and
+// that the revision was not run now. With again the revision stays the
+// candidate, and is tried after that time.
 func (s *State) Suspected(message string, again bool) Action {
 	suspect := s.Candidate
 	s.settle()

@@ -1,9 +1,14 @@
 package rollout
 
-import "time"
+import (
+	"errors"
+	"time"
 
-// renewalRetry is the time until another try of a renewal that failed for a
-// reason that may pass, such as a cloud that does not answer.
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+)
+
+// renewalRetry is the time between tries of a renewal that failed for a
+// temporary reason, such as a cloud without an answer.
 const renewalRetry = time.Minute
 
 // renewal is under way while what serves gets the terms of now, before anything
@@ -21,6 +26,9 @@ type renewal struct {
 
 // take is told what the source holds now.
 func (r *Rollout) take(o offer) Action {
+	if r.unknown(o.err) {
+		return Nothing
+	}
 	r.backoff.DeleteEntry(only)
 	if r.renewal.offer != nil { // it is next
 		r.renewal.offer = &o
@@ -28,6 +36,13 @@ func (r *Rollout) take(o offer) Action {
 	}
 	r.current = o
 	return r.offered()
+}
+
+// unknown reports whether an error says nothing about what the source holds,
+// while there is something that serves or is on its way.
+func (r *Rollout) unknown(err error) bool {
+	var e *source.Error
+	return errors.As(err, &e) && e.Passing && (!r.state.Serving.none() || !r.state.Candidate.none())
 }
 
 // renewed begins a renewal that is due, and goes on with the source's offer when

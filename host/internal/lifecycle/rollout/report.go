@@ -11,10 +11,16 @@ import (
 type Version struct {
 	// Name and Version are the guest's own.
 	Name, Version string
-	// Digest and ConfigDigest are lowercase hex SHA-256.
+	// Digest and ConfigDigest are lowercase hex SHA-256; of a private
+	// configuration there is none.
 	Digest, ConfigDigest string
 	// Revision is that of the generation, in a Record that of the bundle.
 	Revision string
+	// Image is the digest of the image that the module was in, sha256:HEX, "" of none.
+	Image string
+	// Engine is the name of the engine that runs it. Records of before there was
+	// a choice have none.
+	Engine string
 }
 
 // Report is where a rollout stands after something has changed.
@@ -30,8 +36,8 @@ type Report struct {
 	// is loaded. Both are the receiver's only during the call.
 	Bundle  source.Bundle
 	Subject *plugin.Generation
-	// Offered is what the source holds, without the names, which only a module
-	// that is loaded says; nil when it holds none.
+	// Offered is the revision in the source, without name and version, which
+	// only a loaded module tells; nil when the source is empty.
 	Offered *Version
 	// Serving, Candidate and Good may be nil.
 	Serving, Candidate, Good *Version

@@ -1,12 +1,14 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 // restore lets the generation that was kept before a restart serve at once:
@@ -19,13 +21,16 @@ func (r *Rollout) restore(ctx context.Context) {
 	}
 	r.recall(record)
 	if err != nil {
-		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart: %w; starting with what the source holds", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading the kept generation: %w; starting with the module of the source", err))
 		return
 	}
 	if bundle != nil && record.Good != nil {
-		r.revive(ctx, *bundle)
+		r.revive(ctx, *bundle, Standby)
 	}
 }
+
+// errPrivate is of a bundle without the configuration that it had.
+var errPrivate = errors.New("its configuration is private, and is not kept; starting with what the source holds")
 
 // remembered reads the journal until that ends well, or cannot any more: what
 // the source holds may have been refused, which only the record knows.
@@ -36,7 +41,7 @@ func (r *Rollout) remembered(ctx context.Context) (Record, *source.Bundle, error
 		if err == nil || errors.Is(err, ErrNoRecord) {
 			return record, bundle, err
 		}
-		r.options.Reporter.Journalled(fmt.Errorf("reading what was kept before the restart, which is tried again: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading the kept generation failed and is repeated: %w", err))
 		select {
 		case <-ctx.Done():
 			return Record{}, nil, ctx.Err()
@@ -57,17 +62,28 @@ func (r *Rollout) recall(record Record) {
 	}
 }
 
-// revive loads a bundle that was good and lets it serve. It is not probed: what
-// it needs of the cloud it needed before. An error leaves all as it was.
-func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
-	l, err := r.prepare(ctx, bundle, Trusted, func(Phase) {})
+// revive loads the good bundle and lets it serve, without a probe: the bundle
+// passed one before. An error changes nothing. Untried is its standing where it
+// was kept on another engine than that of now.
+func (r *Rollout) revive(ctx context.Context, bundle source.Bundle, untried Standing) {
+	revision, standing := r.revision(bundle), Trusted
+	// Invariant M14 (host/SECURITY.md): on another engine it is on trial again.
+	if r.recorded != nil && cmp.Or(r.recorded.Engine, engine.Default) != revision.Engine() {
+		standing = untried
+	}
+	// Invariant R13 (host/SECURITY.md): a module that had a private configuration
+	// does not serve without it.
+	err := errPrivate
+	var l *loaded
+	if !bundle.ConfigPrivate {
+		l, err = r.prepare(ctx, bundle, revision, standing, func(Phase) {})
+	}
 	if err != nil {
-		r.options.Reporter.Journalled(fmt.Errorf("the generation that was kept last cannot be loaded any more: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("the last kept generation cannot be loaded: %w", err))
 		return
 	}
-	l.revision = r.revision(bundle)
 	r.loads.add(ctx, l)
-	l = r.loads[l.revision]
+	l = r.loads[revision]
 	r.swap(l)
 	r.state.Restored(l.revision)
 	r.collect(ctx, Revision{})
@@ -75,9 +91,9 @@ func (r *Rollout) revive(ctx context.Context, bundle source.Bundle) {
 	r.report(bundle, l)
 }
 
-// takeOver takes over from the manager that led before, as soon as it is known
-// what that has left: what it refused, and whether a person has paused. Until
-// then this manager decides nothing, and what serves goes on.
+// takeOver takes over from the previous leader, once its record is known: its
+// refusals, and whether a person has paused the rollout. Until then this
+// manager decides nothing, and the serving generation goes on.
 func (r *Rollout) takeOver(ctx context.Context) Action {
 	r.takeover = nil
 	if r.state.Leading {
@@ -89,7 +105,7 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept: %w", err))
 		record.Paused = record.Paused || r.state.Paused // nobody has resumed it
 	case err != nil:
-		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has kept, which is tried again; until then nothing is rolled out: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading the record of the previous leader failed and is repeated; no rollout starts before: %w", err))
 		r.takeover = r.options.Clock.After(r.delays.Step())
 		return Nothing
 	}
@@ -98,6 +114,7 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 	}
 	r.recall(record)
 	action := r.leadWith(ctx, r.goodOf(record, bundle), bundle, record.Refused)
+	r.hide()
 	if !slices.Equal(r.state.Refused, record.Refused) { // what serves is refused no more
 		r.save()
 	}
@@ -118,7 +135,7 @@ func (r *Rollout) leadWith(ctx context.Context, good Revision, bundle *source.Bu
 		return action
 	}
 	r.worker.cancel()
-	r.revive(ctx, *bundle)
+	r.revive(ctx, *bundle, Offered)
 	action := r.state.Lead(good, refused, modes)
 	if action == Nothing && !r.current.at.IsZero() {
 		return r.offered()

@@ -150,7 +150,7 @@ func TestPauseOutlivesATakeover(t *testing.T) {
 	w.until(rollout.Probed)
 	w.Lead()
 	for range 2 {
-		if err := <-w.reporter.journal; !strings.Contains(err.Error(), "tried again") {
+		if err := <-w.reporter.journal; !strings.Contains(err.Error(), "is repeated") {
 			t.Error(err)
 		}
 		w.serves("one")
@@ -195,7 +195,7 @@ func TestCommandsWaitForTheRecord(t *testing.T) {
 	w := newWorld(t, j).run(false)
 	w.until(rollout.Kept)
 	w.Lead()
-	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "tried again") {
+	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "is repeated") {
 		t.Error(err)
 	}
 	if err := w.Command(rollout.Command{Kind: rollout.CommandPause}); err != nil {

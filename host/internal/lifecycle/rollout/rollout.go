@@ -145,11 +145,18 @@ func (r *Rollout) Offer(bundle source.Bundle, err error) {
 }
 
 func versionOf(bundle source.Bundle) *Version {
-	if len(bundle.Module) == 0 {
+	if !bundle.HasModule() {
 		return nil
 	}
-	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
-	return &Version{Digest: d.Module, ConfigDigest: d.Config}
+	return &Version{Digest: bundle.ModuleDigest(), ConfigDigest: configDigest(bundle), Image: bundle.Image}
+}
+
+// configDigest is what people see of a configuration: of a private one nothing.
+func configDigest(bundle source.Bundle) string {
+	if bundle.ConfigPrivate {
+		return ""
+	}
+	return bundle.ConfigDigest()
 }
 
 // Reload has the last offer looked at again, since the Loader's Revision may
@@ -172,9 +179,9 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run works until the context ends. Then it gives up what is on its way, writes
-// to the journal what is not written yet, waits for the ops of what serves, and
-// closes the slot. The error says what of it goes on all the same.
+// Run works until the context ends. Then it cancels the running step, completes
+// the journal, waits for the ops of the serving generation, and closes the
+// slot. The error names the calls that could not be ended.
 func (r *Rollout) Run(ctx context.Context) error {
 	life := context.WithoutCancel(ctx)
 	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
@@ -259,6 +266,7 @@ func (r *Rollout) offered() Action {
 		r.reportError(r.current.bundle, err)
 		return action
 	}
+	r.hide()
 	action := r.state.Offer(r.revision(r.current.bundle))
 	if action == Drop {
 		r.reportOffer() // it serves already, or is refused
@@ -268,8 +276,7 @@ func (r *Rollout) offered() Action {
 
 // revision names the generation that a bundle becomes.
 func (r *Rollout) revision(bundle source.Bundle) Revision {
-	module := plugin.Bundle{Module: bundle.Module}.Digests().Module
-	return Revision{Module: module, Bundle: bundle.Revision, Terms: r.options.Loader.Revision()}
+	return Revision{Module: bundle.ModuleDigest(), Bundle: bundle.Revision, Terms: r.options.Loader.Revision()}
 }
 
 func (r *Rollout) do(ctx context.Context, a Action) Action {

@@ -281,7 +281,7 @@ func TestARestartWaitsForItsRecord(t *testing.T) {
 	}}
 	w := newWorld(t, j).run(true)
 	w.offer("two")
-	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "tried again") {
+	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "is repeated") {
 		t.Error(err)
 	}
 	w.pass(time.Minute)

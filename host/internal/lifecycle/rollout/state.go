@@ -68,9 +68,9 @@ const (
 	Retry           // Load, after a while
 )
 
-// State is where the rollout of one provider stands. It does nothing itself:
-// each method takes what happened and returns what to do. The zero State with
-// Phase Waiting is that of a manager that has just begun.
+// State is the state of the rollout of one provider. It has no effects: each
+// method takes an event and returns the next step. A new manager begins with
+// the zero State and Phase Waiting.
 type State struct {
 	Phase           Phase
 	Reason, Message string
@@ -124,6 +124,9 @@ func (s *State) Offer(revision Revision) Action {
 	if revision == s.Candidate && s.Ready {
 		return Nothing
 	}
+	// A suspect is known by its bundle: whoever wants it tried means it on other terms,
+	// too.
+	pardoned := s.Pardoned && s.Candidate.Bundle == revision.Bundle
 	s.settle()
 	if r := s.refusal(revision); r != nil {
 		s.enter(r.Phase, r.Reason, r.of(revision))
@@ -132,6 +135,7 @@ func (s *State) Offer(revision Revision) Action {
 	if s.Leading && revision == s.Good {
 		return s.again()
 	}
+	s.Pardoned = pardoned
 	return s.load()
 }
 
@@ -328,7 +332,7 @@ func (s *State) Promote() (Action, error) {
 		s.pardon(s.Offered)                      // another leader may have refused it, too
 		return s.load(), nil
 	case s.Phase == Rejected:
-		return Nothing, fmt.Errorf("what the source holds is rejected (%s) and cannot be promoted: mend it", s.Reason)
+		return Nothing, fmt.Errorf("the revision in the source is rejected (%s) and cannot be promoted: correct it", s.Reason)
 	case !s.Candidate.none() && s.Ready:
 		s.pardon(s.Candidate)
 		s.Promoted = true
@@ -345,7 +349,7 @@ func (s *State) Promote() (Action, error) {
 	case !s.Serving.none() && s.Serving != s.Good:
 		return Keep, nil
 	}
-	return Nothing, fmt.Errorf("there is nothing to promote: nothing is held, rolled back or being observed")
+	return Nothing, fmt.Errorf("no revision to promote: none is held, rolled back or observed")
 }
 
 // Rollback is a person's wish that the generation before serves again.
@@ -354,9 +358,9 @@ func (s *State) Rollback() (Action, error) {
 	case !s.Leading:
 		return Nothing, errStandby
 	case s.Serving.none():
-		return Nothing, fmt.Errorf("nothing serves, so there is nothing to roll back")
+		return Nothing, fmt.Errorf("no generation serves, so none can be rolled back")
 	case s.Good.none() || s.Serving == s.Good && s.Previous.none():
-		return Nothing, fmt.Errorf("there is no generation in reserve: this manager has kept none before the one that serves")
+		return Nothing, fmt.Errorf("no generation in reserve: this manager has kept none before the serving one")
 	case s.Serving == s.Good:
 		s.Good, s.Previous = s.Previous, Revision{}
 	}

@@ -13,7 +13,7 @@ func nothing(context.Context) {}
 // load prepares the candidate beside Run, unless it is loaded, in reserve.
 func (r *Rollout) load(ctx context.Context) Action {
 	bundle := r.current.bundle
-	revision, standing := r.state.Candidate, r.standing(bundle)
+	revision, standing := r.state.Candidate, r.standing(r.state.Candidate)
 	r.drop(ctx)
 	r.retry = nil
 	r.report(bundle, nil)
@@ -22,11 +22,10 @@ func (r *Rollout) load(ctx context.Context) Action {
 		return r.state.Loaded(r.options.Policy().Modes)
 	}
 	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
-		l, err := r.prepare(ctx, bundle, standing, reached)
+		l, err := r.prepare(ctx, bundle, revision, standing, reached)
 		if err != nil {
 			return func() Action { return r.failed(bundle, standing, err) }, nothing
 		}
-		l.revision = revision
 		return func() Action {
 			r.loads.add(ctx, l)
 			return r.state.Loaded(r.options.Policy().Modes)
@@ -177,7 +176,8 @@ func loadReason(err error) (reason string, temporary bool) {
 	return e.Reason, e.Phase == plugin.PhaseProbe
 }
 
-// PhaseOf returns the phase that is reached when one of package plugin is.
+// PhaseOf returns the phase of a rollout that belongs to a phase of package
+// plugin.
 func PhaseOf(loaded string) Phase {
 	switch loaded {
 	case plugin.PhaseVerify:

@@ -88,3 +88,22 @@ func TestSuspects(t *testing.T) {
 		}
 	})
 }
+
+// A person's wish holds for the bundle: terms that change while it is loaded, as by a
+// rotated password, do not take it back. Another bundle does.
+func TestAPromotedSuspectStaysPardonedOnOtherTerms(t *testing.T) {
+	suspect := Revision{Module: "m", Bundle: "suspect", Terms: "h1"}
+	s := State{Leading: true}
+	s.Offer(suspect)
+	s.Suspected("a manager ended", false)
+	if a, err := s.Promote(); err != nil || a != Load || !s.Pardoned {
+		t.Fatal(a, err, s.Pardoned)
+	}
+	suspect.Terms = "h2"
+	if a := s.Offer(suspect); a != Load || !s.Pardoned {
+		t.Errorf("on other terms: %v, pardoned %v", a, s.Pardoned)
+	}
+	if a := s.Offer(Revision{Module: "m", Bundle: "another", Terms: "h2"}); a != Load || s.Pardoned {
+		t.Errorf("another bundle: %v, pardoned %v", a, s.Pardoned)
+	}
+}

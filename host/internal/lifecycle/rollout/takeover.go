@@ -1,7 +1,7 @@
 package rollout
 
-// Lead tells that this manager's control loops begin. Good is what the manager
-// before it has kept, if that is known; refused is what it has refused.
+// Lead tells that this manager's control loops begin. Good is the generation
+// that the previous leader kept, if known; refused are its refusals.
 func (s *State) Lead(good Revision, refused []Refusal, m Modes) Action {
 	s.Leading = true
 	for _, r := range refused {

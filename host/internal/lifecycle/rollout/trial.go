@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,11 @@ const (
 // Trials remembers, where it outlives the manager, what is being loaded and
 // run: nothing of a bundle is compiled or run before Begin has returned well.
 type Trials interface {
-	// Begin returns when it is written down that this manager runs the bundle.
-	// The error is a *Suspected, ErrTriedElsewhere, or says why it could not be
-	// written, which may pass.
-	Begin(ctx context.Context, bundle source.Bundle, standing Standing) (Trial, error)
+	// Begin returns once the trial of the bundle by this manager, on the engine of
+	// that name, is recorded.
+	// The error is a *Suspected, ErrTriedElsewhere, or a failed write, which
+	// may be temporary.
+	Begin(ctx context.Context, bundle source.Bundle, engineName string, standing Standing) (Trial, error)
 }
 
 // Trial is one attempt with a bundle. Its methods do not block.
@@ -71,16 +73,19 @@ const (
 // untried stands for Trials where there are none.
 type untried struct{}
 
-func (untried) Begin(context.Context, source.Bundle, Standing) (Trial, error) { return untried{}, nil }
-func (untried) Reached(Phase)                                                 {}
-func (untried) Passed(then func())                                            { then() }
-func (untried) Ended()                                                        {}
+func (untried) Begin(context.Context, source.Bundle, string, Standing) (Trial, error) {
+	return untried{}, nil
+}
+func (untried) Reached(Phase)      {}
+func (untried) Passed(then func()) { then() }
+func (untried) Ended()             {}
 
 // standing of a bundle that the source offers. The same bundle on other terms,
-// for example with another password, is what was kept.
-func (r *Rollout) standing(bundle source.Bundle) Standing {
-	switch {
-	case r.state.Good.Bundle == bundle.Revision && !r.state.Good.none():
+// for example with another password, is what was kept. On another engine it is
+// not: what ends a manager may be the engine's fault.
+func (r *Rollout) standing(offered Revision) Standing {
+	switch good := r.state.Good; {
+	case good.Bundle == offered.Bundle && good.Engine() == offered.Engine() && !good.none():
 		return Trusted
 	case r.state.Pardoned:
 		return Pardoned
@@ -90,15 +95,15 @@ func (r *Rollout) standing(bundle source.Bundle) Standing {
 	return Standby
 }
 
-// prepare makes a generation, after it is written down that it is made.
-func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, standing Standing, reached func(Phase)) (*loaded, error) {
+// prepare makes a generation, after its trial is recorded.
+func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, revision Revision, standing Standing, reached func(Phase)) (*loaded, error) {
 	// Invariant M13 (host/SECURITY.md): it is written down before anything of the bundle is
 	// compiled or run.
-	trial, err := r.options.Trials.Begin(ctx, bundle, standing)
+	trial, err := r.options.Trials.Begin(ctx, bundle, revision.Engine(), standing)
 	// Invariant M15 (host/SECURITY.md): only what was kept is loaded without being written down.
 	if err != nil && standing == Trusted && !isVerdict(err) {
 		// What was good must serve, also when nothing can be written.
-		r.options.Reporter.Journalled(fmt.Errorf("that the generation that was kept last is loaded: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("the trial of the last kept generation is not recorded: %w", err))
 		trial, err = untried{}, nil
 	}
 	if err != nil {
@@ -116,7 +121,7 @@ func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, standing St
 		<-g.Closed()
 		trial.Ended()
 	})
-	return &loaded{Generation: g, trial: trial, bundle: bundle}, nil
+	return &loaded{Generation: g, revision: revision, trial: trial, bundle: bundle}, nil
 }
 
 // isVerdict tells an answer of Trials from their failure.
@@ -177,6 +182,25 @@ func (r *Rollout) settled() {
 		case <-r.worker.ended:
 		}
 	})
+}
+
+// hide has no configuration kept that the source holds, and calls private: it
+// was public, and has moved as it is. What else was kept goes with the next
+// generation that is.
+func (r *Rollout) hide() {
+	now := r.current.bundle
+	if !r.state.Leading || r.current.err != nil || !now.ConfigPrivate {
+		return
+	}
+	for _, l := range r.loads {
+		if l.bundle.ConfigPrivate || !bytes.Equal(l.bundle.Config, now.Config) {
+			continue
+		}
+		l.bundle.ConfigPrivate = true
+		if r.recorded != nil && r.recorded.Revision == l.bundle.Revision {
+			r.record(l)
+		}
+	}
 }
 
 // record makes what is kept the one that a restart begins with.

@@ -21,6 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // reporter hands over reports in order.
@@ -269,11 +270,16 @@ func (w *world) run(lead bool) *world {
 // until waits for a report of that phase and returns it.
 func (w *world) until(phase rollout.Phase) rollout.Report {
 	w.t.Helper()
+	return w.untilEither(phase, phase)
+}
+
+func (w *world) untilEither(phase, other rollout.Phase) rollout.Report {
+	w.t.Helper()
 	var seen []string
 	for {
 		select {
 		case got := <-w.reporter.reports:
-			if got.Phase == phase {
+			if got.Phase == phase || got.Phase == other {
 				return got
 			}
 			seen = append(seen, string(got.Phase)+" "+got.Reason+" "+got.Message)
@@ -293,11 +299,14 @@ func (w *world) serves(config string) {
 	}
 }
 
+// question is what the worlds ask about a Node.
+var question = requests.Instance("n")
+
 // ask runs ops and says how many of them failed.
 func (w *world) ask(n int) (failed int) {
 	for range n {
 		resp := &abi.InstanceExistsResponse{}
-		if err := w.slot.Invoke(w.t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, resp); err != nil {
+		if err := w.slot.Invoke(w.t.Context(), abi.OpInstanceExists, question, resp); err != nil {
 			failed++
 		}
 	}

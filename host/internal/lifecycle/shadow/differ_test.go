@@ -7,6 +7,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 func checkTexts(t testing.TB, d Difference) {
@@ -90,12 +91,12 @@ func TestObject(t *testing.T) {
 		request abi.Message
 		want    string
 	}{
-		"node":      {abi.OpInstanceShutdown, &abi.InstanceRequest{Node: &abi.Node{Name: "n\n1"}}, "n; 1"},
+		"node":      {abi.OpInstanceShutdown, requests.Instance("n\n1"), "n; 1"},
 		"no node":   {abi.OpInstanceExists, &abi.InstanceRequest{}, ""},
-		"service":   {abi.OpLoadBalancerName, &abi.LoadBalancerRequest{Service: &abi.Service{Namespace: "ns", Name: "web"}}, "ns/web"},
-		"volume":    {abi.OpVolumeLabels, &abi.VolumeLabelsRequest{Volume: &abi.Volume{Name: "pv"}}, "pv"},
+		"service":   {abi.OpLoadBalancerName, requests.LoadBalancer("ns", "web"), "ns/web"},
+		"volume":    {abi.OpVolumeLabels, requests.VolumeLabels("pv"), "pv"},
 		"routes":    {abi.OpRouteList, &abi.RouteListRequest{ClusterName: "c"}, ""},
-		"long name": {abi.OpVolumeLabels, &abi.VolumeLabelsRequest{Volume: &abi.Volume{Name: strings.Repeat("é", 200)}}, strings.Repeat("é", 62) + "..."},
+		"long name": {abi.OpVolumeLabels, requests.VolumeLabels(strings.Repeat("é", 200)), strings.Repeat("é", 62) + "..."},
 	}
 	for name, test := range tests {
 		if got := (&Sample{op: test.op, request: string(encoded(test.request))}).Object(); got != test.want {

@@ -2,9 +2,11 @@ package shadow
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // hostFunc is the real host calls.
@@ -45,7 +47,7 @@ func decoded[T abi.Message](t testing.TB, data []byte, m T) T {
 }
 
 func aboutNode(name string) []byte {
-	return encoded(&abi.InstanceRequest{Node: &abi.Node{Name: name}})
+	return encoded(requests.Instance(name))
 }
 
 func metadata(zone string) []byte {
@@ -84,11 +86,17 @@ func record(t testing.TB, real HostCaller, op abi.Op, request []byte, run func(c
 	t.Helper()
 	r := NewRecorder(Options{})
 	ctx, end := r.Begin(t.Context(), op, request)
-	end(guest{Host(real), run}.Ask(ctx, op, request))
+	end(guest{Host(real, positionOf), run}.Ask(ctx, op, request))
 	if len(r.Samples()) != 1 {
 		t.Fatalf("%d samples, want 1", len(r.Samples()))
 	}
 	return r.Samples()
+}
+
+// positionOf takes a cursor for a decimal number.
+func positionOf(cursor []byte) uint64 {
+	n, _ := strconv.ParseUint(string(cursor), 10, 64) // 0 if it is none
+	return n
 }
 
 // forbidden are real host calls that a replay must never reach.
@@ -101,5 +109,5 @@ func forbidden(t testing.TB) HostCaller {
 
 func replay(t testing.TB, samples []*Sample, run func(call hostCall, op abi.Op, request []byte) (abi.Code, []byte, error)) Report {
 	t.Helper()
-	return Replay(t.Context(), samples, guest{Host(forbidden(t)), run}, ReplayOptions{})
+	return Replay(t.Context(), samples, guest{Host(forbidden(t), positionOf), run}, ReplayOptions{})
 }

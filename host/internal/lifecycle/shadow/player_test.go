@@ -107,10 +107,11 @@ func TestARecordedWriteIsNotAnsweredFromTheRecord(t *testing.T) {
 func TestLargeWritesAreNotRecorded(t *testing.T) {
 	r := NewRecorder(Options{})
 	ctx, end := r.Begin(t.Context(), abi.OpRouteList, nil)
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, nil }))
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, nil }), positionOf)
 	large := make([]byte, 1<<20)
 	host.HostCall(ctx, abi.CapabilityCache, encoded(&abi.CacheRequest{Key: "k", Put: &abi.CacheValue{Value: large}}))
 	host.HostCall(ctx, abi.CapabilityStore, encoded(&abi.StoreRequest{Write: &abi.StoreWrite{Put: []*abi.StoreEntry{{Value: large}}}}))
+	host.HostCall(ctx, abi.CapabilityKube, encoded(&abi.KubeRequest{Patch: &abi.KubePatch{Annotations: map[string]string{"k": string(large)}}}))
 	host.HostCall(ctx, abi.ImportLog, large)
 	end(abi.CodeOK, []byte{16, 1}, nil)
 	if s := r.Samples(); len(s) != 1 || len(s[0].calls) != 0 {

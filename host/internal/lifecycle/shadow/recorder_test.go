@@ -10,7 +10,10 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 func TestOnlyReadOnlyOpsAreRecorded(t *testing.T) {
@@ -110,7 +113,7 @@ func TestALargeSampleIsNotKept(t *testing.T) {
 		"response": func(r *Recorder) { keep(r, abi.OpInstanceExists, nil, big) },
 		"host call": func(r *Recorder) {
 			ctx, end := r.Begin(t.Context(), abi.OpInstanceExists, nil)
-			host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, big }))
+			host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, big }), positionOf)
 			host.HostCall(ctx, abi.CapabilityHTTP, nil)
 			host.HostCall(ctx, abi.CapabilityNodes, nil)
 			end(abi.CodeOK, []byte{8, 1}, nil)
@@ -142,7 +145,7 @@ func TestASampleKeepsNothingOfTheCaller(t *testing.T) {
 	r := NewRecorder(Options{})
 	request, response, result := aboutNode("n"), metadata("a"), []byte("value")
 	ctx, end := r.Begin(t.Context(), abi.OpInstanceMetadata, request)
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }), positionOf)
 	_, got := host.HostCall(ctx, abi.CapabilityNodes, nil)
 	if &got[0] != &result[0] {
 		t.Error("the guest did not get what the host answered")
@@ -161,7 +164,7 @@ func TestASampleKeepsNothingOfTheCaller(t *testing.T) {
 
 func TestRecorderConcurrently(t *testing.T) {
 	r := NewRecorder(Options{MaxSamples: 16})
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }))
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }), positionOf)
 	asker := guest{host, func(call hostCall, _ abi.Op, _ []byte) (abi.Code, []byte, error) {
 		call(abi.CapabilityHTTP, get("https://cloud/x"))
 		return abi.CodeOK, metadata("a"), nil
@@ -187,7 +190,7 @@ func TestRecorderConcurrently(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	request, response, asked, result := aboutNode("node-1"), metadata("a"), encoded(get("https://cloud/servers/1")), bodies(string(make([]byte, 1000)))
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }), positionOf)
 	run := func(b *testing.B, begin func(context.Context) (context.Context, func(abi.Code, []byte, error))) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -216,10 +219,8 @@ func BenchmarkRecord(b *testing.B) {
 // A Node or Service as kubeadm or a chart makes it has several labels, which
 // are encoded in another order each time: it is one question all the same.
 func TestOneSampleForEachQuestion(t *testing.T) {
-	labels := map[string]string{}
-	for i := range 8 {
-		labels[fmt.Sprint("app.kubernetes.io/label-", i)] = fmt.Sprint(i)
-	}
+	about := map[string]*abi.InstanceRequest{"node-12": requests.Instance("node-12"), "node-21": requests.Instance("node-21")}
+	web := requests.LoadBalancer("shop", "web")
 	r := NewRecorder(Options{})
 	ask := func(op abi.Op, m abi.Message) {
 		request := make([]byte, m.SizeVT())
@@ -231,10 +232,10 @@ func TestOneSampleForEachQuestion(t *testing.T) {
 	}
 	for range 100 {
 		for _, name := range []string{"node-12", "node-21"} {
-			ask(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: name, Labels: labels, Annotations: labels}})
-			ask(abi.OpInstanceExists, &abi.InstanceRequest{Node: &abi.Node{Name: name, Labels: labels}})
+			ask(abi.OpInstanceMetadata, about[name])
+			ask(abi.OpInstanceExists, about[name])
 		}
-		ask(abi.OpLoadBalancerGet, &abi.LoadBalancerRequest{Service: &abi.Service{Name: "web", Labels: labels, Annotations: labels}})
+		ask(abi.OpLoadBalancerGet, web)
 	}
 	if n := len(r.Samples()); n != 5 {
 		t.Errorf("%d samples of 5 questions", n)
@@ -247,8 +248,8 @@ func TestOneSampleForEachQuestion(t *testing.T) {
 func TestTheNewestQuestionAboutAnObject(t *testing.T) {
 	r := NewRecorder(Options{})
 	for i := range 3 {
-		service := &abi.Service{Namespace: "shop", Name: "web", Annotations: map[string]string{"example.com/checksum": fmt.Sprint(i)}}
-		keep(r, abi.OpLoadBalancerGet, encoded(&abi.LoadBalancerRequest{Service: service}), []byte{})
+		changed := requests.LoadBalancer("shop", "web", func(s *corev1.Service) { s.Annotations["example.com/checksum"] = fmt.Sprint(i) })
+		keep(r, abi.OpLoadBalancerGet, encoded(changed), []byte{})
 		keep(r, abi.OpListInstances, encoded(&abi.ListInstancesRequest{PageToken: fmt.Sprint(i)}), []byte{})
 	}
 	services := slices.DeleteFunc(r.Samples(), func(s *Sample) bool { return s.Op() != abi.OpLoadBalancerGet })

@@ -59,9 +59,9 @@ type verdict struct {
 	unanswered string
 }
 
-// judge asks one sample again. An answer that is the same counts as such even
-// when something was missing on the way to it. A guest that traps is at fault,
-// whatever it was told; one that is late may only be trying again.
+// judge repeats one sample. An equal answer counts as the same, even when a
+// recorded host call was missing. A trap is always the fault of the guest. A
+// late guest may only be retrying.
 func judge(ctx context.Context, s *Sample, asker Asker, perOp time.Duration) verdict {
 	if ctx.Err() != nil {
 		return verdict{unanswered: s.about() + " was not asked: the time is over"}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // zoneOf is a guest that asks the cloud for the zone.
@@ -156,6 +157,7 @@ func TestReplayNeverLeaves(t *testing.T) {
 			"cache get":     {abi.CapabilityCache, &abi.CacheRequest{Key: "other"}},
 			"http":          {abi.CapabilityHTTP, &abi.HttpSendRequest{Requests: []*abi.HttpRequest{{Method: "POST", Url: "https://cloud/"}}}},
 			"http, nothing": {abi.CapabilityHTTP, &abi.HttpSendRequest{}},
+			"kube patch":    {abi.CapabilityKube, &abi.KubeRequest{Resource: "nodes", Patch: &abi.KubePatch{}}},
 			"unknown":       {"format_disk", &abi.Done{}},
 		}
 		for name, try := range tries {
@@ -165,7 +167,8 @@ func TestReplayNeverLeaves(t *testing.T) {
 	})
 	want := map[string]abi.Code{
 		"log": 0, "event": 0, "cache put": 0, "cache get": 0, "http": 0, "http, nothing": abi.CodeInvalid,
-		"store write": abi.CodeDenied, "store read": abi.CodeUnavailable, "nodes": abi.CodeUnavailable, "unknown": abi.CodeUnavailable,
+		"store write": abi.CodeDenied, "store read": abi.CodeUnavailable, "nodes": abi.CodeUnavailable,
+		"kube patch": 0, "unknown": abi.CodeUnavailable,
 	}
 	for name, code := range want {
 		if c, asked := got[name]; !asked || c != code {
@@ -175,7 +178,7 @@ func TestReplayNeverLeaves(t *testing.T) {
 }
 
 func TestAStoreWriteIsNamed(t *testing.T) {
-	samples := record(t, forbidden(t), abi.OpLoadBalancerGet, encoded(&abi.LoadBalancerRequest{Service: &abi.Service{Namespace: "default", Name: "web"}}), answering(abi.CodeOK, []byte{8, 1}, nil))
+	samples := record(t, forbidden(t), abi.OpLoadBalancerGet, encoded(requests.LoadBalancer("default", "web")), answering(abi.CodeOK, []byte{8, 1}, nil))
 	r := replay(t, samples, func(call hostCall, _ abi.Op, _ []byte) (abi.Code, []byte, error) {
 		code, _ := call(abi.CapabilityStore, &abi.StoreRequest{Write: &abi.StoreWrite{Version: "1"}})
 		return code, nil, nil
@@ -192,7 +195,7 @@ func TestReplayedOpsAreNotRecorded(t *testing.T) {
 	Replay(t.Context(), samples, askFunc(func(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
 		ctx, end := r.Begin(ctx, op, aboutNode("replayed"))
 		end(abi.CodeOK, []byte{8, 1}, nil)
-		Host(forbidden(t)).HostCall(ctx, abi.ImportLog, nil)
+		Host(forbidden(t), positionOf).HostCall(ctx, abi.ImportLog, nil)
 		return abi.CodeOK, []byte{8, 1}, nil
 	}), ReplayOptions{})
 	if got := r.Samples(); len(got) != 1 || got[0] != samples[0] {

@@ -76,7 +76,7 @@ type outcome struct {
 	err      error
 }
 
-// newOutcome takes an error that is the guest's answer for what it is.
+// newOutcome treats an error code of the guest as an answer.
 func newOutcome(code abi.Code, response []byte, err error) outcome {
 	switch {
 	case err != nil:

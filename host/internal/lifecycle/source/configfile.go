@@ -3,7 +3,8 @@ package source
 import (
 	"context"
 	"path/filepath"
-	"sync"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // WithConfigFile returns a source whose configuration is that of a file
@@ -13,81 +14,42 @@ func WithConfigFile(src Source, path string, limits Limits, watching Watching) S
 	if path == "" {
 		return src
 	}
-	return &configFile{src: src, path: path, limits: limits.withDefaults(0), watching: watching.withDefaults()}
+	return &configured{src: src, config: &configFile{path: path, limits: limits.withDefaults(0), watching: watching.withDefaults()}}
 }
 
 type configFile struct {
-	src      Source
 	path     string
 	limits   Limits
 	watching Watching
+	digest   string // of what was read last
 }
 
-type offer struct {
-	bundle Bundle
-	err    error
+func (c *configFile) watch(ctx context.Context, changed chan<- struct{}) {
+	watchDir(ctx, filepath.Dir(c.path), c.watching.Poll, changed)
 }
 
-// Run watches both; see Source.
-func (c *configFile) Run(ctx context.Context, handle Handler) {
-	offers := make(chan offer)
-	changed := make(chan struct{}, 1)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { watchDir(ctx, filepath.Dir(c.path), c.watching.Poll, changed) })
-	wg.Go(func() {
-		c.src.Run(ctx, func(bundle Bundle, err error) {
-			select {
-			case offers <- offer{bundle, err}:
-			case <-ctx.Done():
-			}
-		})
-	})
-	p := publisher{handle: handle}
-	var current *offer
-	var config []byte
-	var configErr error
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case o := <-offers:
-			current = &o
-		case <-changed:
-			config, configErr = c.read(ctx)
-		}
-		if current != nil && (config != nil || configErr != nil) && ctx.Err() == nil {
-			p.publish(current.with(config, configErr))
-		}
-	}
-}
-
-// read returns the file's content, which is not nil unless there is an error.
-func (c *configFile) read(ctx context.Context) ([]byte, error) {
+func (c *configFile) read(ctx context.Context) (config []byte, known bool, err error) {
 	find := func() (snapshot, error) { return look([]string{c.path}) }
 	if _, err := settled(ctx, c.watching.Settle, find); err != nil {
-		return nil, failed(ReasonConfigFileUnreadable, "--cloud-config %s: %w", c.path, err)
+		return nil, true, failed(ReasonConfigFileUnreadable, "--cloud-config %s: %w", c.path, err)
 	}
-	config, err := readFile(c.path, c.limits.MaxConfig)
+	config, err = readFile(c.path, c.limits.MaxConfig)
 	if err != nil {
-		return nil, failed(ReasonConfigFileUnreadable, "--cloud-config: %w", err)
+		return nil, true, failed(ReasonConfigFileUnreadable, "--cloud-config: %w", err)
 	}
 	if int64(len(config)) > c.limits.MaxConfig {
-		return nil, failed(ReasonConfigTooLarge, "--cloud-config %s: is larger than %d bytes", c.path, c.limits.MaxConfig)
+		return nil, true, failed(ReasonConfigTooLarge, "--cloud-config %s: is larger than %d bytes", c.path, c.limits.MaxConfig)
 	}
-	return append([]byte{}, config...), nil
+	if c.digest, err = slowDigest(config); err != nil {
+		return nil, true, failed(ReasonConfigFileUnreadable, "--cloud-config %s: %w", c.path, err)
+	}
+	return append([]byte{}, config...), true, nil
 }
 
-// with puts the configuration of the file into what the source offered.
-func (o offer) with(config []byte, err error) (Bundle, error) {
-	if o.err != nil {
-		return o.bundle, o.err
-	}
-	if err != nil {
-		return Bundle{Origin: o.bundle.Origin, Ref: o.bundle.Ref}, err
-	}
-	bundle := o.bundle
-	bundle.Config, bundle.ConfigPrivate = config, true
-	bundle.Revision = revision(bundle.Module, config)
+func (c *configFile) put(bundle Bundle, config []byte) (Bundle, error) {
+	bundle.setPrivate(config, c.digest)
 	return bundle, nil
 }
+
+// ref is none: no Event is about a file.
+func (*configFile) ref() *corev1.ObjectReference { return nil }

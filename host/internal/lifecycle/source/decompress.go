@@ -12,32 +12,32 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// decompress returns the module that is stored under a key, decompressed as
-// the key's name says.
-func decompress(key string, stored []byte, limits Limits) ([]byte, error) {
+// decompress returns a bundle with the module alone that is stored under a key,
+// decompressed as the key's name says.
+func decompress(key string, stored []byte, limits Limits) (Bundle, error) {
 	compression := compressionOf(key)
 	if len(stored) == 0 {
-		return nil, failed(ReasonModuleEmpty, "%s is empty", key)
+		return Bundle{}, failed(ReasonModuleEmpty, "%s is empty", key)
 	}
 	if compression == "" {
 		if int64(len(stored)) > limits.MaxModule {
-			return nil, tooLarge(key, limits)
+			return Bundle{}, tooLarge(key, limits)
 		}
-		return stored, nil
+		return Bundle{Module: stored}, nil
 	}
 	if int64(len(stored)) > limits.MaxCompressed {
-		return nil, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: compress it better (zstd -19), build it with -opt=z and without debug information, or mount it (providers[].source.directory of the HostConfiguration, or without one --provider-dir)", key, limits.MaxCompressed)
+		return Bundle{}, failed(ReasonModuleTooLarge, "%s is larger than %d bytes: compress it better (zstd -19), build it with -opt=z and without debug information, or mount it (providers[].source.directory of the HostConfiguration, or without one --provider-dir)", key, limits.MaxCompressed)
 	}
-	module, err := expand(compression, stored, limits.MaxModule)
+	bundle, err := expand(compression, stored, limits)
 	switch {
 	case errors.Is(err, errTooLarge):
-		return nil, tooLarge(key, limits)
+		return Bundle{}, tooLarge(key, limits)
 	case err != nil:
-		return nil, failed(ReasonModuleCompressionInvalid, "%s does not decompress: %w; write it again as %s", key, err, map[string]string{".gz": "gzip", ".zst": "zstd"}[compression])
-	case len(module) == 0:
-		return nil, failed(ReasonModuleEmpty, "%s is empty after decompression", key)
+		return Bundle{}, failed(ReasonModuleCompressionInvalid, "%s does not decompress: %w; write it again as %s", key, err, map[string]string{".gz": "gzip", ".zst": "zstd"}[compression])
+	case !bundle.HasModule():
+		return Bundle{}, failed(ReasonModuleEmpty, "%s is empty after decompression", key)
 	}
-	return module, nil
+	return bundle, nil
 }
 
 func tooLarge(key string, limits Limits) error {
@@ -54,35 +54,59 @@ func (l Limits) orRaise() string {
 
 var errTooLarge = errors.New("too large")
 
-func expand(compression string, stored []byte, most int64) ([]byte, error) {
-	if compression == ".gz" {
-		return gunzip(stored, most)
+func expand(compression string, stored []byte, limits Limits) (bundle Bundle, err error) {
+	take := func(r io.Reader, said uint64) error {
+		bundle, err = kept(r, said, limits)
+		return err
 	}
-	return unzstd(stored, most)
+	if compression == ".gz" {
+		err = gunzip(stored, take)
+		return bundle, err
+	}
+	err = unzstd(stored, limits.MaxModule, take)
+	return bundle, err
+}
+
+// kept keeps what is said to have so many bytes where there is room for it. What
+// was compressed from a pipe says nothing.
+func kept(r io.Reader, said uint64, limits Limits) (bundle Bundle, err error) {
+	if limits.Store == nil {
+		bundle.Module, err = readAll(r, limits.MaxModule, said)
+		return bundle, err
+	}
+	var begin []byte
+	if said < largeModule {
+		begin, err = readAll(io.LimitReader(r, largeModule), limits.MaxModule, said)
+		if err != nil || len(begin) < largeModule {
+			return Bundle{Module: begin}, err
+		}
+	}
+	// Invariant M11 (host/SECURITY.md): in memory is no more of a large one than its beginning.
+	bundle.File, err = limits.Store.Put(io.MultiReader(bytes.NewReader(begin), r), limits.MaxModule)
+	return bundle, err
 }
 
 // gunzip takes one gzip member and nothing behind it.
-func gunzip(stored []byte, most int64) ([]byte, error) {
+func gunzip(stored []byte, take func(r io.Reader, said uint64) error) error {
 	// A bytes.Reader is an io.ByteReader: nothing behind the end is consumed.
 	r := bytes.NewReader(stored)
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	z.Multistream(false)
-	module, err := readAll(z, most, gzipSize(stored))
-	if err != nil {
-		return nil, err
+	if err := take(z, gzipSize(stored)); err != nil {
+		return err
 	}
 	if r.Len() > 0 {
-		return nil, fmt.Errorf("%d bytes follow the end of the gzip stream", r.Len())
+		return fmt.Errorf("%d bytes follow the end of the gzip stream", r.Len())
 	}
-	return module, nil
+	return nil
 }
 
 // unzstd bounds the window as well, which the decoder allocates before it has
 // seen anything of the content.
-func unzstd(stored []byte, most int64) ([]byte, error) {
+func unzstd(stored []byte, most int64, take func(r io.Reader, said uint64) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(stored),
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
@@ -90,14 +114,14 @@ func unzstd(stored []byte, most int64) ([]byte, error) {
 		// well.
 		zstd.WithDecoderMaxWindow(window(most)))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer z.Close()
-	module, err := readAll(z, most, zstdSize(stored))
+	err = take(z, zstdSize(stored))
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		return nil, fmt.Errorf("its window is larger than %d bytes: compress without --long and --ultra", window(most))
+		return fmt.Errorf("its window is larger than %d bytes: compress without --long and --ultra", window(most))
 	}
-	return module, err
+	return err
 }
 
 // window is the largest window that a module of most bytes can make use of, at

@@ -172,6 +172,14 @@ func isDir(root string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
+func open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, failed(ReasonDirectoryUnreadable, "%w", err)
+	}
+	return f, nil
+}
+
 // load reads the files that the rules choose.
 func (d *Dir) load(files snapshot) (Bundle, error) {
 	paths := make(map[string]string, len(files))
@@ -191,5 +199,6 @@ func (d *Dir) load(files snapshot) (Bundle, error) {
 		}
 		return read(p.file(), most)
 	}
-	return box{names: slices.Collect(maps.Keys(paths)), read: read, part: part, beside: true}.open(d.limits)
+	file := func(name string) (*os.File, error) { return open(paths[name]) }
+	return box{names: slices.Collect(maps.Keys(paths)), read: read, part: part, file: file, beside: true}.open(d.limits)
 }

@@ -31,7 +31,8 @@ func FuzzDecompress(f *testing.F) {
 		if isGzip {
 			key = "a.wasm.gz"
 		}
-		module, err := decompress(key, stored, limits)
+		bundle, err := decompress(key, stored, limits)
+		module := bundle.Module
 		var e *Error
 		if err != nil && (!errors.As(err, &e) || e.Reason == "" || module != nil) {
 			t.Errorf("error %v with %d bytes", err, len(module))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,6 +102,8 @@ type box struct {
 	// read returns what is under a name, or at least most+1 bytes of it.
 	read func(name string, most int64) ([]byte, error)
 	part func(p part, most int64) ([]byte, error)
+	// file opens what is under a name; nil, also as its result: read has it.
+	file func(name string) (*os.File, error)
 	// beside says that the parts are under names of the box.
 	beside bool
 }
@@ -140,11 +143,13 @@ func (b box) open(limits Limits) (Bundle, error) {
 	if err != nil {
 		return Bundle{}, err
 	}
-	module, err := b.module(k.module, x, limits)
+	bundle, err := b.module(k.module, x, limits)
 	if err != nil {
 		return Bundle{}, err
 	}
-	return Bundle{Module: module, Config: config, Signature: signature, Revision: revision(module, config)}, nil
+	bundle.Config, bundle.Signature = config, signature
+	bundle.Revision, err = revision(bundle)
+	return bundle, err
 }
 
 // small returns what is under a name, and nil only when there is no name.
@@ -165,12 +170,12 @@ func (b box) small(name string, most int64, tooLarge string) ([]byte, error) {
 	return data, nil
 }
 
-// module returns the module of that name, decompressed.
-func (b box) module(name string, x *index, limits Limits) ([]byte, error) {
+// module returns a bundle with the module of that name alone, decompressed.
+func (b box) module(name string, x *index, limits Limits) (Bundle, error) {
 	if x != nil {
 		stored, err := x.join(b.part, limits)
 		if err != nil {
-			return nil, err
+			return Bundle{}, err
 		}
 		limits.MaxCompressed = limits.MaxModule // it was for each part
 		return decompress(name, stored, limits)
@@ -178,10 +183,37 @@ func (b box) module(name string, x *index, limits Limits) ([]byte, error) {
 	most := limits.MaxCompressed
 	if compressionOf(name) == "" {
 		most = limits.MaxModule
+		if bundle, err := b.large(name, limits); bundle != nil || err != nil {
+			return *bundle, err
+		}
 	}
 	stored, err := b.read(name, most)
 	if err != nil {
-		return nil, err
+		return Bundle{}, err
 	}
 	return decompress(name, stored, limits)
+}
+
+// large puts a large file into the store as it is; nil if there is no store, or
+// the file is small.
+func (b box) large(name string, limits Limits) (_ *Bundle, err error) {
+	if b.file == nil || limits.Store == nil {
+		return nil, nil
+	}
+	f, err := b.file(name)
+	if err != nil {
+		return &Bundle{}, err
+	}
+	if f == nil {
+		return nil, nil
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if info, err := f.Stat(); err != nil || info.Size() < largeModule {
+		return nil, nil // read says what is wrong
+	}
+	file, err := limits.Store.Put(f, limits.MaxModule)
+	if errors.Is(err, errTooLarge) {
+		err = tooLarge(name, limits)
+	}
+	return &Bundle{File: file}, err
 }

@@ -16,6 +16,9 @@ type Limits struct {
 	// ModuleSetting is what the administrator raises MaxModule with, for
 	// errors; "": nothing does.
 	ModuleSetting string
+	// Store takes modules that are too large for memory; nil: there is none, and
+	// they are held in memory.
+	Store *Store
 	// MaxConfig bounds the configuration. Default 1 MiB.
 	MaxConfig int64
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
@@ -47,7 +48,13 @@ func (p Packing) Pack(pieces ...[]byte) ([][]byte, error) {
 
 // Unpack returns the content of parts that Pack made, joined again. What has
 // more than so many bytes of content is an error, and takes no more memory.
-func Unpack(packed []byte, most int64) ([]byte, error) { return unzstd(packed, most) }
+func Unpack(packed []byte, most int64) (content []byte, err error) {
+	err = unzstd(packed, most, func(r io.Reader, said uint64) (err error) {
+		content, err = readAll(r, most, said)
+		return err
+	})
+	return content, err
+}
 
 // room takes so many bytes.
 type room struct {

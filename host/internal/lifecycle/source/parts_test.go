@@ -196,7 +196,7 @@ func TestPartThatMayNotBeListed(t *testing.T) {
 		return false, nil, nil
 	})
 	offers := run(t, source.NewConfigMap(client, name, source.Limits{}))
-	wantError(t, offers, source.ReasonModuleIncomplete, `part 2 of 2 (ConfigMap m-2, key m-2.part): failed to list *v1.ConfigMap: configmaps "m-2" is forbidden: no; add to a Role in namespace kube-system that is bound to the manager's service account: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["m-1", "m-2"], verbs: ["list", "watch"]}`)
+	wantError(t, offers, source.ReasonModuleIncomplete, `part 2 of 2 (ConfigMap m-2, key m-2.part): failed to list *v1.ConfigMap: configmaps "m-2" is forbidden: no; with the Helm chart, give it in the values (providers; for a CloudProvider cloudProviders.rights; for a module in parts modulesNamespace); otherwise add to a Role in namespace kube-system that is bound to the manager's service account: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["m-1", "m-2"], verbs: ["list", "watch"]}`)
 }
 
 // TestPartsAgainstAPIServer needs etcd and kube-apiserver in

@@ -1,11 +1,11 @@
 // Package source reads a provider's module and configuration from a ConfigMap,
-// which it watches through the API, or from a directory, usually a mounted
-// ConfigMap. It finds the module by the rules below, decompresses it within
-// bounds, and reports the module or an error whenever it changes. It does not
-// check the module.
+// which it watches through the API, from a directory, usually a mounted
+// ConfigMap, or from an image in a registry. It finds the module by the rules
+// below, decompresses it within bounds, and reports the module or an error
+// whenever it changes. It does not check the module.
 //
 // The rules for the keys of a ConfigMap (binaryData or data) and for the names
-// of the files in a directory are the same:
+// of the files in a directory or an image are the same:
 //   - exactly one ends in .wasm, .wasm.gz or .wasm.zst: the module;
 //   - at most one is named cloud.conf or begins with "config.", for example
 //     config.yaml: the provider's configuration;
@@ -36,20 +36,24 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // Bundle is what a source offers. The receiver must not change it.
 type Bundle struct {
-	// Module is the WebAssembly module, decompressed.
+	// Module is the WebAssembly module, decompressed; nil of one that is too large
+	// for memory, which is File. View is for both.
 	Module []byte
+	File   *File
 	// Config is the provider's configuration, nil when there is none.
 	Config []byte
-	// ConfigPrivate says that Config is not from where the module is but from
-	// a file, which may be a mounted Secret: it must not be copied into a
-	// ConfigMap.
+	// ConfigPrivate says that Config is from a Secret, or from a file, which may
+	// be a mounted one: it must not be copied into a ConfigMap.
 	ConfigPrivate bool
+	// private is the ConfigDigest of a private configuration.
+	private string
 	// Signature is the module's signature as it lies beside it, at most 64 KiB:
 	// base64, or a bundle of cosign in JSON. Nobody has looked at it. It is nil
 	// when there is none.
@@ -60,13 +64,19 @@ type Bundle struct {
 	Revision string
 	// Origin says for people where it comes from.
 	Origin string
+	// Image is the digest of the image that it was in, sha256:HEX, "" when it
+	// was in none. It is not the module's digest, and no part of Revision.
+	Image string
 	// Ref is the ConfigMap that Events belong on, or nil. It is set also when
 	// there is an error; it has no UID while the ConfigMap does not exist.
 	Ref *corev1.ObjectReference
+	// ConfigRef is the ConfigMap or the Secret that the configuration is in when it
+	// is not beside the module, or nil. It is as Ref in all else.
+	ConfigRef *corev1.ObjectReference
 }
 
 // Handler takes what a source holds now: a bundle, or an error, which is an
-// *Error, and a bundle with nothing but its Origin and Ref. It is never called
+// *Error, and a bundle with nothing but its Origin and references. It is never called
 // concurrently.
 type Handler func(bundle Bundle, err error)
 
@@ -98,14 +108,26 @@ const (
 	ReasonConfigKeyAmbiguous       = "ConfigKeyAmbiguous"
 	ReasonConfigTooLarge           = "ConfigTooLarge"
 	ReasonConfigFileUnreadable     = "ConfigFileUnreadable"
+	ReasonConfigUnreadable         = "ConfigUnreadable"
+	ReasonConfigNotFound           = "ConfigNotFound"
+	ReasonConfigKeyMissing         = "ConfigKeyMissing"
+	ReasonConfigInTwoPlaces        = "ConfigInTwoPlaces"
 	ReasonUnknownKey               = "UnknownKey"
 )
 
+// InConfig reports whether a reason, of a source or of loading a module, is about
+// the configuration and not about the module.
+func InConfig(reason string) bool {
+	return strings.HasPrefix(reason, "Config") && !strings.HasPrefix(reason, "ConfigMap")
+}
+
 // Error is why a source has no bundle.
 type Error struct {
-	// Reason is one of the Reason constants.
+	// Reason is one of the Reason constants, or of package registry.
 	Reason string
 	Err    error
+	// Passing says that the source could not be asked: what it holds is not known.
+	Passing bool
 }
 
 // Error says what is wrong, where, and how to mend it.
@@ -118,13 +140,30 @@ func failed(reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// revision hashes a module and a configuration.
-func revision(module, config []byte) string {
+// ConfigDigest names the configuration, in lowercase hexadecimal: a public one
+// by its SHA-256. That of a private one is for records alone.
+func (b Bundle) ConfigDigest() string {
+	if b.ConfigPrivate {
+		return b.private
+	}
+	sum := sha256.Sum256(b.Config)
+	return hex.EncodeToString(sum[:])
+}
+
+// revision hashes the module and the configuration of a bundle.
+func revision(b Bundle) (string, error) {
 	h := sha256.New()
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(module))))
-	_, _ = h.Write(module)
+	err := b.View(func(module []byte) error {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(module))))
+		_, _ = h.Write(module)
+		return nil
+	})
+	config := b.Config
+	if b.ConfigPrivate {
+		config = []byte("private " + b.private)
+	}
 	_, _ = h.Write(config)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), err
 }
 
 // digestOf returns the digest of parts as one, sha256:HEX.
@@ -143,15 +182,17 @@ type publisher struct {
 }
 
 func (p *publisher) publish(bundle Bundle, err error) {
-	state := fmt.Sprint(bundle.Revision, " ", bundle.ConfigPrivate)
+	state := fmt.Sprint(bundle.Revision, " ", bundle.ConfigPrivate, " ", bundle.Image)
 	if bundle.Signature != nil {
 		state += " " + digestOf(bundle.Signature)
 	}
 	if err != nil {
 		state = "error: " + err.Error()
 	}
-	if bundle.Ref != nil {
-		state += " " + string(bundle.Ref.UID)
+	for _, ref := range []*corev1.ObjectReference{bundle.Ref, bundle.ConfigRef} {
+		if ref != nil {
+			state += " " + string(ref.UID)
+		}
 	}
 	if state == p.last {
 		return

@@ -303,7 +303,7 @@ func testDeleted(t *testing.T, config *rest.Config, provider string) {
 		r.wait(t, "the new object", func(cm *corev1.ConfigMap) bool {
 			return cm.UID != before.UID && cm.Data["record"] != "" && cm.Data["status"] != ""
 		})
-		if got, loaded := mustLoad(t, config, provider); !cmp.Equal(got, record(b, 1)) || loaded == nil || !cmp.Equal(*loaded, b) {
+		if got, loaded := mustLoad(t, config, provider); !cmp.Equal(got, record(b, 1)) || loaded == nil || !reflect.DeepEqual(*loaded, b) {
 			t.Errorf("record %+v, bundle %v", got, loaded)
 		}
 	}

@@ -41,6 +41,7 @@ func (v *Version) bounded() *Version {
 	return &Version{
 		Name: text.Line(v.Name, maxText), Version: text.Line(v.Version, maxText),
 		Digest: text.Line(v.Digest, maxText), ConfigDigest: text.Line(v.ConfigDigest, maxText), Revision: text.Line(v.Revision, maxText),
+		Image: text.Line(v.Image, maxText), Engine: text.Line(v.Engine, maxText),
 	}
 }
 

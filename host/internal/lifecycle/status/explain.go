@@ -10,8 +10,8 @@ import (
 
 func (o *Object) key(name string) string { return o.namespace + "/" + name }
 
-// explain says which ConfigMap an error of the API server is about, and which
-// rule is missing when it is one of missing rights.
+// explain adds the name of the ConfigMap to an error of the API server, and to
+// an error of missing rights the missing rule.
 func (o *Object) explain(verb, name string, err error) error {
 	if err == nil {
 		return nil

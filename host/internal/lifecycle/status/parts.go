@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,6 +35,9 @@ var sets = [...]string{"a", "b"}
 // configuration and the signature, one behind the other, cut into parts.
 type index struct {
 	Set string `json:"set"`
+	// Stored says that the module is in no part, but in the store of the manager
+	// that kept it, by its digest.
+	Stored bool `json:"stored,omitempty"`
 	// Parts are the SHA-256 of each part in hexadecimal, as all digests here.
 	Parts     []string `json:"parts"`
 	Module    section  `json:"module"`
@@ -43,6 +47,7 @@ type index struct {
 	ConfigPrivate bool   `json:"configPrivate,omitempty"`
 	Revision      string `json:"revision"`
 	Origin        string `json:"origin,omitempty"`
+	Image         string `json:"imageDigest,omitempty"`
 }
 
 // section is one piece of the content.
@@ -71,8 +76,8 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 		config = nil
 	}
 	x := &index{
-		Module: section{Bytes: len(b.Module), Digest: digest(b.Module)}, Config: sectionOf(config), Signature: sectionOf(b.Signature),
-		ConfigPrivate: b.ConfigPrivate, Revision: b.Revision, Origin: text.Line(b.Origin, maxText),
+		Stored: b.File != nil, Module: section{Bytes: int(b.ModuleBytes()), Digest: b.ModuleDigest()}, Config: sectionOf(config), Signature: sectionOf(b.Signature),
+		ConfigPrivate: b.ConfigPrivate, Revision: b.Revision, Origin: text.Line(b.Origin, maxText), Image: text.Line(b.Image, maxText),
 	}
 	if x.bytes() > maxContent {
 		return nil, nil, fmt.Errorf("a bundle of %d bytes is %w: the limit is %d", x.bytes(), ErrTooLarge, maxContent)
@@ -91,9 +96,15 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	return x, parts, nil
 }
 
-func (x *index) sections() []*section { return []*section{&x.Module, x.Config, x.Signature} }
+// sections are the pieces in the parts; nil for one that is not there.
+func (x *index) sections() []*section {
+	if x.Stored {
+		return []*section{nil, x.Config, x.Signature}
+	}
+	return []*section{&x.Module, x.Config, x.Signature}
+}
 
-// bytes is the size of the content.
+// bytes is the size of the content of the parts.
 func (x *index) bytes() int {
 	n := 0
 	for _, s := range x.sections() {
@@ -107,7 +118,7 @@ func (x *index) bytes() int {
 // validate refuses what pack does not make, so that nothing else has to be
 // careful with it.
 func (x *index) validate() error {
-	if !slices.Contains(sets[:], x.Set) || len(x.Parts) == 0 || len(x.Parts) > maxParts || x.Revision == "" {
+	if !slices.Contains(sets[:], x.Set) || len(x.Parts) == 0 && x.bytes() > 0 || len(x.Parts) > maxParts || x.Revision == "" {
 		return errors.New("its bundle has no valid set, parts or revision")
 	}
 	for _, s := range x.sections() {
@@ -132,7 +143,9 @@ func (o *Object) writePart(ctx context.Context, name string, data []byte) error 
 			Labels:      map[string]string{labelManagedBy: managedBy},
 			Annotations: map[string]string{annotationDescription: "A part of the good generation of the cloud provider " + o.provider + ", from which the manager starts. Do not edit it."},
 		},
-		BinaryData: map[string][]byte{keyPart: data},
+	}
+	if data != nil {
+		cm.BinaryData = map[string][]byte{keyPart: data}
 	}
 	_, err := o.configMaps.Update(ctx, cm, metav1.UpdateOptions{FieldManager: managerModule})
 	if !apierrors.IsNotFound(err) {
@@ -140,6 +153,26 @@ func (o *Object) writePart(ctx context.Context, name string, data []byte) error 
 	}
 	_, err = o.configMaps.Create(ctx, cm, metav1.CreateOptions{FieldManager: managerModule})
 	return o.explain("create", name, err)
+}
+
+// clearBut empties all parts but those of x, which may be nil.
+func (o *Object) clearBut(ctx context.Context, x *index) error {
+	for _, set := range sets {
+		for i := range maxParts {
+			if x != nil && set == x.Set && i < len(x.Parts) {
+				continue
+			}
+			name := partName(o.provider, set, i)
+			cm, err := o.get(ctx, name)
+			if err == nil && cm != nil && len(cm.BinaryData) > 0 {
+				err = o.writePart(ctx, name, nil)
+			}
+			if err != nil {
+				return fmt.Errorf("a configuration that was public before it became private may still be there: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // unpack reads the bundle that a valid index is about.
@@ -159,11 +192,68 @@ func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
 		}
 		packed = append(packed, cm.BinaryData[keyPart]...)
 	}
-	content, err := source.Unpack(packed, int64(x.bytes()))
-	if err != nil {
-		return nil, fmt.Errorf("%w: ConfigMaps of set %s do not decompress: %w", ErrDamaged, x.Set, err)
+	var content []byte
+	if len(packed) > 0 {
+		var err error
+		if content, err = source.Unpack(packed, int64(x.bytes())); err != nil {
+			return nil, fmt.Errorf("%w: ConfigMaps of set %s do not decompress: %w", ErrDamaged, x.Set, err)
+		}
 	}
-	return x.split(content)
+	bundle, err := x.split(content)
+	if err == nil && x.Stored {
+		bundle.File, err = o.stored(x)
+	}
+	return bundle, err
+}
+
+// errElsewhere is of a module that this manager does not have.
+var errElsewhere = errors.New("the kept module is not in this manager's directory")
+
+// stored opens the module that is in no part. Of a store that has lost it nothing
+// is known but that it is not there.
+func (o *Object) stored(x *index) (*source.File, error) {
+	if o.store == nil {
+		return nil, errElsewhere
+	}
+	o.hold(x)
+	f, err := o.store.Open(x.Module.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
+	}
+	return f, nil
+}
+
+// hold keeps the module of the record in the store, whatever is tried after it.
+func (o *Object) hold(x *index) {
+	switch {
+	case o.store == nil:
+	case x.Stored:
+		o.store.Hold(o.provider, x.Module.Digest)
+	default:
+		o.store.Hold(o.provider, "")
+	}
+}
+
+// Release lets the store drop the module of the record: its provider has ended. A
+// Load holds it again.
+func (o *Object) Release() {
+	if o.store != nil {
+		o.store.Hold(o.provider, "")
+	}
+}
+
+// packed is pack, with a module for which there is no room put into the store.
+func (o *Object) packed(b source.Bundle) (*index, [][]byte, error) {
+	x, parts, err := pack(b)
+	if !errors.Is(err, ErrTooLarge) || o.store == nil || b.File != nil {
+		return x, parts, err
+	}
+	f, err := o.store.Put(bytes.NewReader(b.Module), maxContent)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the good bundle: %w", err)
+	}
+	b.Module, b.File = nil, f
+	return pack(b)
 }
 
 // split cuts the content into its pieces, each with its digest.
@@ -184,6 +274,6 @@ func (x *index) split(content []byte) (*source.Bundle, error) {
 	}
 	return &source.Bundle{
 		Module: pieces[0], Config: pieces[1], Signature: pieces[2],
-		ConfigPrivate: x.ConfigPrivate, Revision: x.Revision, Origin: text.Line(x.Origin, maxText),
+		ConfigPrivate: x.ConfigPrivate, Revision: x.Revision, Origin: text.Line(x.Origin, maxText), Image: text.Line(x.Image, maxText),
 	}, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
-// Errors that a manager can go on after, with what its source offers.
+// Errors after which a manager can continue with the module of its source.
 var (
 	// ErrDamaged is of a record, or of a kept bundle, that cannot be used.
 	ErrDamaged = errors.New("what was kept is damaged")
@@ -69,7 +69,8 @@ const (
 
 // Load returns the record and the bundle that it calls good, checked by the
 // digests in the record: the zero Record and nil when there is none yet, and no
-// bundle when there is only a record. Config of a bundle with ConfigPrivate is
+// bundle when there is only a record, or its module was put into a store that
+// this manager does not have. Config of a bundle with ConfigPrivate is
 // not kept. The error is ErrDamaged when what is there cannot be used, with a
 // Record that has nothing but Paused; others are about the API server. The
 // bundle has no Ref. Paused is true also where the annotation says so and nobody
@@ -100,6 +101,10 @@ func (o *Object) Load(ctx context.Context) (Record, *source.Bundle, error) {
 			s.Paused = s.Paused || paused
 			return s.Record, bundle, nil
 		}
+		if errors.Is(err, errElsewhere) {
+			s.Paused = s.Paused || paused
+			return s.Record, nil, nil
+		}
 		damage = fmt.Errorf("the good bundle of provider %s: %w", o.provider, err)
 		if !errors.Is(err, ErrDamaged) {
 			return Record{}, nil, damage
@@ -126,14 +131,25 @@ func (o *Object) SaveRecord(ctx context.Context, r Record) error {
 // Keep writes a bundle into the set of ConfigMaps that is not in use, and then
 // the record, whose good generation it is. Whenever that ends, Load returns
 // either what was before or all of it. The error is ErrTooLarge when the bundle
-// does not fit; then nothing was written.
+// does not fit; then nothing was written. Of a bundle with ConfigPrivate nothing
+// that was kept before stays, not even when it does not fit: the configuration
+// may have been public.
 func (o *Object) Keep(ctx context.Context, bundle source.Bundle, r Record) error {
-	x, parts, err := pack(bundle)
-	if err != nil {
-		return err
-	}
 	o.recording.Lock()
 	defer o.recording.Unlock()
+	x, parts, err := o.packed(bundle)
+	if err == nil {
+		err = o.keep(ctx, x, parts, r)
+	}
+	// Invariant S11 (host/SECURITY.md): what was kept before goes, too.
+	if bundle.ConfigPrivate && (err == nil || errors.Is(err, ErrTooLarge)) {
+		return errors.Join(err, o.clearBut(ctx, x))
+	}
+	return err
+}
+
+// keep is called with recording.
+func (o *Object) keep(ctx context.Context, x *index, parts [][]byte, r Record) error {
 	_, before, err := o.current(ctx)
 	if err != nil {
 		return err
@@ -147,12 +163,16 @@ func (o *Object) Keep(ctx context.Context, bundle source.Bundle, r Record) error
 			return err
 		}
 	}
-	return o.commit(ctx, func(current stored) (stored, error) {
+	err = o.commit(ctx, func(current stored) (stored, error) {
 		if !reflect.DeepEqual(current.Bundle, before.Bundle) {
 			return stored{}, fmt.Errorf("ConfigMap %s: another manager has kept a bundle meanwhile; is there a second leader?", o.key(o.Name()))
 		}
 		return stored{Record: r.bounded(), Bundle: x}, nil
 	})
+	if err == nil {
+		o.hold(x)
+	}
+	return err
 }
 
 // read returns the ConfigMap, nil when there is none, and its record. With
@@ -167,14 +187,14 @@ func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	}
 	s, err := decodeRecord(cm.Data[keyRecord])
 	if err != nil {
-		return cm, &stored{}, fmt.Errorf("%w: ConfigMap %s, key %s: %w; it is written anew with the next generation that is kept", ErrDamaged, o.key(o.Name()), keyRecord, err)
+		return cm, &stored{}, fmt.Errorf("%w: ConfigMap %s, key %s: %w; the next kept generation replaces it", ErrDamaged, o.key(o.Name()), keyRecord, err)
 	}
 	o.remember(cm.Data[keyRecord], s.Record)
 	return cm, s, nil
 }
 
-// current is read for those who write: what somebody has deleted is as it was,
-// so that the next record still names the bundle.
+// current is the record for a writer. A deleted record counts as unchanged, so
+// that the next one still names the bundle.
 func (o *Object) current(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	cm, s, err := o.read(ctx)
 	if err != nil && !errors.Is(err, ErrDamaged) {

@@ -31,7 +31,7 @@ const (
 // before. handle is called by one goroutine, which waits for it. Failures are
 // logged, and tried again for ever.
 func (o *Object) Run(ctx context.Context, handle func(Command)) {
-	w := &worker{Object: o, handle: handle, logger: klog.FromContext(ctx).WithValues("provider", o.provider, "configMap", o.key(o.Name()))}
+	w := &worker{Object: o, handle: handle, logger: klog.FromContext(ctx).WithValues("configMap", o.key(o.Name()))}
 	w.watched = informer.ConfigMap(o.client, types.NamespacedName{Namespace: o.namespace, Name: o.Name()})
 	w.delays = newDelays()
 	var wg sync.WaitGroup

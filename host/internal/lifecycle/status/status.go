@@ -28,6 +28,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // Labels of the ConfigMap. Phase and reason are about what is offered, the
@@ -83,11 +85,17 @@ type Version struct {
 	// Name and Version are what the module says of itself.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Digest and ConfigDigest are SHA-256 sums in hexadecimal.
+	// Digest and ConfigDigest are SHA-256 sums in hexadecimal; of a private
+	// configuration there is none.
 	Digest       string `json:"digest,omitempty"`
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// Revision is that of the bundle.
 	Revision string `json:"revision,omitempty"`
+	// Image is the digest of the image that the module was in, sha256:HEX. It
+	// is what the tag stands for, and not the module's digest.
+	Image string `json:"imageDigest,omitempty"`
+	// Engine is what runs the module: wazero or wasmtime.
+	Engine string `json:"engine,omitempty"`
 }
 
 // Status is what people see. Texts are cut where they are too long: messages
@@ -106,7 +114,9 @@ type Status struct {
 	Paused     bool     `json:"paused,omitempty"`
 	// Providers are the names of all that are configured, so that the next
 	// manager sees which are not any more.
-	Providers  []string           `json:"providers,omitempty"`
+	Providers []string `json:"providers,omitempty"`
+	// Manager is the version of the manager that writes this.
+	Manager    string             `json:"manager,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
@@ -121,6 +131,9 @@ type Object struct {
 	namespace  string
 	provider   string
 	clock      clock.WithTicker
+	// store has the modules for which the ConfigMaps have no room; nil: there is
+	// none.
+	store *source.Store
 	// wake has a token when there may be something for Run to do.
 	wake chan struct{}
 
@@ -149,23 +162,18 @@ func New(client kubernetes.Interface, namespace, provider string, clock clock.Wi
 	}
 }
 
+// With has modules kept in a store for which the ConfigMaps have no room. It is
+// called before all else.
+func (o *Object) With(s *source.Store) *Object {
+	o.store = s
+	return o
+}
+
 // Name returns the name of the ConfigMap, for Events on it.
 func (o *Object) Name() string { return Name(o.provider) }
 
 // Name returns the name of the ConfigMap of a provider.
 func Name(provider string) string { return "wasm-ccm-provider-" + provider }
-
-// ModuleNames returns the names of all ConfigMaps that the good bundle of a
-// provider may be kept in, for a Role.
-func ModuleNames(provider string) []string {
-	var names []string
-	for _, set := range sets {
-		for i := range maxParts {
-			names = append(names, partName(provider, set, i))
-		}
-	}
-	return names
-}
 
 func partName(provider, set string, part int) string {
 	return fmt.Sprintf("wasm-ccm-module-%s-%s%d", provider, set, part)
@@ -186,4 +194,11 @@ func (o *Object) signal() {
 	case o.wake <- struct{}{}:
 	default: // Run is yet to look
 	}
+}
+
+// Newest returns what Publish was told last, nil before. Nobody may change it.
+func (o *Object) Newest() *Status {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.newest
 }

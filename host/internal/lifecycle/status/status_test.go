@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -110,6 +113,39 @@ func TestPrivateConfigurationIsNowhere(t *testing.T) {
 	}
 }
 
+// A configuration that has moved into a Secret was in both sets before.
+func TestAConfigurationThatBecomesPrivateIsRemoved(t *testing.T) {
+	for name, size := range map[string]int{"one part": 100, "several parts": 2_000_000, "too large": 4 * 900 << 10} {
+		client := fake.NewClientset()
+		o := object(client)
+		config := noise(2, 5000)
+		for i, revision := range []string{"first", "second"} {
+			b := source.Bundle{Module: noise(uint64(i), 2_000_000), Config: config, Revision: revision}
+			must(t, o.Keep(t.Context(), b, record(b, int64(i))))
+		}
+		private := source.Bundle{Module: noise(3, size), Config: config, ConfigPrivate: true, Revision: "private"}
+		err := o.Keep(t.Context(), private, record(private, 3))
+		if tooLarge := errors.Is(err, status.ErrTooLarge); tooLarge != (name == "too large") || err != nil && !tooLarge {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all, err := client.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		for _, cm := range all.Items {
+			if bytes.Contains(cm.BinaryData["part"], config[len(config)-1000:]) {
+				t.Errorf("%s: %s has it", name, cm.Name)
+			}
+		}
+		if err := o.SaveRecord(t.Context(), record(private, 3)); err != nil {
+			t.Fatal(err)
+		}
+		if private.Config = nil; name != "too large" {
+			wantLoad(t, client, record(private, 3), &private)
+		} else {
+			wantLoad(t, client, record(private, 3), nil)
+		}
+	}
+}
+
 func TestSetsAlternate(t *testing.T) {
 	client := fake.NewClientset()
 	for i := range 5 {
@@ -138,6 +174,56 @@ func TestWhatIsTooLargeChangesNothing(t *testing.T) {
 		t.Errorf("Keep = %v, want ErrTooLarge", err)
 	}
 	wantLoad(t, client, record(small, 1), &small)
+}
+
+// A module for which the ConfigMaps have no room is in the manager's directory,
+// and comes back from there: after a restart of this manager, not in another one.
+func TestWhatIsTooLargeIsStored(t *testing.T) {
+	client, dir := fake.NewClientset(), t.TempDir()
+	store := func(dir string) *source.Store {
+		s, err := source.NewStore(dir, nil)
+		must(t, err)
+		return s
+	}
+	large := bundle("large", noise(1, 4*900<<10+1))
+	must(t, object(client).With(store(dir)).Keep(t.Context(), large, record(large, 2)))
+	check := func(r status.Record, got *source.Bundle, err error) {
+		t.Helper()
+		if err != nil || got == nil || r.Good == nil || r.Good.Revision != large.Revision {
+			t.Fatalf("Load = %+v, %v, %v", r, got, err)
+		}
+		must(t, got.View(func(module []byte) error {
+			if !bytes.Equal(module, large.Module) || !bytes.Equal(got.Config, large.Config) || !bytes.Equal(got.Signature, large.Signature) {
+				t.Error("another bundle comes back")
+			}
+			return nil
+		}))
+	}
+	r, got, err := object(client).With(store(dir)).Load(t.Context())
+	check(r, got, err)
+	must(t, object(client).With(store(dir)).Keep(t.Context(), *got, record(large, 3)))
+	r, got, err = object(client).With(store(dir)).Load(t.Context())
+	check(r, got, err)
+	for _, action := range client.Actions() {
+		if create, ok := action.(clienttesting.CreateAction); ok {
+			if part := create.GetObject().(*corev1.ConfigMap).BinaryData["part"]; len(part) > 1000 {
+				t.Errorf("a part of %d bytes", len(part))
+			}
+		}
+	}
+	digest := large.ModuleDigest()
+	for name, elsewhere := range map[string]func() *status.Object{
+		"another manager": func() *status.Object { return object(client).With(store(t.TempDir())) },
+		"no store":        func() *status.Object { return object(client) },
+		"damaged": func() *status.Object {
+			must(t, os.WriteFile(filepath.Join(dir, digest+".wasm"), large.Module[1:], 0o600))
+			return object(client).With(store(dir))
+		},
+	} {
+		if r, got, err := elsewhere().Load(t.Context()); err != nil || got != nil || r.Good == nil || r.Good.Revision != large.Revision {
+			t.Errorf("%s: Load = %+v, %v, %v; want the record alone", name, r, got, err)
+		}
+	}
 }
 
 func TestModuleIsNotShared(t *testing.T) {

@@ -1,7 +1,7 @@
-// Package trial records what may end a manager: which bundles are being run, by
-// which manager, and which did not survive it. It decides and writes nothing
-// itself: a Book is the record as it was read, each method changes it, and the
-// caller writes it back before it does anything else.
+// Package trial records the bundles that may end a manager: the running ones,
+// with their manager, and those that ended one. It decides, and writes nothing
+// itself. A Book is the record as read. Each method changes it, and the caller
+// writes it back before any other step.
 package trial
 
 import (
@@ -12,17 +12,20 @@ import (
 	"time"
 )
 
-// Subject is what may end a manager: a module with its configuration. A
-// configuration can make a good module hang; what an administrator grants, and
-// the values of Secrets, do not count, since those change by themselves.
+// Subject is what may end a manager: a module with its configuration, on an
+// engine. A configuration can make a good module hang; what an administrator
+// grants, and the values of Secrets, do not count, since those change by themselves.
 type Subject struct {
 	// Provider is its configured name. Signer is that of the credential, ""
 	// for the provider itself.
 	Provider string `json:"provider"`
 	Signer   string `json:"signer,omitempty"`
-	// Module and Config are lowercase hex SHA-256.
+	// Module is the lowercase hex SHA-256, Config the source's name of the
+	// configuration.
 	Module string `json:"module"`
 	Config string `json:"config"`
+	// Engine is the name of the engine that runs it, "" for engine.Default.
+	Engine string `json:"engine,omitempty"`
 }
 
 // Mark says that a manager runs a subject, or is about to.
@@ -32,11 +35,24 @@ type Mark struct {
 	// of the process before.
 	ID      int64  `json:"id"`
 	Manager string `json:"manager"`
+	// Account is what the manager ran as.
+	Account Account `json:"account,omitzero"`
 	// Trusted: the subject has passed a trial before.
 	Trusted bool `json:"trusted,omitempty"`
 	// Phase is the last one that it reached, "" before the first.
 	Phase string    `json:"phase,omitempty"`
 	Since time.Time `json:"since"`
+}
+
+// Account is the ServiceAccount of a manager, the zero value where it has none.
+type Account struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+// madeAnew reports whether it is the same account, and another object.
+func (a Account) madeAnew(now Account) bool {
+	return a.UID != "" && now.UID != "" && a.Name == now.Name && a.UID != now.UID
 }
 
 // Suspect is a subject that nobody runs until a person wants it.
@@ -104,7 +120,7 @@ type Busy struct{ Manager string }
 
 func (b *Busy) Error() string {
 	if b.Manager == "" {
-		return "the manager that leads has not tried it yet"
+		return "the leading manager has not tried it yet"
 	}
 	return "the manager " + b.Manager + " is trying it"
 }
@@ -176,8 +192,8 @@ func (b *Book) Begin(m Mark, s Standing) error {
 	if s == Standby && !passed {
 		return &Busy{}
 	}
-	// What has passed stays trusted when it is offered again: a manager that
-	// could not keep it begins with what is offered after each restart.
+	// A revision that has passed stays trusted when it is offered again: a
+	// manager that could not keep it loads it again after each restart.
 	m.Trusted = !onTrial && (s == Kept || passed)
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
@@ -243,6 +259,15 @@ func (b *Book) Leave(manager string) {
 	b.Marks = slices.DeleteFunc(b.Marks, func(x Mark) bool { return x.Manager == manager })
 }
 
+// Forget removes the marks of all managers that ran as an account which was deleted
+// since, and made anew: the manager was uninstalled, which took their rights
+// before they ended, and nobody can say how they did.
+func (b *Book) Forget(now Account) {
+	// Invariant M16 (host/SECURITY.md): no module makes an account anew. A manager with the
+	// account of before can write nothing, so it has nothing to be known by.
+	b.Marks = slices.DeleteFunc(b.Marks, func(m Mark) bool { return m.Account.madeAnew(now) })
+}
+
 // Left are the marks that a manager left behind.
 func (b *Book) Left(manager string) (left []Mark) {
 	for _, m := range b.Marks {
@@ -253,10 +278,10 @@ func (b *Book) Left(manager string) (left []Mark) {
 	return left
 }
 
-// Blame returns those of the marks that a manager left behind, in all books,
-// that stand for what ended it: those on trial; else the only one that was
-// being loaded; else the only one. Where it may have been one of several that
-// are trusted, none is blamed: no provider may get another refused.
+// Blame returns the marks, out of all marks of a dead manager in all books,
+// that explain its end: the marks on trial; else the only mark of a load; else
+// the only mark. Among several trusted marks it blames none, so no provider can
+// get another one refused.
 func Blame(left []Mark) []Mark {
 	trial := slices.DeleteFunc(slices.Clone(left), func(m Mark) bool { return m.Trusted })
 	if len(trial) > 0 {
@@ -275,8 +300,8 @@ func Blame(left []Mark) []Mark {
 // Running is the phase of what serves.
 const Running = "Serving"
 
-// Recover strikes out what a manager left behind when it ended without a word,
-// and remembers it against those that are blamed for it.
+// Recover removes the marks of a manager that ended without a clean shutdown,
+// and records its end with the blamed marks.
 func (b *Book) Recover(manager string, blamed []Mark, now time.Time) {
 	// Also what was written down by a clock that was far ahead.
 	b.Ends = slices.DeleteFunc(b.Ends, func(x End) bool { return now.Sub(x.At).Abs() >= EndsPeriod })

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -31,6 +32,10 @@ type Options struct {
 	ProbeBindAddress string
 	// CompilationCacheDir keeps compiled modules between restarts; "" does not.
 	CompilationCacheDir string
+	// CompilationCacheSize is the most that the directory may take of the disk.
+	CompilationCacheSize resource.QuantityValue
+	// PrecompiledDir has machine code that ccmctl compile made; "" is none.
+	PrecompiledDir string
 
 	flags *pflag.FlagSet
 }
@@ -41,6 +46,8 @@ func NewOptions() *Options {
 		WasmEngine:       "wazero",
 		StoreNamespace:   "kube-system",
 		ProbeBindAddress: "127.0.0.1:10268",
+
+		CompilationCacheSize: resource.QuantityValue{Quantity: resource.MustParse("2Gi")},
 	}
 }
 
@@ -53,7 +60,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProviderDir, "provider-dir", o.ProviderDir, "Directory that holds the provider's WebAssembly module, usually a mounted ConfigMap, watched for changes.")
 	fs.StringVar(&o.StoreNamespace, "provider-store-namespace", o.StoreNamespace, "Namespace of the ConfigMaps wasm-ccm-store-PROVIDER in which providers keep durable state.")
 	fs.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", o.ProbeBindAddress, "Address that serves /healthz and /readyz over plain HTTP for the kubelet; 0 turns it off. /readyz fails until a provider is serving.")
-	fs.StringVar(&o.CompilationCacheDir, "provider-compilation-cache-dir", o.CompilationCacheDir, "Directory that keeps compiled modules between restarts. It must be writable by the manager only: what lies there is run as machine code. Empty keeps them in memory only.")
+	fs.StringVar(&o.CompilationCacheDir, "provider-compilation-cache-dir", o.CompilationCacheDir, "Directory that keeps compiled modules between restarts. It must be writable by the manager only: what lies there is run as machine code. Empty keeps them only while the manager runs.")
+	fs.Var(&o.CompilationCacheSize, "provider-compilation-cache-size", "The most that compiled modules, and modules of more than 16Mi, may take of the disk, such as 512Mi: the size of the volume with --provider-compilation-cache-dir. What was not used for the longest time goes first, and nothing that serves.")
+	fs.StringVar(&o.PrecompiledDir, "provider-precompiled-dir", o.PrecompiledDir, "Directory of modules that ccmctl compile has compiled for this very manager, such as a mounted image volume. What lies there is run as machine code: name only what is trusted as the image of the manager is. What does not fit is compiled here.")
 }
 
 // Validate returns every mistake in the values, each naming its flag.
@@ -63,6 +72,7 @@ func (o *Options) Validate() error {
 		o.validateSource(),
 		validateNamespace("--provider-store-namespace", o.StoreNamespace),
 		o.validateProbeAddress(),
+		o.validateCacheSize(),
 	)
 }
 
@@ -103,6 +113,16 @@ func (o *Options) validateProbeAddress() error {
 	}
 	if _, _, err := net.SplitHostPort(o.ProbeBindAddress); err != nil {
 		return fmt.Errorf("--health-probe-bind-address %q: must be HOST:PORT, or 0 for none: %w", o.ProbeBindAddress, err)
+	}
+	return nil
+}
+
+// leastCacheSize has room for one small module.
+const leastCacheSize = 16 << 20
+
+func (o *Options) validateCacheSize() error {
+	if size := o.CompilationCacheSize.Value(); size < leastCacheSize {
+		return fmt.Errorf("--provider-compilation-cache-size %s: must be at least 16Mi", o.CompilationCacheSize.String())
 	}
 	return nil
 }

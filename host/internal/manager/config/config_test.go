@@ -64,6 +64,7 @@ func TestMistakesNameTheFlag(t *testing.T) {
 		{[]string{"--provider-dir=" + file}, "is not a directory"},
 		{[]string{source, "--provider-store-namespace=A_B"}, "--provider-store-namespace"},
 		{[]string{source, "--health-probe-bind-address=nope"}, "--health-probe-bind-address"},
+		{[]string{source, "--provider-compilation-cache-size=8Mi"}, "--provider-compilation-cache-size 8Mi: must be at least 16Mi"},
 	} {
 		if _, err := parse(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: error %v, want one with %q", test.args, err, test.want)

@@ -30,7 +30,7 @@ func (o *Options) excluded() error {
 		}
 	}
 	if len(both) > 0 {
-		return fmt.Errorf("--config and %s exclude each other: say it in the file", strings.Join(both, ", "))
+		return fmt.Errorf("--config and %s exclude each other: use the fields of the file", strings.Join(both, ", "))
 	}
 	return nil
 }

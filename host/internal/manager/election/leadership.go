@@ -23,8 +23,9 @@ type waitingEvent struct {
 	write func()
 }
 
-// Bounds of what waits. A manager that starts leads after some seconds, and tells
-// then what happened meanwhile; what a standby has seen long ago the leader has told.
+// Bounds of waiting Events. A starting manager leads after some seconds and
+// then reports the meantime. The leader has already reported old Events of a
+// standby.
 const (
 	maxWaitingEvents = 64
 	waitingMemory    = time.Minute
@@ -53,6 +54,13 @@ func (l *Leadership) Begin() {
 		}
 	}
 	l.waiting = nil
+}
+
+// Leads reports whether this manager leads.
+func (l *Leadership) Leads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leads
 }
 
 // Recorder returns one that writes Events when this manager leads.

@@ -1,12 +1,11 @@
-// Package election is what a manager adds to upstream's election of a leader: it
-// gives the lease back, and has only the leader write Events.
-//
-// It imports nothing of this project.
+// Package election extends upstream's leader election: the manager releases the
+// lease at its end, and only the leader writes Events.
 package election
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -33,8 +32,10 @@ type Leases struct {
 
 	mu sync.Mutex
 	// held is the holder that was written last to each Lease.
-	held   map[types.NamespacedName]string
-	closed bool
+	held map[types.NamespacedName]string
+	// renewed is when such a write succeeded.
+	renewed map[types.NamespacedName]time.Time
+	closed  bool
 	// writing are the requests under way.
 	writing sync.WaitGroup
 }
@@ -45,7 +46,7 @@ const maxLeaseBytes = 64 << 10
 // NewLeases has all clients that are made with the configuration from now on
 // go through it. The client was made before.
 func NewLeases(client kubernetes.Interface, config *restclient.Config) *Leases {
-	l := &Leases{client: client, held: map[types.NamespacedName]string{}}
+	l := &Leases{client: client, held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaseTripper{l, next} })
 	return l
 }
@@ -57,39 +58,70 @@ type leaseTripper struct {
 }
 
 // errLeaseReturned is what the elector gets after the end.
-var errLeaseReturned = errors.New("this manager ends, and holds no lease any more")
+var errLeaseReturned = errors.New("this manager is stopping and has released its lease")
 
 // RoundTrip is http.RoundTripper's.
 func (t leaseTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet || !strings.Contains(request.URL.Path, "/apis/coordination.k8s.io/") {
 		return t.next.RoundTrip(request)
 	}
-	if err := t.leases.enter(request); err != nil {
+	lease, err := t.leases.enter(request)
+	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
 		return nil, err
 	}
 	defer t.leases.writing.Done()
-	return t.next.RoundTrip(request)
+	response, err := t.next.RoundTrip(request)
+	if err == nil && lease != nil && response != nil && response.StatusCode < http.StatusMultipleChoices {
+		t.leases.wrote(lease)
+	}
+	return response, err
 }
 
-// enter begins a write, unless that is over.
-func (l *Leases) enter(request *http.Request) error {
+// enter begins a write, unless that is over. It returns the Lease that is taken.
+func (l *Leases) enter(request *http.Request) (*coordinationv1.Lease, error) {
 	lease := leaseOf(request)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return errLeaseReturned
+		return nil, errLeaseReturned
 	}
-	if lease != nil && lease.Spec.HolderIdentity != nil {
-		l.held[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = *lease.Spec.HolderIdentity
+	if lease != nil && lease.Spec.HolderIdentity == nil {
+		lease = nil
+	}
+	if lease != nil {
+		l.held[nameOf(lease)] = *lease.Spec.HolderIdentity
 	}
 	l.writing.Add(1)
+	return lease, nil
+}
+
+func nameOf(lease *coordinationv1.Lease) types.NamespacedName {
+	return types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
+}
+
+func (l *Leases) wrote(lease *coordinationv1.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed[nameOf(lease)] = time.Now()
+}
+
+// Overdue returns an error when a Lease that this process has taken was not
+// renewed for so long. Its elector should have ended the process before.
+func (l *Leases) Overdue(after time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, at := range l.renewed {
+		if since := time.Since(at); since > after && !l.closed {
+			return fmt.Errorf("the lease %s was renewed %v ago, and this process still runs", name, since.Round(time.Second))
+		}
+	}
 	return nil
 }
 
-// leaseOf is the Lease that a request writes, nil when it writes none.
+// leaseOf is the Lease that a request writes, or nil.
 func leaseOf(request *http.Request) *coordinationv1.Lease {
 	if request.GetBody == nil {
 		return nil

@@ -52,7 +52,7 @@ func write(t *testing.T, object runtime.Object, contentType string) *http.Reques
 func TestTheLeaseIsGivenBack(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
 		for _, holder := range []string{"own", "other"} {
-			l := &Leases{client: fake.NewClientset(lease(holder)), held: map[types.NamespacedName]string{}}
+			l := &Leases{client: fake.NewClientset(lease(holder)), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 			sent := 0
 			trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { sent++; return nil, nil })}
 			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); err != nil || sent != 1 { //nolint:bodyclose // there is none
@@ -75,10 +75,40 @@ func TestTheLeaseIsGivenBack(t *testing.T) {
 	}
 }
 
+// A Lease counts from the last write that succeeded, and only where one did.
+func TestAnOverdueLeaseIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Leases{client: fake.NewClientset(), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
+		code := http.StatusConflict
+		trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: code}, nil })}
+		renew := func() {
+			t.Helper()
+			if _, err := trip.RoundTrip(write(t, lease("own"), runtime.ContentTypeJSON)); err != nil { //nolint:bodyclose // there is none
+				t.Fatal(err)
+			}
+		}
+		renew()
+		time.Sleep(time.Hour)
+		if err := l.Overdue(time.Minute); err != nil {
+			t.Errorf("a standby that took nothing: %v", err)
+		}
+		code = http.StatusOK
+		renew()
+		time.Sleep(time.Minute)
+		if err := l.Overdue(time.Minute); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if err := l.Overdue(time.Minute); err == nil {
+			t.Error("it was not renewed, and nobody is told")
+		}
+	})
+}
+
 // A standby holds nothing, and gives nothing back.
 func TestAStandbyGivesNothingBack(t *testing.T) {
 	client := fake.NewClientset(lease("leader"))
-	l := &Leases{client: client, held: map[types.NamespacedName]string{}}
+	l := &Leases{client: client, held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 	if err := l.Release(t.Context()); err != nil || len(client.Actions()) != 0 {
 		t.Errorf("%v, %v", client.Actions(), err)
 	}
@@ -88,7 +118,7 @@ func TestAStandbyGivesNothingBack(t *testing.T) {
 // come after the lease is given back.
 func TestReleaseWaitsForTheElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Leases{client: fake.NewClientset(lease("own")), held: map[types.NamespacedName]string{}}
+		l := &Leases{client: fake.NewClientset(lease("own")), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 		answer := make(chan struct{})
 		trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { <-answer; return nil, nil })}
 		renewed := make(chan struct{})

@@ -56,7 +56,7 @@ func use(t *testing.T, p *v1alpha1.Provider) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := set.Apply(t.Context(), name, "", req, nil); err != nil {
+		if _, err := set.Apply(t.Context(), name, "", req, nil); err != nil {
 			var detail *abi.Error
 			t.Fatalf("%s cannot be applied: %v %v", name, err, errors.As(err, &detail))
 		}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/bodytemplate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
@@ -33,8 +34,23 @@ func Credential(c *v1alpha1.Credential, signer SignerFunc) (spec credential.Spec
 		spec.OAuth2, err = oauth2(c.OAuth2ClientCredentials)
 	case c.Signer != nil:
 		spec.Signer, err = signerSpec(c.Name, c.Signer, signer)
+	case c.BodyTemplate != nil:
+		spec.BodyTemplate, err = bodyTemplate(c.BodyTemplate)
+	}
+	if s := c.Session; s != nil {
+		spec.Session = &credential.Session{Cookie: s.Cookie, Header: s.Header, Field: s.Field}
 	}
 	return spec, err
+}
+
+func bodyTemplate(b *v1alpha1.BodyTemplate) (*credential.BodyTemplate, error) {
+	body, err := bodytemplate.Parse(b.ContentType, b.Body)
+	if err != nil {
+		return nil, fmt.Errorf("bodyTemplate: body: %w", err)
+	}
+	return &credential.BodyTemplate{
+		Placeholder: b.Placeholder, Method: b.Method, Path: b.Path, ContentType: b.ContentType, Headers: b.Headers, Body: body,
+	}, nil
 }
 
 func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {

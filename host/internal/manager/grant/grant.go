@@ -20,6 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 )
 
 // Options are the bounds of a provider's requests; Credentials and Observer are
@@ -115,4 +116,20 @@ func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(
 		}
 		return &certificate, nil
 	}
+}
+
+// Kube is what the provider may do with objects of the cluster.
+func Kube(k *v1alpha1.Kube) kubecache.Grant {
+	return kubecache.Grant{
+		Nodes: k.Nodes, Services: k.Services, EndpointSlices: k.EndpointSlices,
+		ConfigMaps: names(k.ConfigMaps), Secrets: names(k.Secrets),
+		Annotations: k.Annotations, Labels: k.Labels,
+	}
+}
+
+func names(all []v1alpha1.Reference) (out []kubecache.Name) {
+	for _, r := range all {
+		out = append(out, kubecache.Name(r))
+	}
+	return out
 }

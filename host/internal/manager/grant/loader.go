@@ -8,6 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
@@ -54,6 +55,7 @@ func limits(p *v1alpha1.Provider) plugin.Limits {
 		OpTimeouts:          map[abi.Op]time.Duration{},
 		TimeoutSetting:      "providers[].ops.timeout or timeouts of the HostConfiguration",
 		LoadTimeout:         min(LoadTimeout, p.Ops.Timeout.Duration),
+		Compile:             compileLimits(p.Limits.Compile),
 	}
 	for name, timeout := range p.Ops.Timeouts {
 		if op, ok := abi.ParseOp(name); ok { // it is: the configuration was validated
@@ -61,6 +63,14 @@ func limits(p *v1alpha1.Provider) plugin.Limits {
 		}
 	}
 	return l
+}
+
+func compileLimits(l v1alpha1.CompileLimits) compile.Limits {
+	return compile.Limits{
+		Wall: l.Wall.Duration, CPU: l.CPU.Duration,
+		MemoryBytes: uint64(l.Memory.Value()), OutputBytes: uint64(l.Output.Value()),
+		Setting: "providers[].limits.compile of the HostConfiguration",
+	}
 }
 
 // SignerLoader returns what loads the modules of signers: base, with the limits

@@ -18,12 +18,12 @@ type backgroundVecs struct {
 
 func newBackgroundVecs() *backgroundVecs {
 	return &backgroundVecs{
-		ops: gaugeVec("provider_background_ops", "Requests to the provider that go on in the background, since they took too long for a worker to wait.", "provider"),
+		ops: gaugeVec("provider_background_ops", "Requests to the provider that run in the background, since they exceeded the foreground time.", "provider"),
 		durations: histogramVec("provider_background_duration_seconds", "Time of one request to the provider that ended in the background, by op and outcome.",
 			metrics.ExponentialBuckets(0.05, 3, 10), "provider", "op", "code"),
-		dropped:  counterVec("provider_background_results_dropped_total", "Results of background requests that nobody collected, by reason (expired, superseded, crowded).", "provider", "op", "reason"),
+		dropped:  counterVec("provider_background_results_dropped_total", "Uncollected results of background requests, by reason (expired, superseded, crowded).", "provider", "op", "reason"),
 		busy:     counterVec("provider_busy_total", "Requests to the provider that were put off or ended for lack of room.", "provider", "op"),
-		backoffs: counterVec("provider_backoffs_total", "How often the provider was not asked again about an object for a while, since it hung or crashed on it again and again.", "provider", "op"),
+		backoffs: counterVec("provider_backoffs_total", "Backoffs for objects on which the provider hung or crashed repeatedly.", "provider", "op"),
 	}
 }
 

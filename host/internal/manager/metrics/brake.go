@@ -14,13 +14,13 @@ type brakeVecs struct {
 
 func newBrakeVecs() *brakeVecs {
 	return &brakeVecs{
-		engaged: gaugeVec("deletion_brake_engaged", "1 while the provider says of so many Nodes that their machines do not exist that some wait to be deleted.", "provider"),
-		gone:    gaugeVec("deletion_brake_gone_nodes", "Nodes that the provider says have no machine, and that are still there.", "provider"),
-		permits: gaugeVec("deletion_brake_permits", "Nodes that may be deleted now without a mark of an autoscaler; 0 for a while after the provider was contradicted.", "provider"),
+		engaged: gaugeVec("deletion_brake_engaged", "1 while the deletion brake holds Nodes whose machines, as the provider says, do not exist.", "provider"),
+		gone:    gaugeVec("deletion_brake_gone_nodes", "Existing Nodes whose machines, as the provider says, do not exist.", "provider"),
+		permits: gaugeVec("deletion_brake_permits", "Nodes that may be deleted now without a mark of an autoscaler; 0 for some time after a wrong answer of the provider.", "provider"),
 		failing: gaugeVec("deletion_brake_failing", "1 while the deletion brake cannot read or write what it needs (record, heartbeats, annotation).", "provider", "what"),
-		held:    counterVec("deletion_brake_held_total", "Nodes that stayed although the provider says that their machines do not exist, by reason, once for each.", "provider", "reason"),
-		letGo:   counterVec("deletion_brake_passed_total", "Nodes that may be deleted since their machines do not exist; again where the deletion failed.", "provider"),
-		doubted: counterVec("node_gone_contradicted_total", "Answers \"does not exist\" that were not so, by what contradicted them (instance, kubelet, witness).", "provider", "by"),
+		held:    counterVec("deletion_brake_held_total", "Nodes that the deletion brake held, by reason; each Node counts once.", "provider", "reason"),
+		letGo:   counterVec("deletion_brake_passed_total", "Permitted deletions of Nodes whose machines do not exist; a failed deletion counts again.", "provider"),
+		doubted: counterVec("node_gone_contradicted_total", "Wrong answers \"does not exist\", by their contradiction (instance, kubelet, witness).", "provider", "by"),
 	}
 }
 

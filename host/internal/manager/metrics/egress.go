@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -18,14 +19,14 @@ type egressVecs struct {
 
 func newEgressVecs() *egressVecs {
 	return &egressVecs{
-		requests: histogramVec("cloud_request_duration_seconds", "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by host, method and result (2xx to 5xx, or why there was no response).",
-			metrics.ExponentialBuckets(0.005, 2.5, 10), "provider", "host", "method", "result"),
+		requests: histogramVec("cloud_request_duration_seconds", "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by op, host, method, path (ids of objects as *; what is beyond 128 kinds is other) and result (2xx to 5xx, or why there was no response).",
+			metrics.ExponentialBuckets(0.005, 2.5, 10), "provider", "op", "host", "method", "path", "result"),
 		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "provider", "host"),
 		retries:   counterVec("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "provider", "host", "reason"),
 		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "provider", "host", "reason"),
-		breakers:  gaugeVec("cloud_breaker_open", "1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.", "provider", "host"),
+		breakers:  gaugeVec("cloud_breaker_open", "1 while a host of the cloud gets no requests after too many failures, 0.5 during a trial request.", "provider", "host"),
 		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "provider", "host"),
-		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: it is refused whatever the grants; too_large: it is larger than a request may be; throttled: so many were refused that the provider is not told why any more.", "provider", "code"),
+		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: no grant could allow it; too_large: larger than a request may be; throttled: refused without a reason, after too many refusals.", "provider", "code"),
 	}
 }
 
@@ -34,15 +35,18 @@ func (v *egressVecs) all() []metrics.Registerable {
 }
 
 // Egress are the metrics of the HTTP requests that the host sends for the
-// provider; it is an egress.Observer. The values of host are those of grants.
+// provider. The values of host are those of grants.
 type Egress struct {
 	vecs     *egressVecs
 	provider string
 }
 
+// Kind is a kind of exchanges. Who makes it bounds how many there are of a provider.
+type Kind struct{ Op, Host, Method, PathTemplate, Result string }
+
 // Requested records one exchange.
-func (e *Egress) Requested(host, method, result string, took time.Duration) {
-	e.vecs.requests.WithLabelValues(e.provider, host, knownMethod(method), result).Observe(took.Seconds())
+func (e *Egress) Requested(ctx context.Context, kind Kind, took time.Duration) {
+	e.vecs.requests.WithContext(ctx).WithLabelValues(e.provider, kind.Op, kind.Host, knownMethod(kind.Method), kind.PathTemplate, kind.Result).Observe(took.Seconds())
 }
 
 // knownMethod bounds the values of a label that the guest has a say in: a
@@ -79,5 +83,5 @@ func (e *Egress) BreakerChanged(host, _, to string) {
 	}
 }
 
-// Refused records a request that no grant allowed, or that was not valid.
+// Refused records a request without a grant, or an invalid one.
 func (e *Egress) Refused(code string) { e.vecs.refused.WithLabelValues(e.provider, code).Inc() }

@@ -17,7 +17,7 @@ func newListingVecs() *listingVecs {
 		listings:  counterVec("provider_listings_total", "Listings of all instances of the provider, by result (complete, failed).", "provider", "result"),
 		instances: gaugeVec("provider_listed_instances", "Instances in the last complete listing of the provider.", "provider"),
 		answers: counterVec("provider_node_answers_total",
-			"What the control loops asked about single Nodes, by op and by where the answer came from (listing, direct, later: there was no listing yet).", "provider", "op", "from"),
+			"Questions of the control loops about single Nodes, by op and source of the answer (listing, direct, later: no listing yet).", "provider", "op", "from"),
 	}
 }
 

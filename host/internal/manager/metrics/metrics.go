@@ -9,6 +9,7 @@ package metrics
 import (
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 )
 
@@ -42,7 +43,7 @@ func New() *Metrics {
 		configError: metrics.NewGauge(&metrics.GaugeOpts{
 			Namespace:      namespace,
 			Name:           "config_rejected",
-			Help:           "1 while the file of --config is not valid, so that what it said before holds.",
+			Help:           "1 while the file of --config is invalid and the previous configuration is in force.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		rollout:    newRolloutVecs(),
@@ -62,6 +63,29 @@ func (m *Metrics) Register(register func(...metrics.Registerable)) {
 	register(m.background.all()...)
 	register(m.brake.all()...)
 	register(m.listing.all()...)
+}
+
+// Remove takes away all that is shown of a provider which is not there any more.
+func (m *Metrics) Remove(provider string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.providers, provider)
+	m.Register(func(all ...metrics.Registerable) {
+		for _, one := range all {
+			if vec, ok := one.(partial); ok && vec.IsCreated() {
+				vec.DeletePartialMatch(prometheus.Labels{labelProvider: provider})
+			}
+		}
+	})
+}
+
+// labelProvider is the label of all that is about one provider.
+const labelProvider = "provider"
+
+// partial is a metric with labels.
+type partial interface {
+	IsCreated() bool
+	DeletePartialMatch(prometheus.Labels) int
 }
 
 // ConfigRejected records whether the file of --config is valid.

@@ -31,7 +31,7 @@ func TestInvokeIsCountedByOutcome(t *testing.T) {
 		"failed":    errors.New("trap"),
 	}
 	for _, err := range want {
-		m.Provider("a").Op(abi.OpLoadBalancerGet, time.Second, err)
+		m.Provider("a").Op(t.Context(), abi.OpLoadBalancerGet, time.Second, err)
 	}
 	families, err := registry.Gather()
 	if err != nil {
@@ -49,21 +49,21 @@ func TestInvokeIsCountedByOutcome(t *testing.T) {
 func TestServingReplacesWhatServedAndWhatWasRejectedOfThatProvider(t *testing.T) {
 	m, registry := newRegistry()
 	a, b := m.Provider("a"), m.Provider("b")
-	b.Serving("static", "9", "zzz")
+	b.Serving("static", "9", "zzz", "wazero")
 	b.Rejected("ModuleInvalid")
-	a.Serving("static", "1", "aaa")
+	a.Serving("static", "1", "aaa", "wazero")
 	a.Rejected("ModuleInvalid")
 	m.Provider("a").Rejected("ProbeFailed")
-	m.Provider("a").Serving("static", "2", "bbb")
-	a.Serving("static", "2", "bbb")
+	m.Provider("a").Serving("static", "2", "bbb", "wazero")
+	a.Serving("static", "2", "bbb", "wazero")
 	compare(t, registry, `
 # HELP wasm_ccm_provider_rejected [ALPHA] 1 while what the source holds now is rejected, by reason; the generation before it goes on serving.
 # TYPE wasm_ccm_provider_rejected gauge
 wasm_ccm_provider_rejected{provider="b",reason="ModuleInvalid"} 1
-# HELP wasm_ccm_provider_serving [ALPHA] 1 for the generation of the provider that serves; name is the one in its module.
+# HELP wasm_ccm_provider_serving [ALPHA] 1 for the generation of the provider that serves; name is the one in its module, engine is what runs it.
 # TYPE wasm_ccm_provider_serving gauge
-wasm_ccm_provider_serving{digest="bbb",name="static",provider="a",version="2"} 1
-wasm_ccm_provider_serving{digest="zzz",name="static",provider="b",version="9"} 1
+wasm_ccm_provider_serving{digest="bbb",engine="wazero",name="static",provider="a",version="2"} 1
+wasm_ccm_provider_serving{digest="zzz",engine="wazero",name="static",provider="b",version="9"} 1
 `, "wasm_ccm_provider_serving", "wasm_ccm_provider_rejected")
 }
 
@@ -150,12 +150,12 @@ func TestEverySeriesNamesItsProvider(t *testing.T) {
 
 func touch(t *testing.T, p *metrics.Provider) {
 	t.Helper()
-	p.Op(abi.OpLoadBalancerGet, time.Second, nil)
+	p.Op(t.Context(), abi.OpLoadBalancerGet, time.Second, nil)
 	p.InstanceCreated()
 	p.InstanceCreated()
 	p.InstanceDiscarded("trap")
 	p.Dropped("log")
-	p.Serving("static", "1", "aaa")
+	p.Serving("static", "1", "aaa", "wazero")
 	p.Rejected("ModuleInvalid")
 	p.Rollout().Phase("Rejected")
 	p.Rollout().Generation(1)
@@ -173,7 +173,7 @@ func touch(t *testing.T, p *metrics.Provider) {
 	p.Brake().LetGo()
 	p.Brake().Contradicted("witness")
 	e := p.Egress()
-	e.Requested("h", "GET", "2xx", time.Second)
+	e.Requested(t.Context(), metrics.Kind{Op: "lb_get", Host: "h", Method: "GET", PathTemplate: "/", Result: "2xx"}, time.Second)
 	e.InFlight("h", 1)
 	e.Retried("h", "503")
 	e.Throttled("h", "rate")
@@ -184,8 +184,8 @@ func touch(t *testing.T, p *metrics.Provider) {
 func TestEgress(t *testing.T) {
 	m, registry := newRegistry()
 	e := m.Provider("a").Egress()
-	e.Requested("api.example.com:443", "GET", "2xx", time.Second)
-	e.Requested("api.example.com:443", "PROPFIND", "5xx", time.Second)
+	e.Requested(t.Context(), metrics.Kind{Op: "lb_get", Host: "api.example.com:443", Method: "GET", PathTemplate: "/v1/*", Result: "2xx"}, time.Second)
+	e.Requested(t.Context(), metrics.Kind{Op: "lb_get", Host: "api.example.com:443", Method: "PROPFIND", PathTemplate: "/v1/*", Result: "5xx"}, time.Second)
 	e.InFlight("api.example.com:443", 1)
 	e.Retried("api.example.com:443", "503")
 	e.Throttled("api.example.com:443", "breaker")
@@ -193,13 +193,13 @@ func TestEgress(t *testing.T) {
 	e.BreakerChanged("api.example.com:443", "open", "half-open")
 	e.Refused("denied")
 	want := `
-# HELP wasm_ccm_cloud_breaker_open [ALPHA] 1 while nothing is sent to a host of the cloud since it failed too often, 0.5 while one request tries.
+# HELP wasm_ccm_cloud_breaker_open [ALPHA] 1 while a host of the cloud gets no requests after too many failures, 0.5 during a trial request.
 # TYPE wasm_ccm_cloud_breaker_open gauge
 wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0.5
 # HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] How often the breaker of a host of the cloud opened.
 # TYPE wasm_ccm_cloud_breaker_opened_total counter
 wasm_ccm_cloud_breaker_opened_total{host="api.example.com:443",provider="a"} 1
-# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: it is refused whatever the grants; too_large: it is larger than a request may be; throttled: so many were refused that the provider is not told why any more.
+# HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: no grant could allow it; too_large: larger than a request may be; throttled: refused without a reason, after too many refusals.
 # TYPE wasm_ccm_cloud_requests_refused_total counter
 wasm_ccm_cloud_requests_refused_total{code="denied",provider="a"} 1
 `
@@ -207,8 +207,60 @@ wasm_ccm_cloud_requests_refused_total{code="denied",provider="a"} 1
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
-	count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_cloud_request_duration_seconds", map[string]string{"method": "other"})
+	count, err := testutil.GetHistogramVecFromGatherer(registry, "wasm_ccm_cloud_request_duration_seconds", map[string]string{"method": "other", "op": "lb_get", "path": "/v1/*"})
 	if err != nil || count.GetAggregatedSampleCount() != 1 {
 		t.Errorf("%v, %v", count, err)
+	}
+}
+
+// Nothing is shown of a provider that is gone; one of that name begins anew.
+func TestNothingIsShownOfAProviderThatIsGone(t *testing.T) {
+	m, registry := newRegistry()
+	m.Remove("never") // nothing was recorded yet
+	for _, name := range []string{"a", "b"} {
+		p := m.Provider(name)
+		p.Op(t.Context(), abi.OpLoadBalancerGet, time.Second, nil)
+		p.InstanceCreated()
+		p.InstanceDiscarded("idle")
+		p.Dropped("log")
+		p.Serving("static", "1", "aaa", "wazero")
+		p.Rejected("ModuleInvalid")
+		p.Rollout().Phase("Serving")
+		p.Rollout().Generation(3)
+		p.Rollout().Took(time.Second)
+		p.Rollout().Shadowed(1, 1, 1)
+		p.Egress().Requested(t.Context(), metrics.Kind{Host: "cloud", Method: "GET", Result: "2xx"}, time.Second)
+		p.Egress().InFlight("cloud", 1)
+		p.Egress().BreakerChanged("cloud", "closed", "open")
+		p.Egress().Refused("denied")
+		p.Brake().Engaged(true)
+		p.Brake().Held("permits")
+		p.Listing().Listed(3)
+		p.Listing().Failed()
+	}
+	count := func(name string) (n int) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				for _, label := range metric.GetLabel() {
+					if label.GetName() == "provider" && label.GetValue() == name {
+						n++
+					}
+				}
+			}
+		}
+		return n
+	}
+	before := count("b")
+	m.Remove("a")
+	if n := count("a"); n != 0 || before < 18 || count("b") != before {
+		t.Errorf("%d series of the one that is gone; of the other one %d, before %d", n, count("b"), before)
+	}
+	m.Provider("a").Serving("static", "2", "bbb", "wazero")
+	if n, want := count("a"), 2+len(abi.Ops()); n != want {
+		t.Errorf("%d series of the one that came back, want %d", n, want)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Op is told how long an op took, and how it ended.
-func (p *Provider) Op(op abi.Op, took time.Duration, err error) {
-	p.metrics.opDuration.WithLabelValues(p.name, op.String(), outcome(err)).Observe(took.Seconds())
+// Op is told how long an op took, and how it ended. Where the context has a span
+// that is sent, it is the exemplar.
+func (p *Provider) Op(ctx context.Context, op abi.Op, took time.Duration, err error) {
+	p.metrics.opDuration.WithContext(ctx).WithLabelValues(p.name, op.String(), outcome(err)).Observe(took.Seconds())
 }
 
 // outcome is the code that the guest answered, "deadline", "canceled" for an op

@@ -1,5 +1,7 @@
 package metrics
 
+import "github.com/wasm-ccm/wasm-ccm/abi"
+
 // Provider are the metrics of one configured provider. Safe for concurrent
 // use.
 type Provider struct {
@@ -18,6 +20,10 @@ func (m *Metrics) Provider(name string) *Provider {
 	if p == nil {
 		p = &Provider{metrics: m, name: name, rollout: newRollout(m.rollout, name)}
 		m.providers[name] = p
+		// From 0 on: of a counter that begins with 1 nobody can say that it increased.
+		for _, op := range abi.Ops() {
+			m.background.backoffs.WithLabelValues(name, op.String())
+		}
 	}
 	return p
 }
@@ -40,8 +46,10 @@ func (p *Provider) Listing() *Listing { return &Listing{vecs: p.metrics.listing,
 func (p *Provider) Egress() *Egress { return &Egress{vecs: p.metrics.egress, provider: p.name} }
 
 // Serving records that a generation serves instead of the one before. name,
-// version and digest are the module's.
-func (p *Provider) Serving(name, version, digest string) { p.rollout.Serving(name, version, digest) }
+// version and digest are the module's, engineName is that of what runs it.
+func (p *Provider) Serving(name, version, digest, engineName string) {
+	p.rollout.Serving(name, version, digest, engineName)
+}
 
 // Rejected records that what the source holds was rejected.
 func (p *Provider) Rejected(reason string) { p.rollout.Rejected(reason) }

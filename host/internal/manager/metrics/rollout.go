@@ -21,6 +21,7 @@ const (
 type rolloutVecs struct {
 	serving    *metrics.GaugeVec
 	rejected   *metrics.GaugeVec
+	unreached  *metrics.GaugeVec
 	phase      *metrics.GaugeVec
 	generation *metrics.GaugeVec
 	rollouts   *metrics.CounterVec
@@ -30,8 +31,9 @@ type rolloutVecs struct {
 
 func newRolloutVecs() *rolloutVecs {
 	return &rolloutVecs{
-		serving:    gaugeVec("provider_serving", "1 for the generation of the provider that serves; name is the one in its module.", "provider", "name", "version", "digest"),
+		serving:    gaugeVec("provider_serving", "1 for the generation of the provider that serves; name is the one in its module, engine is what runs it.", "provider", "name", "version", "digest", "engine"),
 		rejected:   gaugeVec("provider_rejected", "1 while what the source holds now is rejected, by reason; the generation before it goes on serving.", "provider", "reason"),
+		unreached:  gaugeVec("provider_source_unavailable", "1 while the registry with the provider's image cannot be asked, by reason; what it held last stays.", "provider", "reason"),
 		phase:      gaugeVec("provider_rollout_phase", "1 for the phase that the newest rollout of the provider is in, or ended in.", "provider", "phase"),
 		generation: gaugeVec("provider_generation", "Number of the generation of the provider that serves.", "provider"),
 		rollouts:   counterVec("provider_rollouts_total", "Modules and configurations that were offered, by result (serving, kept, rejected, held, rolled_back, promoted) and the reason.", "provider", "result", "reason"),
@@ -42,7 +44,7 @@ func newRolloutVecs() *rolloutVecs {
 }
 
 func (v *rolloutVecs) all() []metrics.Registerable {
-	return []metrics.Registerable{v.serving, v.rejected, v.phase, v.generation, v.rollouts, v.durations, v.shadowed}
+	return []metrics.Registerable{v.serving, v.rejected, v.unreached, v.phase, v.generation, v.rollouts, v.durations, v.shadowed}
 }
 
 // Rollout are the metrics of what is offered, serves and is rejected.
@@ -52,24 +54,26 @@ type Rollout struct {
 	serving  *only
 	rejected *only
 	phase    *only
+	// unreached says why the registry cannot be asked.
+	unreached *only
 }
 
 func newRollout(vecs *rolloutVecs, provider string) *Rollout {
 	return &Rollout{
 		vecs: vecs, provider: provider,
-		serving: &only{vec: vecs.serving}, rejected: &only{vec: vecs.rejected}, phase: &only{vec: vecs.phase},
+		serving: &only{vec: vecs.serving}, rejected: &only{vec: vecs.rejected}, phase: &only{vec: vecs.phase}, unreached: &only{vec: vecs.unreached},
 	}
 }
 
 // Serving records that a generation was swapped in; see Serves.
-func (r *Rollout) Serving(name, version, digest string) {
-	r.Serves(name, version, digest)
+func (r *Rollout) Serving(name, version, digest, engineName string) {
+	r.Serves(name, version, digest, engineName)
 	r.count(resultServing, "")
 }
 
 // Serves records what serves now, and that nothing is rejected any more.
-func (r *Rollout) Serves(name, version, digest string) {
-	r.serving.set(r.provider, name, version, digest)
+func (r *Rollout) Serves(name, version, digest, engineName string) {
+	r.serving.set(r.provider, name, version, digest, engineName)
 	r.rejected.clear()
 }
 
@@ -79,14 +83,22 @@ func (r *Rollout) Rejected(reason string) {
 	r.count(resultRejected, reason)
 }
 
+// SourceUnavailable records why the registry cannot be asked, "" that it can.
+func (r *Rollout) SourceUnavailable(reason string) {
+	if reason == "" {
+		r.unreached.clear()
+		return
+	}
+	r.unreached.set(r.provider, reason)
+}
+
 // Kept records that a generation passed its observation.
 func (r *Rollout) Kept() { r.count(resultKept, "") }
 
 // Held records that a generation waits for a person.
 func (r *Rollout) Held(reason string) { r.count(resultHeld, reason) }
 
-// RolledBack records that a generation that served was replaced by the good
-// one.
+// RolledBack records the replacement of a serving generation by the good one.
 func (r *Rollout) RolledBack(reason string) { r.count(resultRolledBack, reason) }
 
 // Promoted records that a person let a generation go on.
@@ -125,8 +137,8 @@ type only struct {
 	labels []string
 }
 
-// set shows the new series before it takes the old one away: whoever scrapes
-// in between sees two, rather than none, for which people have alerts.
+// set adds the new series before it removes the old one: a scrape in between
+// sees two series instead of none, and people have alerts for none.
 func (o *only) set(labels ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

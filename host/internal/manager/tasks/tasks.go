@@ -1,6 +1,4 @@
-// Package tasks has goroutines waited for by who started them.
-//
-// It imports nothing of this project.
+// Package tasks groups goroutines, so that their starter can wait for their end.
 package tasks
 
 import (
@@ -68,7 +66,8 @@ func (g *Group) Running() []string {
 	return names
 }
 
-// look returns what runs, and what is closed when one of them ends.
+// look returns the names of the running tasks, and a channel that closes when
+// one of them ends.
 func (g *Group) look() (names []string, ended <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 // An API server that is away is asked again after a pause, and not at once.
@@ -53,7 +54,7 @@ func TestLeavingDoesNotWaitForAWriteThatHangs(t *testing.T) {
 		}
 		p.books[0].changing.Leave()
 		// Nothing would strike out its mark, and the module would be suspected.
-		if _, err := p.books[0].Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, rollout.Offered); !errors.Is(err, rollout.ErrTriedElsewhere) {
+		if _, err := p.books[0].Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, rollout.Offered); !errors.Is(err, rollout.ErrTriedElsewhere) {
 			t.Errorf("a trial that begins after it: %v", err)
 		}
 	})

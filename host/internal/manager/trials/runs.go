@@ -11,6 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -36,11 +37,14 @@ func (r runs) suspected(s *trial.Suspect) error {
 }
 
 // Begin is rollout.Trials'.
-func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.Standing) (rollout.Trial, error) {
+func (r runs) Begin(ctx context.Context, bundle source.Bundle, engineName string, standing rollout.Standing) (rollout.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	mark := trial.Mark{Subject: r.subject(bundle), ID: r.attempt(), Manager: r.manager, Since: r.clock.Now().UTC().Truncate(time.Second)}
-	err := r.change(ctx, func(b *trial.Book) error { return b.Begin(mark, r.standing(standing)) })
+	mark := trial.Mark{Subject: r.subject(bundle, engineName), ID: r.attempt(), Manager: r.manager, Since: r.clock.Now().UTC().Truncate(time.Second)}
+	err := r.change(ctx, func(b *trial.Book) error {
+		mark.Account = r.account // which is known by now
+		return b.Begin(mark, r.standing(standing))
+	})
 	var suspect *trial.Suspect
 	var busy *trial.Busy
 	switch {
@@ -55,7 +59,7 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, standing rollout.
 		// mark would have others wait for it, and be blamed after the restart.
 		(&attempt{r.Book, mark.ID}).Ended()
 		return nil, &plugin.LoadError{Phase: "mark", Reason: ReasonNotMarked, Err: fmt.Errorf(
-			"nothing is loaded before it is written down what is loaded, so that it could not end the manager twice: %w", err)}
+			"no module is loaded before its trial is recorded, so that it cannot end the manager twice: %w", err)}
 	}
 	return &attempt{r.Book, mark.ID}, nil
 }
@@ -79,9 +83,11 @@ func (r runs) standing(s rollout.Standing) trial.Standing {
 	return trial.Offered
 }
 
-func (r runs) subject(bundle source.Bundle) trial.Subject {
-	d := plugin.Bundle{Module: bundle.Module, Config: bundle.Config}.Digests()
-	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: d.Module, Config: d.Config}
+func (r runs) subject(bundle source.Bundle, engineName string) trial.Subject {
+	if engineName == engine.Default {
+		engineName = "" // as managers of before have written it
+	}
+	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: bundle.ModuleDigest(), Config: bundle.ConfigDigest(), Engine: engineName}
 }
 
 // PardonSigner forgets what is known against a signer whose module's digest is

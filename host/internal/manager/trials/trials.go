@@ -1,13 +1,12 @@
-// Package trials writes down, in the ConfigMap of each provider, what is on trial
-// in this manager, so that a module that ends the manager does not end it twice.
-//
-// It imports rooms of lifecycle, plugin and tasks.
+// Package trials records the trials of this manager in the ConfigMap of each
+// provider, so that a module cannot end a manager twice.
 package trials
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,13 +36,18 @@ const (
 type Trials struct {
 	// manager names this manager, also after its restart.
 	manager string
+	// whoAmI asks the API server for the account of this process; account is the answer.
+	whoAmI  func(context.Context) (trial.Account, error)
+	account trial.Account
 	clock   clock.Clock
+	began   int64 // no attempt of this process has a lower number
 
 	// sealed is closed when all books are made.
 	sealed chan struct{}
 
 	mu       sync.Mutex
-	books    []*Book // until sealed
+	books    []*Book
+	first    []*Book // those that were made before it was sealed
 	attempts int64
 
 	// recovering is held while the books are read; blamed is known once recovered is true.
@@ -52,7 +56,8 @@ type Trials struct {
 	blamed     []trial.Mark
 }
 
-// Book is that of one provider and its signers, in the provider's ConfigMap.
+// Book is the record of the trials of one provider and its signers, in the
+// provider's ConfigMap.
 type Book struct {
 	*Trials
 	provider string
@@ -64,6 +69,8 @@ type Book struct {
 	// changing is held while the book is written. What it guards:
 	changing tasks.Turn
 	opened   bool // what the process before left is settled
+	// late: it was made after all others were read.
+	late bool
 
 	noting sync.Mutex
 	notes  []note
@@ -77,21 +84,51 @@ type note struct {
 }
 
 // New returns those of a manager of that name. It has the same after a restart.
-func New(manager string) *Trials {
-	return &Trials{manager: manager, clock: clock.RealClock{}, sealed: make(chan struct{}), recovering: tasks.NewTurn()}
+// WhoAmI asks the API server for the account that this process has; without an
+// answer each mark of before counts.
+func New(manager string, whoAmI func(context.Context) (trial.Account, error)) *Trials {
+	real := clock.RealClock{}
+	return &Trials{manager: manager, whoAmI: whoAmI, clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn()}
 }
 
-// Seal says that all books are made.
-func (t *Trials) Seal() { close(t.sealed) }
+// Seal says that the books are made of all providers that there are at the start:
+// any of them may have ended the process before.
+func (t *Trials) Seal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.first = slices.Clone(t.books)
+	close(t.sealed)
+}
 
-// Book makes the one of a provider, before Seal. Who waits for the group waits
-// for what is called when a note is written.
+// Book makes the one of a provider. Made after Seal, it is held against what it
+// says itself. Who waits for the group waits for what is called when a note is
+// written.
 func (t *Trials) Book(ctx context.Context, provider string, object *status.Object, group *tasks.Group) *Book {
-	b := &Book{Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: group, wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
+	b := &Book{late: t.isSealed(), Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: group, wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.books = append(t.books, b)
 	return b
+}
+
+func (t *Trials) isSealed() bool {
+	select {
+	case <-t.sealed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the book of a provider that is not configured any more: its marks
+// are struck out, and nothing of it begins. With the context's end it gives up;
+// then the marks stand until there is a book of the provider again.
+func (b *Book) Close(ctx context.Context) error {
+	err := b.leaveAtLast(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.books = slices.DeleteFunc(b.books, func(x *Book) bool { return x == b })
+	return err
 }
 
 // recover reads, once, what the process before has left in all books.
@@ -108,20 +145,25 @@ func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
 	if t.recovered {
 		return t.blamed, nil
 	}
+	account, err := t.whoAmI(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The account of this manager is not known, so marks of before it was installed count, too")
+	}
 	var left []trial.Mark
-	for _, b := range t.books {
+	for _, b := range t.first {
 		text, err := b.object.Trials(ctx)
 		if err != nil {
 			return nil, err
 		}
 		read, err := b.decode(text)
 		if err != nil {
-			b.logger.Error(err, "What this manager left of the provider before its restart is not known, and nothing new of it is loaded")
+			b.logger.Error(err, "The trials of the provider cannot be read, so no new module of it is loaded")
 			continue // the others have nothing to do with it
 		}
+		read.Forget(account)
 		left = append(left, read.Left(t.manager)...)
 	}
-	t.blamed, t.recovered = trial.Blame(left), true
+	t.account, t.blamed, t.recovered = account, trial.Blame(left), true
 	return t.blamed, nil
 }
 
@@ -137,7 +179,7 @@ func (t *Trials) attempt() int64 {
 func (b *Book) decode(text string) (*trial.Book, error) {
 	read, err := trial.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s, key trials: %w; remove the key: what is suspected is forgotten with it", b.object.Name(), err)
+		return nil, fmt.Errorf("ConfigMap %s, key trials: %w; remove the key, which also clears the suspected revisions", b.object.Name(), err)
 	}
 	return read, nil
 }
@@ -158,6 +200,12 @@ func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error
 	return b.write(ctx, blamed, change)
 }
 
+// ofBefore are the marks that this manager left before its restart. Those of this
+// process are of a provider that was removed, and is configured again.
+func (b *Book) ofBefore(book *trial.Book) []trial.Mark {
+	return slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began })
+}
+
 // errEnds is of a book that was closed.
 var errEnds = errors.New("the manager ends")
 
@@ -171,6 +219,12 @@ func (b *Book) write(ctx context.Context, blamed []trial.Mark, change func(*tria
 			return text, err
 		}
 		if !b.opened {
+			book.Forget(b.account)
+		}
+		switch {
+		case !b.opened && b.late:
+			book.Recover(b.manager, trial.Blame(b.ofBefore(book)), b.clock.Now())
+		case !b.opened:
 			book.Recover(b.manager, blamed, b.clock.Now())
 		}
 		for _, n := range notes {
@@ -253,7 +307,7 @@ func (b *Book) Run(ctx context.Context) {
 		case errors.Is(err, errEnds):
 			return
 		case err != nil && ctx.Err() == nil:
-			b.logger.Error(err, "What has become of a trial is not written yet", "retryAfter", noteRetry)
+			b.logger.Error(err, "The result of a trial is not written yet", "retryAfter", noteRetry)
 			again = b.clock.After(noteRetry)
 			select {
 			case <-b.wake: // it is of the notes that were just put back
@@ -263,8 +317,8 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// leave strikes out all marks of this process, which ends as it should, and
-// has nothing begin any more.
+// leave removes all marks of this process at its orderly end, and refuses new
+// ones.
 func (b *Book) leave(ctx context.Context) error {
 	b.closed.Store(true) // also where a write that hangs is not waited for
 	if err := b.changing.Take(ctx); err != nil {
@@ -280,23 +334,31 @@ func (b *Book) leave(ctx context.Context) error {
 	})
 }
 
+// leaveAtLast tries until the context ends.
+func (b *Book) leaveAtLast(ctx context.Context) error {
+	err := b.leave(ctx)
+	for ; err != nil && ctx.Err() == nil; err = b.leave(ctx) {
+		select {
+		case <-ctx.Done():
+		case <-b.clock.After(leaveRetry):
+		}
+	}
+	return err
+}
+
 // Leave strikes out what this process has in all books. An API server that is
 // away for a moment is often the reason of the end, so each is tried again, and
 // none waits for another.
 func (t *Trials) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LeaveTimeout)
 	defer cancel()
-	all := make([]error, len(t.books))
+	t.mu.Lock()
+	books := slices.Clone(t.books)
+	t.mu.Unlock()
+	all := make([]error, len(books))
 	var wg sync.WaitGroup
-	for i, b := range t.books {
-		wg.Go(func() {
-			for all[i] = b.leave(ctx); all[i] != nil && ctx.Err() == nil; all[i] = b.leave(ctx) {
-				select {
-				case <-ctx.Done():
-				case <-t.clock.After(leaveRetry):
-				}
-			}
-		})
+	for i, b := range books {
+		wg.Go(func() { all[i] = b.leaveAtLast(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(all...)

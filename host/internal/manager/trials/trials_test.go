@@ -17,7 +17,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -28,7 +30,11 @@ type process struct {
 }
 
 func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...string) *process {
-	p := &process{Trials: New(name)}
+	return newProcessAs(t, client, name, trial.Account{Name: "ccm", UID: "1"}, providers...)
+}
+
+func newProcessAs(t *testing.T, client *fake.Clientset, name string, account trial.Account, providers ...string) *process {
+	p := &process{Trials: New(name, func(context.Context) (trial.Account, error) { return account, nil })}
 	for _, provider := range providers {
 		b := p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks.Group{})
 		p.books = append(p.books, b)
@@ -52,7 +58,7 @@ func offered(name string) source.Bundle {
 
 func begin(t *testing.T, b *Book, name string, s rollout.Standing) rollout.Trial {
 	t.Helper()
-	trial, err := runs{Book: b}.Begin(t.Context(), offered(name), s)
+	trial, err := runs{Book: b}.Begin(t.Context(), offered(name), engine.Default, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +67,7 @@ func begin(t *testing.T, b *Book, name string, s rollout.Standing) rollout.Trial
 
 func refusedAs[T error](t *testing.T, b *Book, name string, s rollout.Standing) (e T) {
 	t.Helper()
-	if _, err := (runs{Book: b}).Begin(t.Context(), offered(name), s); !errors.As(err, &e) {
+	if _, err := (runs{Book: b}).Begin(t.Context(), offered(name), engine.Default, s); !errors.As(err, &e) {
 		t.Fatalf("%v, want a %T", err, e)
 	}
 	return e
@@ -108,7 +114,7 @@ func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := runs{Book: first.books[0]}.Begin(t.Context(), offered("new"), rollout.Offered) // which would leave a mark
+	_, err := runs{Book: first.books[0]}.Begin(t.Context(), offered("new"), engine.Default, rollout.Offered) // which would leave a mark
 	if !errors.Is(err, rollout.ErrTriedElsewhere) {
 		t.Errorf("a manager that ends begins something: %v", err)
 	}
@@ -122,7 +128,7 @@ func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
 	for range 5 {
 		p := newProcess(t, client, "host:1", "one", "two")
 		begin(t, p.books[1], "good", rollout.Trusted)
-		_, err := runs{Book: p.books[0]}.Begin(t.Context(), offered("bad"), rollout.Pardoned)
+		_, err := runs{Book: p.books[0]}.Begin(t.Context(), offered("bad"), engine.Default, rollout.Pardoned)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +143,7 @@ func TestSignersAreTriedByOneManagerAtATime(t *testing.T) {
 	a, b := newProcess(t, client, "a:1", "main"), newProcess(t, client, "b:1", "main")
 	a.run(t)
 	signer := func(p *process) (rollout.Trial, error) {
-		return runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), rollout.Offered)
+		return runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered)
 	}
 	trial, err := signer(a)
 	if err != nil {
@@ -156,7 +162,7 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	client := fake.NewClientset()
 	begin := func() error {
 		p := newProcess(t, client, "a:1", "main")
-		_, err := runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), rollout.Offered)
+		_, err := runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered)
 		return err
 	}
 	if err := begin(); err != nil {
@@ -176,7 +182,7 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	if name, err := p.books[0].PardonSigner(t.Context(), "sha256:"+digest[:12]); name != "cloud" || err != nil {
 		t.Errorf("%q, %v", name, err)
 	}
-	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), rollout.Offered); err != nil {
+	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,9 @@ func bombs() map[string][]byte {
 		"many locals":      manyLocals(200, 4000),
 		"many functions":   manyFunctions(200_000),
 		"deep nesting":     module(repeat(100_000, 0x02, 0x40), repeat(100_000, 0x0b)),
-		"nested loops":     module(repeat(1000, 0x03, 0x40), repeat(1000, 0x0b)),
+		"nested loops":     module(repeat(8000, 0x03, 0x40), repeat(8000, 0x0b)),
+		"nested blocks":    module(repeat(8000, 0x02, 0x40), repeat(8000, 0x0b)),
+		"resumed":          resumed(8000),
 		"huge br_table":    module([]byte{0x41, 0, 0x0e}, leb(1_000_000), make([]byte, 1_000_001), nil),
 		"many br_tables":   manyTables(2000, 500),
 		"huge stack":       module(repeat(300_000, 0x41, 0), repeat(300_000, 0x1a)),
@@ -71,6 +73,16 @@ func manyTables(n, targets int) []byte {
 
 func manyGlobals(n int) []byte {
 	return append([]byte("\x00asm\x01\x00\x00\x00"), section(6, leb(n), repeat(n, 0x7f, 0, 0x41, 0, 0x0b))...)
+}
+
+// resumed is a function as stock Go makes it: a branch table into blocks, one for
+// each place where it may go on, with some code behind each.
+func resumed(places int) []byte {
+	table := append([]byte{0x41, 0, 0x0e}, leb(places-1)...)
+	for i := range places {
+		table = append(table, leb(i)...)
+	}
+	return module(repeat(places, 0x02, 0x40), table, repeat(places, 0x0b, 0x41, 0, 0x1a))
 }
 
 // phis sets every local in a branch, again and again.

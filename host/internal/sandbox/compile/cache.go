@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
 const (
@@ -22,6 +24,10 @@ const (
 	// maxRecords is how many modules the cache keeps: the one that serves, and
 	// those that one may want to go back to.
 	maxRecords = 8
+	// knownPrefix is that of the files which name a metered module by what it was
+	// metered from; of so many all go.
+	knownPrefix = "known-"
+	maxKnown    = 4 * maxRecords
 )
 
 // cache is the engine's cache directory, with a record beside the files of
@@ -32,12 +38,15 @@ type cache struct{ dir string }
 // their SHA-256.
 type record map[string]string
 
-// cacheKey names the machine code of a module: another engine, version or
-// processor has another one.
-func cacheKey(wasm []byte, engine, version string) string {
+// cacheFormat is in every key: managers of before left no outline beside the
+// machine code, and named it by the module.
+const cacheFormat = "outline"
+
+// cacheKey names the machine code of a metered module: another engine, version
+// or processor has another one.
+func cacheKey(metered, engine, version string) string {
 	h := sha256.New()
-	module := sha256.Sum256(wasm)
-	fmt.Fprintf(h, "%x %q %q %s %x", module, engine, version, runtime.GOARCH, processor())
+	fmt.Fprintf(h, "%s %s %q %q %s %x", cacheFormat, metered, engine, version, runtime.GOARCH, processor())
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -58,6 +67,9 @@ func processor() []byte {
 	return h.Sum(nil)
 }
 
+// outline is the path of an outline in the directory.
+func outline(key string) string { return filepath.Join(outlines, key) }
+
 func (c cache) recordFile(key string) string { return filepath.Join(c.dir, key+recordSuffix) }
 
 // has tells whether the machine code of a module is there as it was written,
@@ -73,7 +85,7 @@ func (c cache) has(key string) bool {
 
 func (c cache) whole(key string) bool {
 	r, err := readRecord(c.recordFile(key))
-	if err != nil || len(r) == 0 {
+	if err != nil || r[outline(key)] == "" {
 		return false
 	}
 	for name, want := range r {
@@ -110,6 +122,43 @@ func digest(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// outline returns that of a module which the cache has.
+func (c cache) outline(key string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(c.dir, outline(key)))
+	if err != nil { // another module has pushed it out meanwhile
+		return nil, fmt.Errorf("%w: %w", engine.ErrNotCompiled, err)
+	}
+	return data, nil
+}
+
+// known returns the key of a metered module by another name, "" when it is not
+// known or has none.
+func (c cache) known(name string) (key string) {
+	if name == "" {
+		return ""
+	}
+	data, err := os.ReadFile(filepath.Join(c.dir, knownPrefix+name))
+	if err != nil || len(data) != hex.EncodedLen(sha256.Size) {
+		return ""
+	}
+	return string(data)
+}
+
+// know keeps the key of a metered module by another name. What is not kept costs
+// metering it again.
+func (c cache) know(name, key string) {
+	if name == "" {
+		return
+	}
+	all, err := filepath.Glob(filepath.Join(c.dir, knownPrefix+"*"))
+	if err == nil && len(all) >= maxKnown {
+		for _, one := range all {
+			_ = os.Remove(one)
+		}
+	}
+	_ = os.WriteFile(filepath.Join(c.dir, knownPrefix+name), []byte(key), 0o600)
+}
+
 // accept moves what a child has left into the cache, the record last.
 func (c cache) accept(key, staging string) error {
 	r := record{}
@@ -141,13 +190,10 @@ func (c cache) accept(key, staging string) error {
 		return err
 	}
 	// The record is read as it is: half of one is none.
-	if err := os.WriteFile(c.recordFile(key), data, 0o600); err != nil {
-		return err
-	}
-	return c.prune(key)
+	return os.WriteFile(c.recordFile(key), data, 0o600)
 }
 
-// sweep removes what a manager that was killed in the middle has left.
+// sweep removes the files of a killed manager.
 func (c cache) sweep() error {
 	const abandoned = time.Hour // longer than any compilation
 	entries, err := os.ReadDir(c.dir)
@@ -167,40 +213,66 @@ func (c cache) sweep() error {
 }
 
 // prune removes the records above maxRecords that were not used for the longest
-// time, but not the one that was just accepted, and those of their files that
-// no other record names.
-func (c cache) prune(accepted string) error {
+// time, and those of their files that no other record names. What is held stays.
+func (c cache) prune(held func(key string) bool) {
+	all := c.records()
+	slices.SortFunc(all, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	kept := map[string]bool{}
+	for _, one := range all {
+		key := keyOf(one)
+		if held(key) || len(kept) < maxRecords {
+			kept[key] = true
+		}
+	}
+	for _, one := range all {
+		if key := keyOf(one); !kept[key] {
+			c.forget(key)
+		}
+	}
+}
+
+// records are the files that name those of a module.
+func (c cache) records() (all []os.FileInfo) {
 	entries, err := os.ReadDir(c.dir)
-	if err != nil {
+	if err != nil { // then nothing is known of it
+		return nil
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), recordSuffix) {
+			all = append(all, info)
+		}
+	}
+	return all
+}
+
+func keyOf(record os.FileInfo) string { return strings.TrimSuffix(record.Name(), recordSuffix) }
+
+// remove removes a record, and those of its files that are not among the kept ones.
+func (c cache) remove(name string, kept record) error {
+	files := c.files(name)
+	if err := os.Remove(filepath.Join(c.dir, name)); err != nil {
 		return err
 	}
-	var records []os.FileInfo
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), recordSuffix) && e.Name() != accepted+recordSuffix {
-			records = append(records, info)
-		}
-	}
-	slices.SortFunc(records, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	kept := c.files(accepted + recordSuffix)
-	for i, info := range records {
-		if i < maxRecords-1 {
-			maps.Copy(kept, c.files(info.Name()))
-		}
-	}
-	for _, old := range records[min(len(records), maxRecords-1):] {
-		files := c.files(old.Name())
-		if err := os.Remove(filepath.Join(c.dir, old.Name())); err != nil {
-			return err
-		}
-		for name := range files {
-			// Two records name one file where two versions of the manager have
-			// compiled the same module.
-			if _, shared := kept[name]; !shared && filepath.IsLocal(name) {
-				os.Remove(filepath.Join(c.dir, name))
-			}
+	for file := range files {
+		// Two records name one file where two versions of the manager have
+		// compiled the same module.
+		if _, shared := kept[file]; !shared && filepath.IsLocal(file) {
+			os.Remove(filepath.Join(c.dir, file))
 		}
 	}
 	return nil
+}
+
+// forget removes what there is of a module. What cannot be removed is found again.
+func (c cache) forget(key string) {
+	others, _ := filepath.Glob(filepath.Join(c.dir, "*"+recordSuffix)) // fails of patterns alone
+	kept := record{}
+	for _, other := range others {
+		if name := filepath.Base(other); name != key+recordSuffix {
+			maps.Copy(kept, c.files(name))
+		}
+	}
+	_ = c.remove(key+recordSuffix, kept)
 }
 
 // files are those of a record; none, when it cannot be read.
@@ -213,7 +285,7 @@ func (c cache) files(name string) record {
 }
 
 // privateDir returns the absolute path of a directory that only this user may
-// write to, which it makes when it is not there.
+// write to. It creates a missing one.
 func privateDir(dir string) (string, error) {
 	if dir == "" {
 		return "", fmt.Errorf("a directory is needed")
@@ -231,10 +303,10 @@ func privateDir(dir string) (string, error) {
 	}
 	// Invariant M25 (host/SECURITY.md): what lies there is run, so nobody else may write it.
 	if info.Mode().Perm()&0o022 != 0 {
-		return "", fmt.Errorf("%s can be written to by others (mode %#o), and what lies there is run: name a directory inside of it that does not exist, or chmod go-w it", dir, info.Mode().Perm())
+		return "", fmt.Errorf("%s is writable by others (mode %#o), and the manager runs the code in it: name a new directory inside it, or chmod go-w it", dir, info.Mode().Perm())
 	}
 	if uid, known := ownedBy(info); known && int(uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s belongs to user %d, and what lies there is run by user %d: name a directory that belongs to that user", dir, uid, os.Geteuid())
+		return "", fmt.Errorf("%s belongs to user %d, and user %d runs the code in it: name a directory of that user", dir, uid, os.Geteuid())
 	}
 	return dir, nil
 }

@@ -8,16 +8,23 @@ import (
 	"time"
 )
 
-// accepted puts a module into the cache that has one file.
+// accepted puts a module into the cache that has one file, and its outline.
 func accepted(t *testing.T, c cache, key, file string) {
 	t.Helper()
 	staging := t.TempDir()
+	if err := os.Mkdir(filepath.Join(staging, outlines), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(staging, outline(key)), []byte("outline"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(staging, file), []byte("code of "+file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.accept(key, staging); err != nil {
 		t.Fatal(err)
 	}
+	c.prune(func(held string) bool { return held == key })
 }
 
 // aged makes the record older, or newer with a time in the future.

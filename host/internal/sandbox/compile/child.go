@@ -3,24 +3,31 @@ package compile
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // RunChild is the whole of the child process: it reads a job, limits itself,
-// compiles, writes a result and returns the exit status. It must be the first
-// thing that the process does, and the process must end after it.
+// meters or compiles, writes a result and returns the exit status. It must be the
+// first thing that the process does, and the process must end after it.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer, newEngine NewEngine) int {
-	r := result{}
-	if err := runChild(ctx, in, newEngine); err != nil {
-		r.Error = text.Line(err.Error(), maxErrorBytes)
+	r, err := runChild(ctx, in, newEngine)
+	if err != nil {
+		var invalid *InvalidError
+		r = result{Error: text.Line(err.Error(), maxErrorBytes), Invalid: errors.As(err, &invalid)}
 	}
 	if err := json.NewEncoder(out).Encode(r); err != nil || r.Error != "" {
 		return 1
@@ -31,47 +38,124 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer, newEngine NewEng
 // childGCPercent trades memory, which is limited, for time.
 const childGCPercent = 400
 
-func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) error {
+func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) (result, error) {
 	os.Clearenv()
 	buffered := bufio.NewReader(in)
 	var j job
 	line, err := buffered.ReadSlice('\n')
 	if err != nil {
-		return fmt.Errorf("reading the job: %w", err)
+		return result{}, fmt.Errorf("reading the job: %w", err)
 	}
 	if err := json.Unmarshal(line, &j); err != nil {
-		return fmt.Errorf("the job is not JSON: %w", err)
+		return result{}, fmt.Errorf("the job is not JSON: %w", err)
 	}
 	if j.Bytes < 0 || j.Bytes > maxModuleBytes {
-		return fmt.Errorf("a module of %d bytes, at most %d are allowed", j.Bytes, maxModuleBytes)
+		return result{}, fmt.Errorf("a module of %d bytes, at most %d are allowed", j.Bytes, maxModuleBytes)
 	}
 	// Invariant M5 (host/SECURITY.md): the child has its limits before it has the module.
 	// Before anything of the module is read.
-	if err := limitProcess(j.Limits); err != nil {
-		return fmt.Errorf("limiting the process: %w", err)
+	if err := limitProcess(j.Limits, j.Data); err != nil {
+		return result{}, fmt.Errorf("limiting the process: %w", err)
 	}
 	// Somebody waits for the result, and the process is gone after it; the
 	// collector works harder before the limit is met.
 	debug.SetGCPercent(childGCPercent)
 	debug.SetMemoryLimit(int64(j.Limits.MemoryBytes / 4 * 3))
+	if j.Meter == nil {
+		return result{}, compileModule(ctx, j, newEngine)
+	}
 	wasm := make([]byte, j.Bytes)
 	if _, err := io.ReadFull(buffered, wasm); err != nil {
-		return fmt.Errorf("reading the module: %w", err)
+		return result{}, fmt.Errorf("reading the module: %w", err)
 	}
-	return compileModule(ctx, j, wasm, newEngine)
+	return meterModule(j, wasm)
 }
 
-func compileModule(ctx context.Context, j job, wasm []byte, newEngine NewEngine) error {
-	e, err := newEngine(j.Engine, j.CacheDir)
+// meterModule leaves the metered module, and its outline.
+func meterModule(j job, wasm []byte) (result, error) {
+	// Invariant M25 (host/SECURITY.md): what is metered has the digest that was checked.
+	if digestOf(wasm) != j.Digest {
+		return result{}, errors.New("the module has changed since it was read")
+	}
+	metered, err := meter.Rewrite(wasm, *j.Meter)
+	if err != nil {
+		return result{}, &InvalidError{err.Error()}
+	}
+	outline, err := wasmbin.Outline(metered)
+	if err != nil {
+		return result{}, err
+	}
+	err = os.WriteFile(filepath.Join(j.Dir, meteredFile), metered, 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(j.Dir, outlineFile), outline, 0o600)
+	}
+	return result{Digest: digestOf(metered)}, err
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// compileModule leaves the machine code of the metered module where the engine
+// looks for that of its outline. The engine's name for a module depends on its
+// bytes, and the machine code does not.
+func compileModule(ctx context.Context, j job, newEngine NewEngine) error {
+	byModule, byOutline := filepath.Join(j.Dir, "module"), filepath.Join(j.Dir, "outline")
+	from, err := compileInto(ctx, byModule, filepath.Join(j.Dir, meteredFile), j.Engine, newEngine)
 	if err != nil {
 		return err
+	}
+	to, err := compileInto(ctx, byOutline, filepath.Join(j.Dir, outlineFile), j.Engine, newEngine)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(j.Out, to)
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(byModule, from), target)
+}
+
+// compileInto compiles a file and returns the name of the only file that the
+// engine has left in the directory.
+func compileInto(ctx context.Context, dir, file, name string, newEngine NewEngine) (left string, err error) {
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the module: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	e, err := newEngine(name, dir)
+	if err != nil {
+		return "", err
 	}
 	// What the instances may have is not for the compiler: the module has been
 	// clamped to it.
 	const wholeMemory = 1 << 32
 	module, err := e.Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: wholeMemory})
 	if err != nil {
-		return errors.Join(err, e.Close(ctx))
+		return "", errors.Join(err, e.Close(ctx))
 	}
-	return errors.Join(module.Close(ctx), e.Close(ctx))
+	if err := errors.Join(module.Close(ctx), e.Close(ctx)); err != nil {
+		return "", err
+	}
+	return onlyFile(dir)
+}
+
+func onlyFile(dir string) (name string, err error) {
+	files := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		name, err = filepath.Rel(dir, path)
+		return err
+	})
+	if err == nil && files != 1 {
+		err = fmt.Errorf("the engine has left %d files of machine code, one is expected", files)
+	}
+	return name, err
 }

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,131 +15,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 )
-
-// The test binary is the child, too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "compile-child":
-			os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, newEngine))
-		case "environment-child":
-			text := fmt.Sprintf("environment %q, directory %s", os.Environ(), workingDir())
-			if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"error": text}); err != nil {
-				panic(err)
-			}
-			os.Exit(1)
-		case "endless-child":
-			select {}
-		case "silent-child":
-			os.Exit(0)
-		}
-	}
-	os.Exit(m.Run())
-}
-
-func workingDir() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err.Error()
-	}
-	return dir
-}
-
-func newEngine(name, cacheDir string) (engine.Engine, error) {
-	if name != "wazero" {
-		return nil, fmt.Errorf("there is no engine %q", name)
-	}
-	return wazero.New(wazero.Options{CacheDir: cacheDir}), nil
-}
-
-func newParent(tb testing.TB, dir string, change func(*compile.Options)) *compile.Owner {
-	tb.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	options := compile.Options{
-		Command: []string{self, "compile-child"}, Engine: "wazero", Version: "test", CacheDir: dir, Limits: compile.DefaultLimits(),
-	}
-	options.Limits.MemoryBytes *= memoryFactor
-	if change != nil {
-		change(&options)
-	}
-	p, err := compile.NewParent(options)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p.For("test")
-}
-
-// guest is a metered module of a real provider.
-func guest(tb testing.TB, name string) []byte {
-	tb.Helper()
-	build := os.Getenv("CCM_BUILD")
-	if build == "" {
-		build = "../../../../build"
-	}
-	wasm, err := os.ReadFile(filepath.Join(build, name))
-	if err != nil {
-		tb.Fatalf("%v; run make guests", err)
-	}
-	return metered(tb, wasm)
-}
-
-func metered(tb testing.TB, wasm []byte) []byte {
-	tb.Helper()
-	wasm, err := meter.Rewrite(wasm, meter.Options{
-		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName, MaxMemoryPages: 1 << 10, MaxTableElements: 1 << 20,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return wasm
-}
-
-// files are those in a directory, with the time of their last change.
-func files(tb testing.TB, dir string) map[string]time.Time {
-	tb.Helper()
-	all := map[string]time.Time{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		all[path] = info.ModTime()
-		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return all
-}
-
-// timed compiles a module in this process, as the manager does.
-func timed(tb testing.TB, dir string, wasm []byte) time.Duration {
-	tb.Helper()
-	begin := time.Now()
-	m, err := wazero.New(wazero.Options{CacheDir: dir}).Compile(tb.Context(), wasm, engine.ModuleConfig{MemoryLimitBytes: 64 << 20})
-	took := time.Since(begin)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	m.Close(tb.Context())
-	return took
-}
 
 func TestTheManagerOnlyReadsWhatTheChildHasCompiled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	p, wasm := newParent(t, dir, nil), guest(t, "static.wasm")
 	begin := time.Now()
-	if err := p.Prepare(t.Context(), wasm); err != nil {
-		t.Fatal(err)
-	}
+	outline := prepare(t, p, wasm)
 	apart := time.Since(begin)
 	before := files(t, dir)
-	own := min(timed(t, dir, wasm), timed(t, dir, wasm), timed(t, dir, wasm)) // the machine may be busy
+	own := min(timed(t, dir, outline), timed(t, dir, outline), timed(t, dir, outline)) // the machine may be busy
 	if after := files(t, dir); len(before) == 0 || fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("the manager's engine has written to the cache: before %v, after %v", before, after)
 	}
@@ -150,15 +33,108 @@ func TestTheManagerOnlyReadsWhatTheChildHasCompiled(t *testing.T) {
 	}
 	t.Logf("the child took %v, the manager's engine %v", apart, own)
 
-	// Another process, after a restart: no child runs.
-	again := newParent(t, dir, func(o *compile.Options) { o.Command = []string{"/nonexistent"} })
-	if err := again.Prepare(t.Context(), wasm); err != nil {
-		t.Errorf("an unchanged module: %v", err)
+	// Another process, after a restart: no child compiles.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	other := newParent(t, dir, func(o *compile.Options) { o.Command, o.Version = []string{"/nonexistent"}, "other" })
-	if err := other.Prepare(t.Context(), wasm); err == nil {
-		t.Error("the machine code of another version is used")
+	again := newParent(t, dir, func(o *compile.Options) { o.Command = []string{self, "metering-child"} })
+	if got := prepare(t, again, wasm); !bytes.Equal(got, outline) {
+		t.Error("the outline of an unchanged module is another one")
 	}
+	other := newParent(t, dir, func(o *compile.Options) { o.Command, o.Version = []string{self, "metering-child"}, version("other") })
+	if _, err := other.Prepare(t.Context(), job(wasm)); err == nil || !strings.Contains(err.Error(), "this child only meters") {
+		t.Errorf("the machine code of another version is used: %v", err)
+	}
+}
+
+// What is compiled is what was checked.
+func TestAModuleOfAnotherDigestIsNotCompiled(t *testing.T) {
+	p, j := newParent(t, filepath.Join(t.TempDir(), "cache"), nil), job(emptyModule())
+	j.Wasm = manyFunctions(2)
+	if _, err := p.Prepare(t.Context(), j); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Metering a large module takes a second: the same binary does it once.
+func TestALargeModuleIsMeteredOnce(t *testing.T) {
+	dir, large := filepath.Join(t.TempDir(), "cache"), append(emptyModule(), section(0, []byte("\x01x"), make([]byte, 16<<20))...)
+	outline := prepare(t, newParent(t, dir, nil), large)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := newParent(t, dir, func(o *compile.Options) { o.Command = []string{self, "silent-child"} })
+	metered := false
+	j := job(large)
+	j.Metered = func() { metered = true }
+	if got, err := none.Prepare(t.Context(), j); err != nil || !bytes.Equal(got, outline) || !metered {
+		t.Errorf("once more: %d bytes, valid %v, %v", len(got), metered, err)
+	}
+	j.Meter.MaxMemoryPages--
+	if _, err := none.Prepare(t.Context(), j); err == nil {
+		t.Error("metered in another way, it is taken for the same")
+	}
+	other := filepath.Join(t.TempDir(), "binary")
+	if err := os.WriteFile(other, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	another := newParent(t, dir, func(o *compile.Options) { o.Command = []string{other} })
+	if _, err := another.Prepare(t.Context(), job(large)); err == nil {
+		t.Error("what another binary has metered is taken for the same")
+	}
+}
+
+// What a manager of before has left has no outline; and what this one's engine has
+// no use for, though it is as it was left, is compiled again when it says so.
+func TestWhatAnotherManagerHasLeftIsCompiledAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	p, wasm := newParent(t, dir, nil), emptyModule()
+	outline := prepare(t, p, wasm)
+	records, err := filepath.Glob(filepath.Join(dir, "*.compiled.json"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("records %q, error %v", records, err)
+	}
+	data, err := os.ReadFile(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := map[string]string{}
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	for name := range r {
+		if strings.HasPrefix(name, "outlines") {
+			delete(r, name)
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if data, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(records[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := prepare(t, p, wasm); !bytes.Equal(got, outline) {
+		t.Error("without an outline it is another one")
+	}
+	timed(t, dir, outline)
+	before := files(t, dir)
+	j := job(wasm)
+	j.Anew = true
+	if got, err := p.Prepare(t.Context(), j); err != nil || !bytes.Equal(got, outline) {
+		t.Errorf("compiled anew it is another one, error %v", err)
+	}
+	after := files(t, dir)
+	for name, at := range before {
+		if !after[name].After(at) {
+			t.Errorf("%s was not compiled anew", name)
+		}
+	}
+	timed(t, dir, outline)
 }
 
 func TestDamagedMachineCodeIsCompiledAgain(t *testing.T) {
@@ -166,14 +142,12 @@ func TestDamagedMachineCodeIsCompiledAgain(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, wasm := newParent(t, dir, nil), metered(t, emptyModule())
+	p, wasm := newParent(t, dir, nil), emptyModule()
 	for _, damage := range []func(string) error{
 		func(file string) error { return os.Remove(file) },
 		func(file string) error { return os.Truncate(file, 10) },
 	} {
-		if err := p.Prepare(t.Context(), wasm); err != nil {
-			t.Fatal(err)
-		}
+		prepare(t, p, wasm)
 		for file := range files(t, dir) {
 			if !strings.HasSuffix(file, ".json") {
 				if err := damage(file); err != nil {
@@ -181,64 +155,7 @@ func TestDamagedMachineCodeIsCompiledAgain(t *testing.T) {
 				}
 			}
 		}
-		if err := p.Prepare(t.Context(), wasm); err != nil {
-			t.Fatal(err)
-		}
-		timed(t, dir, wasm)
-	}
-}
-
-func TestChildIsLimited(t *testing.T) {
-	if testing.Short() {
-		t.Skip("make test-all runs it")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	small := metered(t, emptyModule())
-	for name, test := range map[string]struct {
-		change func(*compile.Options)
-		wasm   []byte
-		want   string
-	}{
-		"time": {func(o *compile.Options) {
-			o.Command, o.Limits.Wall = []string{self, "endless-child"}, 200*time.Millisecond
-		}, small, "took more than 200ms; make it smaller"},
-		"processor": {func(o *compile.Options) { o.Limits.CPU = time.Second }, bombs()["deep nesting"], "more than 1s of processor time"},
-		"memory":    {func(o *compile.Options) { o.Limits.MemoryBytes = 96 << 20 }, manyLocals(20, 4000), "more than 96 MiB of memory"},
-		"output":    {func(o *compile.Options) { o.Limits.OutputBytes = 1 << 10 }, manyFunctions(1000), "machine code is larger than 0 MiB"},
-		"no result": {func(o *compile.Options) { o.Command = []string{self, "silent-child"} }, small, "without a result"},
-		"no binary": {func(o *compile.Options) { o.Command = []string{"/nonexistent"} }, small, "no such file"},
-		"engine":    {func(o *compile.Options) { o.Engine = "other" }, small, `there is no engine "other"`},
-		"invalid":   {nil, []byte("\x00asm\x01\x00\x00\x00\x0a\x01\x05"), "compiling the module"},
-		"environment": {func(o *compile.Options) { o.Command = []string{self, "environment-child"} }, small,
-			"environment [], directory /"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("A_SECRET", "of the manager")
-			dir := filepath.Join(t.TempDir(), "cache")
-			err := newParent(t, dir, test.change).Prepare(t.Context(), test.wasm)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
-			if left := files(t, dir); len(left) > 0 {
-				t.Errorf("it left %v", left)
-			}
-		})
-	}
-}
-
-func TestCanceledCompilationEnds(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newParent(t, filepath.Join(t.TempDir(), "cache"), func(o *compile.Options) { o.Command = []string{self, "endless-child"} })
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := p.Prepare(ctx, emptyModule()); err == nil || !strings.Contains(err.Error(), "given up") {
-		t.Errorf("error %v", err)
+		timed(t, dir, prepare(t, p, wasm))
 	}
 }
 
@@ -249,26 +166,26 @@ func TestWhatIsCompiledWaitsForNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, known := filepath.Join(t.TempDir(), "cache"), metered(t, emptyModule())
-	if err := newParent(t, dir, nil).Prepare(t.Context(), known); err != nil {
-		t.Fatal(err)
-	}
-	p, err := compile.NewParent(compile.Options{Command: []string{self, "endless-child"}, Engine: "wazero", Version: "test", CacheDir: dir, Limits: compile.DefaultLimits()})
+	dir, known := filepath.Join(t.TempDir(), "cache"), emptyModule()
+	prepare(t, newParent(t, dir, nil), known)
+	p, err := compile.NewParent(compile.Options{Command: []string{self, "endless-compiler"}, Version: version("test"), CacheDir: dir, Limits: compile.DefaultLimits()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := make(chan error)
-	go func() { slow <- p.For("slow").Prepare(ctx, guest(t, "static.wasm")) }()
+	wasm := guest(t, "static.wasm")
+	go func() {
+		_, err := p.For("slow").Prepare(ctx, job(wasm))
+		slow <- err
+	}()
 	for len(staging(t, dir)) == 0 { // until its child has begun
 		time.Sleep(time.Millisecond)
 	}
-	if err := p.For("other").Prepare(t.Context(), known); err != nil {
-		t.Error(err)
-	}
+	prepare(t, p.For("other"), known)
 	gone, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer leave()
-	if err := p.For("other").Prepare(gone, metered(t, manyFunctions(3))); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.For("other").Prepare(gone, job(manyFunctions(3))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waiting for a turn ended with %v", err)
 	}
 	cancel()
@@ -280,7 +197,7 @@ func TestWhatIsCompiledWaitsForNobody(t *testing.T) {
 // staging are the directories of children that run.
 func staging(t *testing.T, dir string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, ".compiling-*"))
+	found, err := filepath.Glob(filepath.Join(dir, ".compiling-*", "child-*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,14 +210,12 @@ func TestTheManagerCompilesNothing(t *testing.T) {
 	own := wazero.New(wazero.Options{CacheDir: dir, CachedOnly: true})
 	config := engine.ModuleConfig{MemoryLimitBytes: 64 << 20}
 	p := newParent(t, dir, nil)
+	outline := prepare(t, newParent(t, t.TempDir(), nil), wasm)
 	for range 2 {
-		if _, err := own.Compile(t.Context(), wasm, config); !errors.Is(err, engine.ErrNotCompiled) {
+		if _, err := own.Compile(t.Context(), outline, config); !errors.Is(err, engine.ErrNotCompiled) {
 			t.Fatalf("what is not in the cache: %v", err)
 		}
-		if err := p.Prepare(t.Context(), wasm); err != nil {
-			t.Fatal(err)
-		}
-		m, err := own.Compile(t.Context(), wasm, config)
+		m, err := own.Compile(t.Context(), prepare(t, p, wasm), config)
 		if err != nil {
 			t.Fatalf("what is in the cache: %v", err)
 		}
@@ -315,13 +230,32 @@ func TestTheManagerCompilesNothing(t *testing.T) {
 	}
 }
 
+// Two versions of a provider often differ in a few bytes of code only. Each must
+// find its own machine code, whichever was compiled last.
+func TestModulesThatDifferInTheirCodeAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	p := newParent(t, dir, nil)
+	one, other := modules(2, []byte{0, 0x0b}), modules(2, []byte{0, 0x41, 0, 0x1a, 0x0b})
+	first := prepare(t, p, one)
+	code := files(t, dir)
+	if second := prepare(t, p, other); bytes.Equal(first, second) {
+		t.Error("both modules have one outline, so one has the machine code of the other")
+	}
+	after := files(t, dir)
+	for file, written := range code {
+		if !strings.HasSuffix(file, ".json") && after[file] != written {
+			t.Errorf("%s is the first module's, and was written again for the second", file)
+		}
+	}
+}
+
 func TestCacheDirMustBePrivate(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	options := compile.Options{Command: []string{"x"}, Engine: "wazero", CacheDir: dir, Limits: compile.DefaultLimits()}
-	if _, err := compile.NewParent(options); err == nil || !strings.Contains(err.Error(), "can be written to by others") {
+	options := compile.Options{Command: []string{"x"}, Version: version(""), CacheDir: dir, Limits: compile.DefaultLimits()}
+	if _, err := compile.NewParent(options); err == nil || !strings.Contains(err.Error(), "is writable by others") {
 		t.Errorf("error %v", err)
 	}
 	options.CacheDir = filepath.Join(dir, "own")
@@ -332,69 +266,4 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("it is made with %v, %v; want 0700", info, err)
 	}
-}
-
-func TestCompileBombsCostAnError(t *testing.T) {
-	if testing.Short() {
-		t.Skip("make test-all runs it")
-	}
-	limits := compile.Limits{Wall: 20 * time.Second, CPU: 3 * time.Second, MemoryBytes: memoryFactor * 256 << 20, OutputBytes: 64 << 20}
-	dir := filepath.Join(t.TempDir(), "cache")
-	p := newParent(t, dir, func(o *compile.Options) { o.Limits = limits })
-	for name, wasm := range bombs() {
-		t.Run(name, func(t *testing.T) {
-			before := residentBytes(t)
-			begin := time.Now()
-			err := p.Prepare(t.Context(), wasm)
-			took := time.Since(begin)
-			if took > limits.Wall+5*time.Second {
-				t.Errorf("took %v", took)
-			}
-			if err != nil && !strings.Contains(err.Error(), "module") {
-				t.Errorf("the error does not say what is wrong: %v", err)
-			}
-			if grown := residentBytes(t) - before; grown > 32<<20 {
-				t.Errorf("this process has grown by %d MiB", grown>>20)
-			}
-			t.Logf("%d KiB: %.1fs, error: %v", len(wasm)>>10, took.Seconds(), err)
-			if err == nil {
-				t.Logf("this process reads it in %v", timed(t, dir, wasm))
-			}
-			if err := p.Prepare(t.Context(), metered(t, emptyModule())); err != nil {
-				t.Errorf("the module after it: %v", err)
-			}
-		})
-	}
-}
-
-// residentBytes is the memory that this process holds.
-func residentBytes(tb testing.TB) int64 {
-	tb.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, rest, _ := bytes.Cut(status, []byte("VmRSS:"))
-	kib, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return kib << 10
-}
-
-func TestStockGoGuestFitsTheDefaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("make test-all runs it")
-	}
-	if _, err := os.Stat("../../../../build/static-go.wasm"); err != nil {
-		t.Log("it is not built; run make guests-go")
-		return
-	}
-	dir := filepath.Join(t.TempDir(), "cache")
-	p, wasm := newParent(t, dir, nil), guest(t, "static-go.wasm")
-	begin := time.Now()
-	if err := p.Prepare(t.Context(), wasm); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("the child took %v, the manager's engine %v", time.Since(begin), timed(t, dir, wasm))
 }

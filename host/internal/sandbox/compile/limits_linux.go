@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// limitProcess limits the running process, for good.
-func limitProcess(l Limits) error {
+// limitProcess limits the running process, for good. Its files may have data beside
+// the output.
+func limitProcess(l Limits, data uint64) error {
 	seconds := uint64((l.CPU + time.Second - 1) / time.Second)
 	for _, limit := range []struct {
 		name      string
@@ -20,7 +21,7 @@ func limitProcess(l Limits) error {
 		{"RLIMIT_DATA", syscall.RLIMIT_DATA, l.MemoryBytes, l.MemoryBytes},
 		// The kernel sends SIGXCPU at the first, and SIGKILL at the second.
 		{"RLIMIT_CPU", syscall.RLIMIT_CPU, seconds, seconds + 1},
-		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, l.OutputBytes, l.OutputBytes},
+		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, l.OutputBytes + data, l.OutputBytes + data},
 		{"RLIMIT_NOFILE", syscall.RLIMIT_NOFILE, 64, 64},
 		{"RLIMIT_CORE", syscall.RLIMIT_CORE, 0, 0},
 	} {
@@ -41,6 +42,10 @@ func limitProcess(l Limits) error {
 	return nil
 }
 
+// Self is what runs the program that runs now, also where its file was replaced: an
+// Options.Command for a program that is its own child.
+func Self() (string, error) { return "/proc/self/exe", nil }
+
 // attributes of the child: a process group of its own, which ends with the
 // thread that has started it.
 func attributes() *syscall.SysProcAttr {
@@ -57,4 +62,11 @@ func ownedBy(info os.FileInfo) (uid uint32, known bool) {
 		return 0, false
 	}
 	return stat.Uid, true
+}
+
+// mountedReadOnly reports whether nobody can write to a directory.
+func mountedReadOnly(dir string) bool {
+	const readOnly = 1 // ST_RDONLY of statfs(2)
+	var s syscall.Statfs_t
+	return syscall.Statfs(dir, &s) == nil && s.Flags&readOnly != 0
 }

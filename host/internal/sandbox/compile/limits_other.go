@@ -8,7 +8,10 @@ import (
 	"syscall"
 )
 
-func limitProcess(Limits) error { return errors.New("compiling apart needs Linux") }
+func limitProcess(Limits, uint64) error { return errors.New("compiling apart needs Linux") }
+
+// Self is the file of the program that runs now.
+func Self() (string, error) { return os.Executable() }
 
 func attributes() *syscall.SysProcAttr { return nil }
 
@@ -21,3 +24,5 @@ func killGroup(pid int) error {
 }
 
 func ownedBy(os.FileInfo) (uid uint32, known bool) { return 0, false }
+
+func mountedReadOnly(string) bool { return false }

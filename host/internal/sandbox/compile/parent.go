@@ -1,37 +1,36 @@
 package compile
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"runtime"
-	"slices"
-	"strings"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
-// Options of a Parent. All but Version are needed.
+// Options of a Parent. All but Precompiled are needed.
 type Options struct {
 	// Command is the binary and its arguments that run RunChild, e.g. what
-	// os.Executable returns and the hidden subcommand.
+	// Self returns and the hidden subcommand.
 	Command []string
-	// Engine is the name of the engine that the child compiles with.
-	Engine string
-	// Version of the engine, or of the whole binary: machine code of another
-	// one is not used.
-	Version string
-	// CacheDir is where the manager's engine looks for machine code. It is made
+	// Version returns that of an engine in the binary (VersionOf): machine code of
+	// another one is not used.
+	Version func(engine string) string
+	// CacheDir is where the manager's engines look for machine code. It is made
 	// when it is not there, and must be the user's own: what lies in it is run.
 	CacheDir string
-	Limits   Limits
+	// Precompiled, unless empty, is a directory of machine code that Export has
+	// left: what lies in it is run. It is only read.
+	Precompiled string
+	// Limits of compilations that have none of their own.
+	Limits Limits
+	// Quota is that of CacheDir; nil: it has none.
+	Quota *quota.Quota
 }
 
 // Parent starts children. It is safe for concurrent use; one child runs at a
@@ -40,8 +39,16 @@ type Parent struct {
 	options Options
 	cache   cache
 	turns   turns
-	// accepting is held while the cache is changed.
+	// metering has room for the one who meters.
+	metering chan struct{}
+	// binary returns the digest of the one that the children run.
+	binary func() (string, error)
+	// staging begins the names of what this Parent has not finished.
+	staging string
+	// accepting is held while the cache is changed, and for held, which counts the
+	// holders of a key.
 	accepting sync.Mutex
+	held      map[string]int
 }
 
 // Owner compiles for one of those who share a Parent, and take turns. It is
@@ -57,19 +64,23 @@ func (p *Parent) For(name string) *Owner { return &Owner{p, name} }
 
 // NewParent checks the options and makes the cache directory.
 func NewParent(o Options) (*Parent, error) {
-	l := o.Limits
-	if len(o.Command) == 0 || o.Engine == "" || l.Wall <= 0 || l.CPU <= 0 || l.MemoryBytes == 0 || l.OutputBytes == 0 {
-		return nil, errors.New("compile: a command, an engine and all limits are needed")
+	if len(o.Command) == 0 || o.Version == nil || !o.Limits.complete() {
+		return nil, errors.New("compile: a command, a version and all limits are needed")
 	}
 	dir, err := privateDir(o.CacheDir)
 	if err != nil {
 		return nil, fmt.Errorf("compilation cache: %w", err)
 	}
 	o.CacheDir = dir
-	p := &Parent{options: o, cache: cache{dir: dir}}
+	if err := checkPrecompiled(o.Precompiled); err != nil {
+		return nil, err
+	}
+	p := &Parent{options: o, cache: cache{dir: dir}, metering: make(chan struct{}, 1), staging: stagingPrefix + rand.Text() + "-", held: map[string]int{}}
+	p.binary = sync.OnceValues(func() (string, error) { return digest(o.Command[0]) })
 	if err := p.cache.sweep(); err != nil {
 		return nil, fmt.Errorf("compilation cache: %w", err)
 	}
+	o.Quota.Join(p)
 	return p, nil
 }
 
@@ -77,17 +88,133 @@ func NewParent(o Options) (*Parent, error) {
 // had to yield begins anew, with twice as much.
 const firstSlice = 10 * time.Second
 
-// Prepare leaves the machine code of a module in the cache directory, so that
-// the engine's Compile of the same bytes compiles nothing. A module that has
-// been compiled before costs reading its machine code once, and waits for
-// nobody. The error says what the module needed too much of, what the compiler
-// said, or is the context's.
-func (o *Owner) Prepare(ctx context.Context, wasm []byte) error {
-	p := o.parent
-	if len(wasm) > maxModuleBytes {
-		return fmt.Errorf("a module of %d bytes cannot be compiled, at most %d are allowed", len(wasm), maxModuleBytes)
+// Prepare leaves the machine code of a module in the cache directory, and returns
+// the outline of the metered module: the engine's Compile of it compiles nothing.
+// A module that has been compiled before costs metering it and reading its machine
+// code once, and waits for nobody's compilation. The error is an *InvalidError,
+// says what the module needed too much of or what the compiler said, is
+// engine.ErrNotCompiled when what was compiled is gone already, or is the
+// context's.
+func (o *Owner) Prepare(ctx context.Context, j Job) (outline []byte, err error) {
+	hold := &Hold{}
+	key, err := o.prepare(ctx, j, hold)
+	if err == nil {
+		outline, err = o.parent.cache.outline(key)
 	}
-	key := cacheKey(wasm, p.options.Engine, p.options.Version)
+	if err == nil && j.Hold != nil {
+		j.Hold.take(hold.Release)
+		return outline, nil
+	}
+	hold.Release()
+	return outline, err
+}
+
+// prepare returns the key of the machine code, which it holds.
+func (o *Owner) prepare(ctx context.Context, j Job, hold *Hold) (key string, err error) {
+	p := o.parent
+	if j.Limits == (Limits{}) {
+		j.Limits = p.options.Limits
+	}
+	if !j.Limits.complete() || j.Engine == "" {
+		return "", errors.New("compile: an engine and all limits are needed")
+	}
+	if len(j.Wasm) > maxModuleBytes {
+		return "", fmt.Errorf("a module of %d bytes cannot be compiled, at most %d are allowed", len(j.Wasm), maxModuleBytes)
+	}
+	known, err := p.knownAs(j)
+	if err != nil {
+		return "", err
+	}
+	if key := p.cache.known(known); key != "" && !j.Anew {
+		hold.take(p.hold(key))
+		if p.cache.has(key) {
+			j.metered()
+			return key, nil
+		}
+	}
+	dir, err := os.MkdirTemp(p.options.CacheDir, p.staging)
+	if err != nil {
+		return "", fmt.Errorf("compiling apart: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if key, err = o.obtain(ctx, dir, j, hold); err == nil {
+		p.cache.know(known, key)
+	}
+	return key, err
+}
+
+// obtain takes the machine code over that was compiled before, or compiles it. It
+// works in the directory.
+func (o *Owner) obtain(ctx context.Context, dir string, j Job, hold *Hold) (key string, err error) {
+	p := o.parent
+	if key := p.adopt(ctx, j, dir, hold); key != "" {
+		j.metered()
+		return key, nil
+	}
+	metered, err := p.meter(ctx, dir, j)
+	if err != nil {
+		return "", err
+	}
+	j.metered()
+	key = cacheKey(metered, j.Engine, p.options.Version(j.Engine))
+	hold.take(p.hold(key))
+	if j.Anew {
+		p.forget(key)
+	}
+	return key, o.compiled(ctx, key, dir, j)
+}
+
+// knownAs returns what names the metered form of a module, of a size at which that
+// is worth knowing; "" of others. Another binary may meter in another way.
+func (p *Parent) knownAs(j Job) (string, error) {
+	if len(j.Wasm) < largeModule {
+		return "", nil
+	}
+	self, err := p.binary()
+	if err != nil {
+		return "", fmt.Errorf("compiling apart: %w", err)
+	}
+	return digestOf(fmt.Appendf(nil, "%s %+v %s %q %q %x", j.Digest, j.Meter, self, j.Engine, p.options.Version(j.Engine), processor())), nil
+}
+
+// largeModule is the size of a module that takes longer to meter than the digest
+// of the binary takes, once.
+const largeModule = 16 << 20
+
+// meter runs the first child, and returns the digest of the metered module. Only
+// one runs at a time, for a time that grows with the module.
+func (p *Parent) meter(ctx context.Context, dir string, j Job) (digest string, err error) {
+	select {
+	case p.metering <- struct{}{}:
+	case <-ctx.Done():
+		return "", fmt.Errorf("metering the module was given up before its turn: %w", ctx.Err())
+	}
+	defer func() { <-p.metering }()
+	job := job{Limits: j.Limits, Meter: &j.Meter, Bytes: int64(len(j.Wasm)), Digest: j.Digest, Dir: dir}
+	job.Limits.Wall = min(job.Limits.Wall, maxMetering)
+	// What it writes is no machine code: the metered module and its outline, each
+	// of which is at most so large.
+	job.Limits.OutputBytes = uint64(2*len(j.Wasm)) + freeOutput
+	limits, release, err := p.reserve(dir, job.Limits, 2)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	job.Limits = limits
+	r, err := run(ctx, p.options.Command, job, j.Wasm)
+	return r.Digest, err
+}
+
+const (
+	// maxMetering bounds the time of the first child.
+	maxMetering = time.Minute
+	freeOutput  = 16 << 20
+)
+
+// compiled returns when the machine code of the metered module in the directory
+// is in the cache.
+func (o *Owner) compiled(ctx context.Context, key, dir string, j Job) error {
+	p := o.parent
 	for slice := firstSlice; ; slice *= 2 {
 		if p.cache.has(key) {
 			return nil
@@ -97,7 +224,7 @@ func (o *Owner) Prepare(ctx context.Context, wasm []byte) error {
 			return err
 		}
 		if !p.cache.has(key) { // the same module may be another owner's, too
-			err = p.compile(held, key, wasm)
+			err = p.compile(held, key, dir, j)
 		}
 		leave()
 		if err == nil || ctx.Err() != nil || !errors.Is(context.Cause(held), errYield) {
@@ -106,97 +233,59 @@ func (o *Owner) Prepare(ctx context.Context, wasm []byte) error {
 	}
 }
 
-// compile runs a child and takes over what it leaves.
-func (p *Parent) compile(ctx context.Context, key string, wasm []byte) error {
-	staging, err := os.MkdirTemp(p.options.CacheDir, stagingPrefix)
+func (p *Parent) forget(key string) {
+	p.accepting.Lock()
+	defer p.accepting.Unlock()
+	p.cache.forget(key)
+}
+
+// compile runs the second child and takes over what it leaves.
+func (p *Parent) compile(ctx context.Context, key, dir string, j Job) error {
+	work, err := os.MkdirTemp(dir, "child-")
 	if err != nil {
 		return fmt.Errorf("compiling apart: %w", err)
 	}
-	defer os.RemoveAll(staging)
-	if err := p.run(ctx, staging, wasm); err != nil {
+	defer os.RemoveAll(work)
+	// Beside the machine code of the module there is that of its outline, for a
+	// moment, which is smaller.
+	limits, release, err := p.reserve(work, j.Limits, 1)
+	if err != nil {
+		return err
+	}
+	defer release()
+	out := filepath.Join(work, "out")
+	if err := stage(dir, work, filepath.Join(out, outline(key))); err != nil {
+		return fmt.Errorf("compiling apart: %w", err)
+	}
+	data, err := os.Stat(filepath.Join(work, meteredFile))
+	if err != nil {
+		return fmt.Errorf("compiling apart: %w", err)
+	}
+	if _, err := run(ctx, p.options.Command, job{Limits: limits, Engine: j.Engine, Dir: work, Out: out, Data: uint64(data.Size())}, nil); err != nil {
+		return err
+	}
+	if err := limits.check(out); err != nil {
 		return err
 	}
 	p.accepting.Lock()
 	defer p.accepting.Unlock()
-	if err := p.cache.accept(key, staging); err != nil {
+	if err := p.cache.accept(key, out); err != nil {
 		return fmt.Errorf("compilation cache: %w", err)
 	}
+	p.cache.prune(p.isHeld)
 	return nil
 }
 
-// run runs one child.
-func (p *Parent) run(ctx context.Context, cacheDir string, wasm []byte) error {
-	header, err := json.Marshal(job{Engine: p.options.Engine, CacheDir: cacheDir, Bytes: int64(len(wasm)), Limits: p.options.Limits})
-	if err != nil {
-		return fmt.Errorf("compiling apart: %w", err)
-	}
-	timed, cancel := context.WithTimeout(ctx, p.options.Limits.Wall)
-	defer cancel()
-	// The child ends with the thread that has started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(timed, p.options.Command[0], p.options.Command[1:]...)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{}, "/", attributes()
-	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Stdin = io.MultiReader(bytes.NewReader(append(header, '\n')), bytes.NewReader(wasm))
-	stdout, stderr := &bounded{limit: maxResultBytes}, &bounded{limit: maxStderrBytes}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	runErr := cmd.Run()
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("compiling the module was given up: %w", ctx.Err())
-	case timed.Err() != nil:
-		return fmt.Errorf("compiling the module took more than %v; make it smaller", p.options.Limits.Wall)
-	}
-	return p.outcome(cmd.ProcessState, runErr, stdout.data, stderr.data)
-}
-
-// outcome reads what a child that ended by itself has said.
-func (p *Parent) outcome(state *os.ProcessState, runErr error, stdout, stderr []byte) error {
-	r := result{}
-	unread := json.Unmarshal(stdout, &r)
-	if unread == nil && runErr == nil && r.Error == "" {
-		return nil
-	}
-	if err := p.exceeded(state, r.Error+string(stderr)); err != nil {
+// stage links what the first child has left in dir into the directory of the
+// second one, and the outline to where it belongs in the cache.
+func stage(dir, work, outline string) error {
+	if err := os.MkdirAll(filepath.Dir(outline), 0o700); err != nil {
 		return err
 	}
-	if unread == nil && r.Error != "" {
-		return errors.New(text.Line(r.Error, maxErrorBytes))
+	for from, to := range map[string]string{meteredFile: filepath.Join(work, meteredFile), outlineFile: filepath.Join(work, outlineFile)} {
+		if err := os.Link(filepath.Join(dir, from), to); err != nil {
+			return err
+		}
 	}
-	// It ended without a word: what Go's runtime says of that is its first line.
-	line, _, _ := strings.Cut(string(stderr), "\n")
-	if runErr == nil {
-		return fmt.Errorf("the compiling process ended without a result: %q", line)
-	}
-	return fmt.Errorf("the compiling process failed: %w: %q; the module may need too much, or the pod has too little memory", runErr, line)
-}
-
-// exceeded tells which limit the child has met, from what is left of it.
-func (p *Parent) exceeded(state *os.ProcessState, text string) error {
-	contains := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
-	}
-	l := p.options.Limits
-	switch {
-	case contains("out of memory", "cannot allocate memory", "failed to create new OS thread"):
-		return fmt.Errorf("compiling the module took more than %s of memory; make it smaller", mebibytes(l.MemoryBytes))
-	case contains("SIGXFSZ", "file too large"):
-		return fmt.Errorf("the module's machine code is larger than %s; make the module smaller", mebibytes(l.OutputBytes))
-	case state != nil && state.UserTime()+state.SystemTime() >= l.CPU, contains("SIGXCPU"):
-		return fmt.Errorf("compiling the module took more than %v of processor time; make it smaller", l.CPU)
-	}
-	return nil
-}
-
-// bounded keeps the beginning of what is written.
-type bounded struct {
-	data  []byte
-	limit int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.data = append(b.data, p[:min(len(p), b.limit-len(b.data))]...)
-	return len(p), nil
+	return os.Link(filepath.Join(dir, outlineFile), outline)
 }

@@ -31,15 +31,26 @@ const (
 	// FuelCallDepth is passed instead of the fuel by a module whose calls nest
 	// too deep. The engine ends the op.
 	FuelCallDepth = math.MinInt64
+	// GlobalPrefix and a number from 0 on are the names by which a metered
+	// module exports all of its mutable globals, where its instances may begin
+	// as a Snapshot.
+	GlobalPrefix = "ccm_global_"
 )
+
+// Default is the Name of the engine that runs what names none. Records of before
+// there was a choice mean it, too.
+const Default = "wazero"
 
 // ErrNotCompiled is of a module whose machine code is not there, by an engine
 // that must not compile.
-var ErrNotCompiled = errors.New("the machine code of the module is not there, and nothing is compiled in this process")
+var ErrNotCompiled = errors.New("the machine code of the module is missing, and this process does not compile")
+
+// ErrNoSnapshot is of an instance that no other one can begin as.
+var ErrNoSnapshot = errors.New("no instance can begin as a snapshot: the module changes its tables, drops segments, or has globals of vectors or references that change")
 
 // Engine compiles modules. It is safe for concurrent use.
 type Engine interface {
-	// Name is the value of --wasm-engine that selects this engine.
+	// Name is what configurations and --wasm-engine call this engine.
 	Name() string
 	// Compile checks and compiles a module. The bytes are not kept. A failure
 	// leaves nothing behind and harms no other module.
@@ -93,6 +104,27 @@ type Instance interface {
 	// Close frees the instance; once more does nothing. While an op runs it is
 	// refused.
 	Close(ctx context.Context) error
+}
+
+// Snapshotter is an Instance that others can begin as.
+type Snapshotter interface {
+	// Snapshot copies what the instance is between two ops: its memory and its
+	// globals. It is called for guests that export abi.ExportResume. The error is
+	// ErrNoSnapshot, or says what failed; the instance is as before.
+	Snapshot() (Snapshot, error)
+}
+
+// Snapshot is what an instance was. It is safe for concurrent use.
+type Snapshot interface {
+	// Instantiate makes an instance that begins as the one was, and runs its
+	// abi.ExportResume, bounded by the context. What the instances have in
+	// common takes memory once, where the system can do that.
+	Instantiate(ctx context.Context) (Instance, error)
+	// Bytes is the memory that the snapshot takes.
+	Bytes() uint64
+	// Close frees the snapshot. Its instances stay. It is closed before its
+	// module.
+	Close() error
 }
 
 // Result is what a guest answered. The slices are copies owned by the caller.

@@ -17,8 +17,8 @@ type body struct {
 	locals   uint32
 	declared []wasmbin.Locals
 	scratch  bool
-	// nests says that the function calls one of the module, or is not small,
-	// and frame what a call of it takes.
+	// nests says that the function calls functions of the module, or is not
+	// small. frame is the stack that one call of it takes.
 	nests bool
 	frame frame
 	// charges are the places where a constant cost is patched in, the first

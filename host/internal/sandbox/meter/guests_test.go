@@ -12,9 +12,11 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // guestRun is a real provider with a host that answers little, and always the
@@ -94,26 +96,31 @@ func (g *guestRun) instance(t *testing.T, wasm []byte) api.Module {
 	return m
 }
 
-// all asks one instance for every op, with requests that mean something and
-// such that do not.
-func (g *guestRun) all(t *testing.T, wasm []byte) {
-	m := g.instance(t, wasm)
+// encodedRequests mean something, or nothing at all. They are encoded once: the
+// order of a map's entries is not.
+func encodedRequests(t *testing.T) [][]byte {
 	config := []byte("machines:\n  - name: m1\n    zone: a\n    addresses:\n      - {type: InternalIP, address: 10.0.0.1}\n")
-	requests := [][]byte{nil, {0xff, 0xff}, {8, 1}}
+	encoded := [][]byte{nil, {0xff, 0xff}, {8, 1}}
 	for _, message := range []abi.Message{
 		&abi.DescribeRequest{AbiVersion: abi.Version, HostVersion: "v1"},
 		&abi.ConfigureRequest{Config: config, ClusterName: "c"},
-		&abi.InstanceRequest{Node: &abi.Node{Name: "m1", ProviderId: "static://m1"}},
+		requests.Instance("m1", func(n *corev1.Node) { n.Spec.ProviderID = "static://m1" }),
 	} {
 		data := make([]byte, message.SizeVT())
 		if _, err := message.MarshalToSizedBufferVT(data); err != nil {
 			t.Fatal(err)
 		}
-		requests = append(requests, data)
+		encoded = append(encoded, data)
 	}
+	return encoded
+}
+
+// all asks one instance for every op, with each request.
+func (g *guestRun) all(t *testing.T, wasm []byte, encoded [][]byte) {
+	m := g.instance(t, wasm)
 	for round := range 2 { // before and after it has been configured
 		for op := range uint64(52) {
-			for i, request := range requests {
+			for i, request := range encoded {
 				g.request = request
 				results, err := m.ExportedFunction(abi.ExportCall).Call(context.Background(), op, uint64(len(request)))
 				g.note("round %d, op %d, request %d: %v, %v", round, op, i, results, firstLine(err))
@@ -152,9 +159,10 @@ func TestRealGuestsDoTheSameAndCostTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		var plain, first, second guestRun
-		plain.all(t, wasm)
-		first.all(t, metered)
-		second.all(t, metered)
+		encoded := encodedRequests(t)
+		plain.all(t, wasm, encoded)
+		first.all(t, metered, encoded)
+		second.all(t, metered, encoded)
 		if len(plain.did) < 600 || len(plain.did) != len(first.did) {
 			t.Fatalf("%s: %d acts without the meter, %d with it", name, len(plain.did), len(first.did))
 		}

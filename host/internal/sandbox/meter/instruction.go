@@ -19,6 +19,7 @@ func (b *body) instruction() {
 	}
 	b.costs(1)
 	b.frame.value(in, b.m.validator.Locals())
+	b.m.hidden = b.m.hidden || hides(in.Op)
 	switch in.Op {
 	// Invariant M21 (host/SECURITY.md): no function makes references to functions.
 	case wasmbin.OpRefFunc:

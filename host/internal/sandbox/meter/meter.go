@@ -36,6 +36,13 @@ type Options struct {
 	// Small functions that call none of the module's count nothing. 0 is
 	// DefaultMaxStackBytes.
 	MaxStackBytes uint32
+	// Resume is the name of an export by which a module says that its instances
+	// may begin as a snapshot of another one. Then its mutable globals, and those
+	// of the meter, are exported as Globals followed by 0, 1, ..., unless it has
+	// state that a host sees neither in them nor in the memory: instructions that
+	// change tables or drop segments, globals of references or vectors. "" exports
+	// none. A module that exports such a name itself is refused.
+	Resume, Globals string
 }
 
 // DefaultMaxStackBytes is enough for decoders that recurse thousands of levels
@@ -98,6 +105,10 @@ func RewriteModule(module *wasmbin.Module, options Options) ([]byte, error) {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("meter: %w", err)
 		}
+	}
+	if m.hidden && len(m.kept) > 0 {
+		options.Resume = ""
+		return RewriteModule(module, options)
 	}
 	return m.out, nil
 }

@@ -29,6 +29,10 @@ type rewriter struct {
 	// copies and fills are the functions that stand for bulk operations, where
 	// there is a memory.
 	copies, fills uint32
+	// kept are the globals that are exported for snapshots. hidden says that
+	// the code changes what neither they nor the memory hold.
+	kept   []uint32
+	hidden bool
 	// body is what each function body is built in.
 	body body
 }
@@ -48,6 +52,7 @@ func newRewriter(module *wasmbin.Module, options Options) *rewriter {
 	m.fills = m.copies + 1
 	m.body.m = m
 	m.planTypes()
+	m.planKept()
 	return m
 }
 
@@ -110,7 +115,7 @@ const (
 // fits checks that there is room for n more bytes.
 func (m *rewriter) fits(n int) error {
 	if len(m.out)+n > m.most {
-		return fmt.Errorf("metered, the module would have more than %d bytes: it has more loops, calls and bulk operations than other code", m.most)
+		return fmt.Errorf("the metered module would exceed %d bytes: it has unusually many loops, calls and bulk operations", m.most)
 	}
 	return nil
 }

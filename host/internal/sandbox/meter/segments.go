@@ -10,7 +10,10 @@ func (m *rewriter) exports() error {
 	if len(m.module.Exports) == 0 {
 		return nil
 	}
-	return m.write(wasmbin.SectionExport, len(m.module.Exports), func() {
+	if err := m.checkNames(); err != nil {
+		return err
+	}
+	return m.write(wasmbin.SectionExport, len(m.module.Exports)+len(m.kept), func() {
 		for _, e := range m.module.Exports {
 			m.name(e.Name)
 			m.bytes(byte(e.Kind))
@@ -19,6 +22,7 @@ func (m *rewriter) exports() error {
 			}
 			m.u32(e.Index)
 		}
+		m.exportKept()
 	})
 }
 

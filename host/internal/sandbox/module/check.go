@@ -146,10 +146,21 @@ func (m *Module) checkExports() error {
 			return err
 		}
 	}
+	if err := m.checkResume(); err != nil {
+		return err
+	}
 	if m.Binary.Start != nil {
 		return errorf(ReasonStartFunction, "the module has a start function, which would run before the manager can stop it; build it as a reactor (-buildmode=c-shared), whose entry is the export %q", abi.ExportInitialize)
 	}
 	return nil
+}
+
+// checkResume looks at the export that a guest may have.
+func (m *Module) checkResume() error {
+	if !slices.ContainsFunc(m.Exports, func(e Export) bool { return e.Name == abi.ExportResume }) {
+		return nil
+	}
+	return m.checkExport(Export{abi.ExportResume, KindFunc, sigNone})
 }
 
 // checkMarker tells a guest of another ABI from one of none.
@@ -222,8 +233,9 @@ func checkABIImport(i Import, declared []string) error {
 	return nil
 }
 
-// checkGranted compares what the manifest asks for: it may ask for more than
-// the module imports, and none of it is given unless all of it is granted.
+// checkGranted compares the capabilities of the manifest with the grants. A
+// manifest may ask for more than the module imports, and a missing grant
+// rejects the module.
 func checkGranted(declared, granted []string) error {
 	// Invariant G1 (host/SECURITY.md): none of a module is run unless all that its manifest names
 	// is granted.
@@ -232,8 +244,11 @@ func checkGranted(declared, granted []string) error {
 			continue
 		}
 		mend := "the administrator has not granted it; add it to the capabilities of the provider in the HostConfiguration (providers[].capabilities)"
-		if capability == abi.CapabilityHTTP {
+		switch capability {
+		case abi.CapabilityHTTP:
 			mend = "add a grant to the HostConfiguration (providers[].grants)"
+		case abi.CapabilityKube:
+			mend = "add what it may read to the HostConfiguration (providers[].kube)"
 		}
 		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, mend)
 	}

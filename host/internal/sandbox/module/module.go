@@ -7,9 +7,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// MaxBytes is the size of the largest module: more than ten times that of a
-// provider by stock Go.
-const MaxBytes = 64 << 20
+// MaxBytes is the size of the largest module: three times that of a vendor's
+// own provider, with client-go and the SDK of its cloud, by stock Go. What a
+// provider may have by default is less (limits.module).
+const MaxBytes = 256 << 20
 
 // Kind is the kind of an import or export.
 type Kind = wasmbin.Kind

@@ -169,6 +169,7 @@ func TestCheckRefuses(t *testing.T) {
 		"ccm_call of another":     {exporting("ccm_call", module.KindFunc, nothing), module.ReasonExportInvalid, []string{"ccm_call", "() -> ()", "(i32 i32) -> (i32)"}},
 		"memory is a function":    {exporting("memory", module.KindFunc, nothing), module.ReasonExportInvalid, []string{"memory", "is a function"}},
 		"_initialize with result": {exporting("_initialize", module.KindFunc, callType), module.ReasonExportInvalid, []string{"_initialize"}},
+		"ccm_resume with result":  {exporting("ccm_resume", module.KindFunc, callType), module.ReasonExportInvalid, []string{"ccm_resume", "(i32 i32) -> (i32)", "() -> ()"}},
 		"start":                   {func(s *spec) { s.start = true }, module.ReasonStartFunction, []string{"start function", "_initialize", "reactor"}},
 		"unknown import":          {importing(module.Import{Module: "ccm_v1", Name: "teleport", Type: hostCall}), module.ReasonImportUnknown, []string{"ccm_v1.teleport"}},
 		"unknown module":          {importing(module.Import{Module: "env", Name: "abort", Type: nothing}), module.ReasonImportUnknown, []string{"env.abort", "ccm_v1", "wasi_snapshot_preview1"}},
@@ -182,6 +183,7 @@ func TestCheckRefuses(t *testing.T) {
 		"imported global":         {importing(module.Import{Module: "env", Name: "global", Kind: module.KindGlobal}), module.ReasonImportUnknown, []string{"is a global"}},
 		"not in the manifest":     {importing(module.Import{Module: "ccm_v1", Name: "store", Type: hostCall}), module.ReasonCapabilityUndeclared, []string{`"store"`, "manifest"}},
 		"not granted":             {withManifest(strings.Replace(goodManifest, `["cache"]`, `["cache","http_send"]`, 1)), module.ReasonCapabilityDenied, []string{`"http_send"`, "(providers[].grants)"}},
+		"kube not granted":        {withManifest(strings.Replace(goodManifest, `["cache"]`, `["cache","kube"]`, 1)), module.ReasonCapabilityDenied, []string{`"kube"`, "(providers[].kube)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good()
@@ -230,7 +232,7 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"export of none":  {whole[:8] + "\x07\x05\x01\x01a\x00\x03", "function 3, which does not exist"},
 		"left over":       {whole[:8] + "\x01\x02\x00\x00", "left over"},
 		// An engine makes room for 4 billion segments, or for one of 4 GiB.
-		"many data segments": {whole[:8] + "\x0b\x05\xff\xff\xff\xff\x0f", "at most 65536 are allowed"},
+		"many data segments": {whole[:8] + "\x0b\x05\xff\xff\xff\xff\x0f", "at most 131072 are allowed"},
 		"huge data segment":  {whole[:8] + "\x0b\x0a\x01\x00\x41\x00\x0b\xff\xff\xff\xff\x0f", "data section: at byte"},
 		// What takes a compiler long.
 		"many memories":     {whole[:8] + "\x05\x04\x02\x00\x00\x00", "2 memories, at most 1"},
@@ -239,7 +241,7 @@ func TestCheckRefusesWhatIsNoModule(t *testing.T) {
 		"large body":        {whole[:8] + "\x0a\x05\x01\x81\x80\x80\x02", "has 4194305 bytes, at most 4194304"},
 		"body of none":      {whole[:8] + "\x0a\x04\x01\x02\x00\x0b", "more bodies than functions"},
 		"function, no body": {whole[:8] + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00", "1 functions, but 0 have a body"},
-		"too large":         {whole[:8] + strings.Repeat("\x00", module.MaxBytes), "at most 67108864 are allowed"},
+		"too large":         {whole[:8] + strings.Repeat("\x00", module.MaxBytes), "at most 268435456 are allowed"},
 		"data of what kind": {whole[:8] + "\x0b\x02\x01\x03", "flags 3"},
 		"data at a call":    {whole[:8] + "\x0b\x05\x01\x00\x10\x00\x0b", "instruction call"},
 		"data at a sum":     {whole[:8] + "\x05\x03\x01\x00\x01" + "\x0b\x0a\x01\x00\x41\x00\x41\x00\x6a\x0b\x00\x00", "more than one instruction"},

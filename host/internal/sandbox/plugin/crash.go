@@ -159,6 +159,33 @@ type explainedInstance struct {
 	crashes crashes
 }
 
+// Snapshot is engine.Snapshotter's, where the engine's instance is one.
+func (i explainedInstance) Snapshot() (engine.Snapshot, error) {
+	instance, ok := i.Instance.(engine.Snapshotter)
+	if !ok {
+		return nil, engine.ErrNoSnapshot
+	}
+	s, err := instance.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return explainedSnapshot{s, i.crashes}, nil
+}
+
+type explainedSnapshot struct {
+	engine.Snapshot
+	crashes crashes
+}
+
+// Instantiate is engine.Snapshot's.
+func (s explainedSnapshot) Instantiate(ctx context.Context) (engine.Instance, error) {
+	i, err := s.Snapshot.Instantiate(ctx)
+	if err != nil {
+		return nil, s.crashes.explain(err)
+	}
+	return explainedInstance{i, s.crashes}, nil
+}
+
 // Call is engine.Instance's.
 func (i explainedInstance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
 	result, err := i.Instance.Call(ctx, op, request)

@@ -15,6 +15,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -26,13 +27,18 @@ type Generation struct {
 	manifest     *manifest.Manifest
 	providerName string
 	hasClusterID bool
+	tickPeriod   time.Duration
 	loadTimeout  time.Duration
 	warnings     []string
 	ops          map[abi.Op]bool
 	limits       Limits
+	// resumes: the instances may begin as a snapshot of a configured one.
+	resumes bool
 
-	module engine.Module
-	pool   *pool
+	// machineCode holds that of the module in the cache.
+	machineCode compile.Hold
+	module      engine.Module
+	pool        *pool
 	// decoding has room for one response of more than largeBytes.
 	decoding chan struct{}
 	// pins counts the ops under way, and one for the slot or the loader. The
@@ -59,6 +65,14 @@ func (g *Generation) ProviderName() string { return g.providerName }
 
 // HasClusterID is the guest's answer to configure.
 func (g *Generation) HasClusterID() bool { return g.hasClusterID }
+
+// TickPeriod is how often the guest wants its op tick, 0 for never.
+func (g *Generation) TickPeriod() time.Duration {
+	if !g.Supports(abi.OpTick) {
+		return 0
+	}
+	return g.tickPeriod
+}
 
 // Summary is one line from the guest's last probe, or "".
 func (g *Generation) Summary() string {
@@ -109,7 +123,7 @@ func body(result engine.Result) []byte {
 	return result.Detail
 }
 
-// Ops are those that the guest has with this configuration, in no order.
+// Ops are the ops of the guest with this configuration, in no order.
 func (g *Generation) Ops() []abi.Op { return slices.Collect(maps.Keys(g.ops)) }
 
 // Trim closes the instances that idle, for a generation that is kept in
@@ -160,6 +174,7 @@ func (g *Generation) free(ctx context.Context) {
 	if g.pool != nil {
 		err = g.pool.close(ctx)
 	}
+	g.machineCode.Release()
 	if err := errors.Join(err, g.module.Close(ctx)); err != nil {
 		klog.FromContext(ctx).Error(err, "closing a provider", "name", g.Name(), "digest", g.digests.Module)
 	}

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -32,21 +34,31 @@ type Loader struct {
 	// NewHost returns what answers the host calls of a guest, and what takes
 	// its standard output and error.
 	NewHost func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
-	// Scrub replaces secrets in what a guest wrote before it crashed, which is
-	// in the errors of its ops then (Crash). Nil: nothing of it is told.
+	// Scrub replaces secrets in the last output of a crashed guest, which is
+	// part of the error of its op (Crash). Nil: errors have no output.
 	Scrub func(string) string
 	// Observer may be nil.
 	Observer Observer
 	// Compiler may be nil: then the engine compiles in this process, and only
 	// what it does to bound itself bounds it.
 	Compiler Compiler
+	// EachFromNothing initialises and configures every instance, also where they
+	// could begin as a snapshot of a configured one.
+	EachFromNothing bool
+}
+
+// resumes tells whether the instances of a module may begin as snapshots.
+//
+// Invariant C6 (host/SECURITY.md): a module asks for it.
+func (l *Loader) resumes(m *module.Module) bool {
+	return !l.EachFromNothing && slices.ContainsFunc(m.Exports, func(e module.Export) bool { return e.Name == abi.ExportResume })
 }
 
 // Compiler compiles apart what the engine would compile here.
 type Compiler interface {
-	// Prepare leaves the machine code of a metered module where the engine
-	// finds it. The bytes are not kept.
-	Prepare(ctx context.Context, wasm []byte) error
+	// Prepare leaves the machine code of a module where the engine finds it, when
+	// it compiles what Prepare returns. The error may be a *compile.InvalidError.
+	Prepare(ctx context.Context, job compile.Job) (outline []byte, err error)
 }
 
 func (l *Loader) observer() Observer {
@@ -78,24 +90,11 @@ func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
 // reached after each. The generation belongs to the caller, who puts it into a
 // slot or closes it. The error is a *LoadError, and leaves nothing behind.
 func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase string)) (*Generation, error) {
-	checked, declared, err := module.Check(bundle.Module, l.Policy)
-	if err != nil {
-		return nil, verifyError(err)
-	}
-	g := &Generation{
-		digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits),
-		pins: 1, closed: make(chan struct{}), tally: newTally(), decoding: make(chan struct{}, 1),
-	}
-	metered, err := l.rewrite(g, checked.Binary)
+	g, symbols, err := l.verify(bundle)
 	if err != nil {
 		return nil, err
 	}
-	symbols, err := meter.ReadSymbols(checked.Binary)
-	if err != nil {
-		g.warnings = append(g.warnings, text.Line(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
-	}
-	reached(PhaseVerify)
-	if err := l.compile(ctx, g, metered); err != nil {
+	if err := l.compile(ctx, g, bundle.Module, func() { reached(PhaseVerify) }); err != nil {
 		return nil, err
 	}
 	g.module = explained{g.module, crashes{symbols, l.Scrub}}
@@ -107,6 +106,23 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 	return g, nil
 }
 
+// verify looks at everything of a module but its code.
+func (l *Loader) verify(bundle Bundle) (*Generation, *meter.Symbols, error) {
+	checked, declared, err := module.Check(bundle.Module, l.Policy)
+	if err != nil {
+		return nil, nil, verifyError(err)
+	}
+	g := &Generation{
+		digests: bundle.Digests(), manifest: declared, limits: l.Limits.suggested(declared.Limits),
+		resumes: l.resumes(checked), pins: 1, closed: make(chan struct{}), tally: newTally(), decoding: make(chan struct{}, 1),
+	}
+	symbols, err := meter.ReadSymbols(checked.Binary)
+	if err != nil {
+		g.warnings = append(g.warnings, text.Line(fmt.Sprintf("no names of functions are told after a crash: %v", err), maxWarningBytes))
+	}
+	return g, symbols, nil
+}
+
 func verifyError(err error) *LoadError {
 	reason := module.ReasonModuleInvalid
 	var e *module.Error
@@ -116,40 +132,77 @@ func verifyError(err error) *LoadError {
 	return &LoadError{Phase: PhaseVerify, Reason: reason, Err: err}
 }
 
-func (l *Loader) rewrite(g *Generation, decoded *wasmbin.Module) ([]byte, error) {
-	metered, err := meter.RewriteModule(decoded, meter.Options{
+func (l *Loader) meterOptions(g *Generation) meter.Options {
+	return meter.Options{
 		ImportModule:     engine.RefuelModule,
 		ImportName:       engine.RefuelName,
 		MaxMemoryPages:   uint32(g.limits.MaxMemoryBytes >> 16),
 		MaxTableElements: g.limits.MaxTableElements,
 		MaxStackBytes:    engine.StackBytes,
-	})
-	if err != nil {
-		return nil, &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+		Resume:           abi.ExportResume,
+		Globals:          engine.GlobalPrefix,
 	}
-	return metered, nil
 }
 
-func (l *Loader) compile(ctx context.Context, g *Generation, metered []byte) (err error) {
+// compile meters and compiles the module, and calls verified when it is known
+// to be valid.
+func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte, verified func()) (err error) {
 	host, stdout, stderr := l.NewHost(g.manifest)
 	config := engine.ModuleConfig{MemoryLimitBytes: g.limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr}
-	for range compileTries {
+	verified = sync.OnceFunc(verified)
+	for try := range compileTries {
 		// Invariant M5 (host/SECURITY.md): what cannot be compiled apart is not compiled here.
-		if l.Compiler != nil {
-			if err := l.Compiler.Prepare(ctx, metered); err != nil {
-				return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
-			}
+		var engines []byte
+		if engines, err = l.prepare(ctx, g, wasm, try > 0, verified); err == nil {
+			g.module, err = l.Engine.Compile(ctx, engines, config)
 		}
-		g.module, err = l.Engine.Compile(ctx, metered, config)
 		// What was compiled apart may be gone by now, or be of no use to the engine.
 		if !errors.Is(err, engine.ErrNotCompiled) {
 			break
 		}
 	}
-	if err != nil {
-		return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+	if err == nil {
+		return nil
 	}
-	return nil
+	g.machineCode.Release()
+	var invalid *LoadError
+	if errors.As(err, &invalid) {
+		return err
+	}
+	return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
+}
+
+// prepare returns what the engine compiles: the metered module, or the outline of
+// one that was compiled apart. The error is a *LoadError if the module is invalid.
+// Anew: what was compiled apart was of no use.
+func (l *Loader) prepare(ctx context.Context, g *Generation, wasm []byte, anew bool, verified func()) (engines []byte, err error) {
+	if l.Compiler != nil {
+		job := l.job(g, wasm)
+		job.Engine, job.Anew, job.Hold, job.Metered = l.Engine.Name(), anew, &g.machineCode, verified
+		engines, err = l.Compiler.Prepare(ctx, job)
+		var invalid *compile.InvalidError
+		if !errors.As(err, &invalid) {
+			return engines, err
+		}
+	} else if engines, err = meter.Rewrite(wasm, l.meterOptions(g)); err == nil {
+		verified()
+		return engines, nil
+	}
+	return nil, &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
+}
+
+// Job checks a module, and returns what the Compiler would get to prepare it,
+// without the engine. The error is a *LoadError.
+func (l *Loader) Job(wasm []byte) (compile.Job, error) {
+	g, _, err := l.verify(Bundle{Module: wasm})
+	if err != nil {
+		return compile.Job{}, err
+	}
+	return l.job(g, wasm), nil
+}
+
+func (l *Loader) job(g *Generation, wasm []byte) compile.Job {
+	return compile.Job{Wasm: wasm, Digest: g.digests.Module, Meter: l.meterOptions(g), Limits: l.Limits.Compile}
 }
 
 // compileTries is how often a module is compiled apart, where what was compiled
@@ -208,13 +261,14 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	response := &abi.ConfigureResponse{}
 	bounded, cancel := context.WithTimeout(ctx, l.Limits.LoadTimeout)
 	defer cancel()
-	switch err := configureOnce(bounded, g.module, request, response); {
+	switch err := g.configureOnce(bounded, request, response); {
 	case err != nil && !expired(ctx) && errors.Is(err, context.DeadlineExceeded):
 		return l.Limits.late(abi.OpConfigure, l.Limits.LoadTimeout, err)
 	case err != nil:
 		return err
 	}
 	g.hasClusterID = response.HasClusterId
+	g.tickPeriod = tickPeriod(response.TickPeriodMs)
 	if !g.hasClusterID && l.RequireClusterID {
 		return errors.New("the provider has no cluster ID in its configuration; add one, or set --allow-untagged-cloud")
 	}
@@ -226,14 +280,43 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	return err
 }
 
-// configureOnce configures an instance that is thrown away.
-func configureOnce(ctx context.Context, m engine.Module, request []byte, response *abi.ConfigureResponse) error {
-	instance, err := m.Instantiate(ctx)
+// tickPeriod is what a guest asks for, within bounds; 0 is never.
+func tickPeriod(ms int64) time.Duration {
+	if ms <= 0 {
+		return 0
+	}
+	return time.Duration(min(max(ms, abi.LeastTickPeriodMs), abi.MostTickPeriodMs)) * time.Millisecond
+}
+
+// configureOnce configures an instance that is thrown away, after what it was
+// then was kept.
+func (g *Generation) configureOnce(ctx context.Context, request []byte, response *abi.ConfigureResponse) error {
+	instance, err := g.module.Instantiate(ctx)
 	if err != nil {
 		return err
 	}
 	err = callOnce(ctx, instance, abi.OpConfigure, request, response)
+	if err == nil && g.resumes {
+		g.keep(instance)
+	}
 	return errors.Join(err, instance.Close(context.WithoutCancel(ctx)))
+}
+
+// keep lets the instances of the pool begin as this one, if they can. It has
+// run no op but those of loading.
+func (g *Generation) keep(instance engine.Instance) {
+	// Invariant C2 (host/SECURITY.md): a snapshot is of an instance that nothing was asked, and
+	// belongs to one generation.
+	snapshotter, ok := instance.(engine.Snapshotter)
+	if !ok {
+		return
+	}
+	snapshot, err := snapshotter.Snapshot()
+	if err != nil {
+		g.warnings = append(g.warnings, text.Line(fmt.Sprintf("each instance is initialised and configured by itself: %v", err), maxWarningBytes))
+		return
+	}
+	g.pool.snapshot = snapshot
 }
 
 const (

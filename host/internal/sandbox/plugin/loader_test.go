@@ -6,14 +6,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // preparing is a plugin.Compiler.
 type preparing func(ctx context.Context, wasm []byte) error
 
-func (p preparing) Prepare(ctx context.Context, wasm []byte) error { return p(ctx, wasm) }
+func (p preparing) Prepare(ctx context.Context, j compile.Job) ([]byte, error) {
+	if err := p(ctx, j.Wasm); err != nil {
+		return nil, err
+	}
+	metered, err := meter.Rewrite(j.Wasm, j.Meter)
+	j.Metered()
+	return metered, err
+}
 
 func TestModuleIsCompiledApartFirst(t *testing.T) {
 	l, _ := realLoader(testLimits())
@@ -35,11 +44,16 @@ func TestModuleIsCompiledApartFirst(t *testing.T) {
 	}
 }
 
+// named is an engine that has a name alone.
+type named struct{ engine.Engine }
+
+func (named) Name() string { return "named" }
+
 func TestModuleThatIsNotCompiledApartIsNotCompiledHere(t *testing.T) {
 	l, _ := realLoader(testLimits())
 	bomb := errors.New("compiling the module took more than 512 MiB of memory")
 	l.Compiler = preparing(func(context.Context, []byte) error { return bomb })
-	l.Engine = nil // would panic
+	l.Engine = named{} // would panic
 	_, err := l.Load(t.Context(), plugin.Bundle{Module: realModule(t)})
 	var refused *plugin.LoadError
 	if !errors.As(err, &refused) || refused.Phase != plugin.PhaseCompile || !strings.Contains(err.Error(), bomb.Error()) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -54,6 +55,9 @@ type Limits struct {
 	OpTimeouts map[abi.Op]time.Duration
 	// LoadTimeout bounds each of describe, configure and probe.
 	LoadTimeout time.Duration
+	// Compile bounds the compilation of the module. The zero value: as the
+	// Compiler does by itself.
+	Compile compile.Limits
 	// TimeoutSetting is what the administrator sets OpTimeout and OpTimeouts
 	// with, for errors; "": nothing does.
 	TimeoutSetting string
@@ -83,8 +87,7 @@ func (l Limits) timeout(op abi.Op) time.Duration {
 	return l.OpTimeout
 }
 
-// suggested returns the limits with what a manifest suggests, where that is
-// lower.
+// suggested returns the limits, lowered to the suggestions of the manifest.
 func (l Limits) suggested(by manifest.Limits) Limits {
 	// Invariant R1 (host/SECURITY.md): a manifest only lowers limits.
 	if by.MemoryBytes > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
@@ -177,4 +178,21 @@ func (s *Slot) ProviderName() string {
 func (s *Slot) HasClusterID() bool {
 	g := s.Serving()
 	return g != nil && g.HasClusterID()
+}
+
+// ConfigDigest is that of the serving generation, or "". Of a private configuration
+// it must not be told.
+func (s *Slot) ConfigDigest() string {
+	if g := s.Serving(); g != nil {
+		return g.Digests().Config
+	}
+	return ""
+}
+
+// TickPeriod is that of the serving generation, 0 for never.
+func (s *Slot) TickPeriod() time.Duration {
+	if g := s.Serving(); g != nil {
+		return g.TickPeriod()
+	}
+	return 0
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // held is a response that tells when its decoding begins, and waits then.
@@ -80,11 +81,7 @@ func TestEqualRequestsAreEqualBytes(t *testing.T) {
 	}}
 	slot, _ := serve(t, e, testLimits())
 	for range 20 {
-		node := &abi.Node{Name: "n", Labels: map[string]string{}}
-		for _, label := range []string{"beta.kubernetes.io/arch", "kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os", "node.kubernetes.io/instance-type"} {
-			node.Labels[label] = "x"
-		}
-		if err := slot.Invoke(t.Context(), abi.OpInstanceExists, &abi.InstanceRequest{Node: node}, &abi.InstanceExistsResponse{}); err != nil {
+		if err := slot.Invoke(t.Context(), abi.OpInstanceExists, requests.Instance("n"), &abi.InstanceExistsResponse{}); err != nil {
 			t.Fatal(err)
 		}
 	}

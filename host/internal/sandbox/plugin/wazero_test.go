@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
 // The same with a real engine and the guest of testdata/wat/provider.wat.
@@ -133,7 +136,7 @@ func TestRealSwapLosesNoCall(t *testing.T) {
 // a guest that does nothing but answer.
 func BenchmarkInvoke(b *testing.B) {
 	slot, _ := realSlot(b, testLimits())
-	req := &abi.InstanceRequest{Node: &abi.Node{Name: "m1", ProviderId: "static://m1"}}
+	req := requests.Instance("m1", func(n *corev1.Node) { n.Spec.ProviderID = "static://m1" })
 	resp := &abi.InstanceExistsResponse{}
 	b.ReportAllocs()
 	for b.Loop() {

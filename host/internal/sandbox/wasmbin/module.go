@@ -30,8 +30,10 @@ const (
 	// a module of some 60 MB, and no more than ten globals.
 	MaxFunctions    = 1 << 18
 	MaxElements     = 1 << 17
-	maxSegments     = 1 << 16
 	maxElemSegments = 1 << 16
+	// maxDataSegments: the linker of stock Go makes up to 100,000 for a large
+	// module.
+	maxDataSegments = 1 << 17
 	// MaxParams bounds the parameters and the results of a function.
 	MaxParams = 1000
 	// MaxLocals of one function, parameters included.

@@ -120,7 +120,7 @@ func (p *parser) references(r *Reader, e *Element, expressions bool) {
 // gigabytes.
 func (p *parser) dataSegments(r *Reader) {
 	m := p.module
-	for range r.Count("data segments", maxSegments) {
+	for range r.Count("data segments", maxDataSegments) {
 		d := Data{}
 		switch flags := r.ShortU32("flag of a data segment"); flags {
 		case 0:

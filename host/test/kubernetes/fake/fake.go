@@ -7,6 +7,7 @@ package fake
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -44,6 +45,11 @@ type Cloud struct {
 	// Calls are the ops that the guest was asked for. A test that fails
 	// prints them.
 	Calls []string
+	// ExternalIP and BalancerIPMode are there for the compiler. The tests that
+	// set them do not run: the static guest has addresses of its own pools, and
+	// one mode.
+	ExternalIP     net.IP
+	BalancerIPMode *v1.LoadBalancerIPMode
 
 	once     sync.Once
 	provider *provider.Provider
@@ -54,6 +60,13 @@ type Cloud struct {
 }
 
 var _ cloudprovider.Interface = (*Cloud)(nil)
+
+// ClearCalls forgets the calls so far.
+func (c *Cloud) ClearCalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Calls = nil
+}
 
 // Initialize starts the guest.
 func (c *Cloud) Initialize(builder cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {

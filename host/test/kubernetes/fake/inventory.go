@@ -9,10 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// noMachines is the inventory of a test that names none: it has one that no test
+// has.
+const noMachines = `{region: none, machines: [{name: none, zone: none, addresses: [{type: InternalIP, address: 192.0.2.1}]}], pools: []}`
+
 // inventory is the configuration of the static guest that says what the fields
-// say of one machine, or of the first one when there is none of that name: an
-// inventory may not be empty. JSON is YAML, too.
+// say of one machine, or of the first one when there is none of that name, or of
+// one that no test has: an inventory may not be empty. JSON is YAML, too.
 func (c *Cloud) inventory(name types.NodeName) []byte {
+	if len(c.ProviderID) == 0 {
+		return []byte(noMachines)
+	}
 	if _, ok := c.ProviderID[name]; !ok {
 		name = slices.Min(slices.Collect(maps.Keys(c.ProviderID)))
 	}

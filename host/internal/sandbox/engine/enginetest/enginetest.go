@@ -85,6 +85,13 @@ func Run(t *testing.T, newEngine func() engine.Engine) {
 	t.Run("features", s.features)
 	t.Run("depth", s.depth)
 	t.Run("closed", s.closed)
+	t.Run("snapshots", s.snapshots)
+	t.Run("snapshots are bounded", s.snapshotsAreBounded)
+	t.Run("resuming", s.resuming)
+	t.Run("a snapshot in an op", s.snapshotInAnOp)
+	t.Run("no snapshot", s.noSnapshot)
+	t.Run("a memory that begins with nothing", s.emptyMemory)
+	t.Run("snapshots leave nothing", s.snapshotsLeaveNothing)
 	t.Run("nothing is left behind", s.leaks)
 }
 
@@ -108,6 +115,7 @@ func metered(tb testing.TB, wasm []byte) []byte {
 	rewritten, err := meter.Rewrite(wasm, meter.Options{
 		ImportModule: engine.RefuelModule, ImportName: engine.RefuelName,
 		MaxMemoryPages: 1 << 16, MaxTableElements: 1 << 16,
+		Resume: abi.ExportResume, Globals: engine.GlobalPrefix,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -45,7 +45,7 @@ func (c *Call) Op(guest *Guest, request []byte) {
 	*c = Call{guest: guest, inOp: true, request: request}
 }
 
-// End forgets the call, so that nothing of it is seen or kept.
+// End drops the call and its data.
 //
 // Invariant M10 (host/SECURITY.md): after an op the host has nothing of what its host calls were
 // given or answered.
@@ -54,7 +54,7 @@ func (c *Call) End() {
 	*c = Call{}
 }
 
-// Answer is what the guest answered, with the code that its export returned.
+// Answer is the answer of the guest, with the code that its export returned.
 func (c *Call) Answer(code uint32) engine.Result {
 	return engine.Result{Code: abi.Code(code), Response: c.response, Detail: c.detail, Fuel: c.fuel}
 }

@@ -71,7 +71,7 @@ func errWrite(_ context.Context, c *Call, memory Memory, stack []uint64) error {
 	return c.once(&c.detail, memory, abi.ImportErrWrite, stack, 2*abi.MaxErrorMessageBytes)
 }
 
-// once takes what a guest may hand over one time in an op.
+// once accepts a value that a guest may hand over once in an op.
 func (c *Call) once(to *[]byte, memory Memory, what string, stack []uint64, limit int) error {
 	if err := c.mustBeInOp(what); err != nil {
 		return err

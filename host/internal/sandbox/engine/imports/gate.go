@@ -38,7 +38,7 @@ func (g *Gate) Enter(requestBytes int) error {
 	case gateClosed:
 		return errors.New("the instance is closed")
 	}
-	return errors.New("an op runs in the instance already: it takes one at a time")
+	return errors.New("the instance already runs an op: it takes one at a time")
 }
 
 // Leave ends the op. After a failed one the instance stays shut: what the

@@ -32,7 +32,7 @@ func fdWrite(_ context.Context, c *Call, memory Memory, stack []uint64) (uint64,
 	return errnoSuccess, nil
 }
 
-// gather copies what the iovecs point at, within the bounds of one call.
+// gather copies the bytes of the iovecs, within the bounds of one call.
 func gather(memory Memory, iovecs, count uint32) (data []byte, errno uint64) {
 	if count > maxIovecs {
 		return nil, errnoInval

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,15 +36,18 @@ type cache struct {
 	only bool
 }
 
-// compile returns the module that the directory holds, or compiles it and
-// keeps it there.
+// compile returns the module from the directory, or compiles it and stores it
+// there.
 func (c cache) compile(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, error) {
 	if c.dir == "" && !c.only {
 		return newModule(engine, wasm)
 	}
 	path := c.path(wasm)
-	if code, err := read(path); err == nil {
-		if m, err := wasmtime.NewModuleDeserialize(engine, code); err == nil {
+	if err := check(path); err == nil {
+		// The runtime maps the file: its code takes memory once for all who map it,
+		// and none that the kernel could not take back. Files of the cache are
+		// replaced and removed, and never changed.
+		if m, err := wasmtime.NewModuleDeserializeFile(engine, path); err == nil {
 			return m, nil
 		}
 	}
@@ -80,28 +84,34 @@ func (c cache) path(wasm []byte) string {
 	return filepath.Join(c.dir, folder, hex.EncodeToString(sum[:]))
 }
 
-// read returns the machine code of a file, which starts with its checksum:
-// the runtime trusts what it is given.
-func read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+// check reads a file, which ends with its checksum: the runtime trusts what it
+// is given.
+func check(path string) error {
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if info.Size() > maxCachedBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxCachedBytes)
-	}
-	data, err := os.ReadFile(path)
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(data) < sha256.Size {
-		return nil, fmt.Errorf("%s is truncated", path)
+	size := info.Size() - sha256.Size
+	if size < 0 || size > maxCachedBytes {
+		return fmt.Errorf("%s has %d bytes, at least %d and at most %d are read", path, info.Size(), sha256.Size, maxCachedBytes)
 	}
-	sum, code := data[:sha256.Size], data[sha256.Size:]
-	if got := sha256.Sum256(code); !bytes.Equal(got[:], sum) {
-		return nil, fmt.Errorf("%s is damaged", path)
+	h := sha256.New()
+	if _, err := io.CopyN(h, file, size); err != nil {
+		return err
 	}
-	return code, nil
+	sum := make([]byte, sha256.Size)
+	if _, err := io.ReadFull(file, sum); err != nil {
+		return err
+	}
+	if !bytes.Equal(h.Sum(nil), sum) {
+		return fmt.Errorf("%s is damaged", path)
+	}
+	return nil
 }
 
 // write replaces the file at once: another process may be reading it.
@@ -115,9 +125,9 @@ func write(path string, code []byte) error {
 		return err
 	}
 	sum := sha256.Sum256(code)
-	_, err = file.Write(sum[:])
+	_, err = file.Write(code)
 	if err == nil {
-		_, err = file.Write(code)
+		_, err = file.Write(sum[:])
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {

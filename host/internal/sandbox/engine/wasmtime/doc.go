@@ -2,6 +2,4 @@
 // second one, behind the same interface and the same contract as wazero. It
 // needs cgo and the build tag wasmtime. Without the tag the package is empty, and
 // the manager stays one static binary.
-//
-// Only engines touch guest memory.
 package wasmtime

@@ -24,8 +24,8 @@ const (
 	maxTableElements = 1 << 20
 )
 
-// Features returns a configuration with those of WebAssembly 2.0, which is what the other engine
-// accepts: what is valid must not depend on the engine.
+// Features returns a configuration with the features of WebAssembly 2.0, as
+// wazero has them: the same modules must be valid on both engines.
 func Features() *wasmtime.Config {
 	c := wasmtime.NewConfig()
 	c.SetWasmMultiValue(true)

@@ -17,11 +17,14 @@ import (
 
 // instance implements engine.Instance.
 type instance struct {
+	module *module
 	guest  *imports.Guest
 	store  *wasmtime.Store
-	run    *wasmtime.Func
-	memory memory
-	gate   imports.Gate
+	// exports are the runtime's instance.
+	exports *wasmtime.Instance
+	run     *wasmtime.Func
+	memory  memory
+	gate    imports.Gate
 	// ctx and call are those of the op that runs, for the host functions: the
 	// runtime carries none.
 	ctx  context.Context
@@ -33,24 +36,34 @@ type instance struct {
 	results [1]wasmtime.Val
 }
 
-// start instantiates the module and runs its _initialize.
-func (i *instance) start(ctx context.Context, m *module) error {
+// instantiate makes the instance, and runs nothing of it.
+func (i *instance) instantiate(ctx context.Context) error {
 	i.call.Outside(i.guest)
 	defer i.enter(ctx)()
-	guest, err := i.guarded(func() (any, error) { return m.linker.Instantiate(i.store, m.compiled) })
+	guest, err := i.guarded(func() (any, error) { return i.module.linker.Instantiate(i.store, i.module.compiled) })
 	if err != nil {
 		return fmt.Errorf("instantiating the module: %w", err)
 	}
-	exports := guest.(*wasmtime.Instance)
-	i.run = exports.GetFunc(i.store, abi.ExportCall)
-	initialize := exports.GetFunc(i.store, abi.ExportInitialize)
-	memory := exports.GetExport(i.store, abi.ExportMemory)
-	if i.run == nil || initialize == nil || memory == nil || memory.Memory() == nil {
+	i.exports = guest.(*wasmtime.Instance)
+	i.run = i.exports.GetFunc(i.store, abi.ExportCall)
+	memory := i.exports.GetExport(i.store, abi.ExportMemory)
+	if i.run == nil || memory == nil || memory.Memory() == nil {
 		return imports.ErrExports
 	}
 	i.memory.exported = memory.Memory()
-	if _, err := i.guarded(func() (any, error) { return initialize.Call(i.store) }); err != nil {
-		return fmt.Errorf("%s: %w", abi.ExportInitialize, err)
+	return nil
+}
+
+// start runs the export that is called before any op.
+func (i *instance) start(ctx context.Context, name string) error {
+	first := i.exports.GetFunc(i.store, name)
+	if first == nil {
+		return imports.ErrExports
+	}
+	i.call.Outside(i.guest)
+	defer i.enter(ctx)()
+	if _, err := i.guarded(func() (any, error) { return first.Call(i.store) }); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bytecodealliance/wasmtime-go/v44"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/imports"
 )
@@ -111,13 +112,26 @@ func (m *module) Close(context.Context) error {
 
 // Instantiate makes an instance in a store of its own.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
+	i, err := m.instantiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.start(ctx, abi.ExportInitialize); err != nil {
+		i.store.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+// instantiate makes an instance of which nothing has run.
+func (m *module) instantiate(ctx context.Context) (*instance, error) {
 	if m.closed.Load() {
 		return nil, errors.New("instantiating the module: it is closed")
 	}
-	i := &instance{guest: m.guest}
+	i := &instance{module: m, guest: m.guest}
 	i.store = wasmtime.NewStoreWithData(m.engine, i)
 	i.store.Limiter(int64(m.config.MemoryLimitBytes/pageBytes*pageBytes), maxTableElements, 1, maxTables, 1)
-	if err := i.start(ctx, m); err != nil {
+	if err := i.instantiate(ctx); err != nil {
 		i.store.Close()
 		return nil, err
 	}

@@ -5,20 +5,24 @@ import (
 	"syscall"
 
 	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/image"
 )
 
-// withMemory keeps the linear memories of the modules that are instantiated
-// with the context outside of the Go heap: address space for the largest size
-// is reserved at once, so that growing neither copies nor leaves garbage, and
-// what an instance had is given back when it is closed.
-func withMemory(ctx context.Context) context.Context {
+// withMemory keeps the linear memory of the module that is instantiated with
+// the context outside of the Go heap: address space for the largest size is
+// reserved at once, so that growing neither copies nor leaves garbage, and what
+// an instance had is given back when it is closed. A module has one memory.
+func withMemory(ctx context.Context, m *memory) context.Context {
 	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
-		func(_, limit uint64) experimental.LinearMemory { return &memory{limit: limit} }))
+		func(_, limit uint64) experimental.LinearMemory { m.limit = limit; return m }))
 }
 
 // memory implements experimental.LinearMemory.
 type memory struct {
-	limit    uint64
+	limit uint64
+	// begins is what the memory holds at first; nil is zeros.
+	begins   *image.Image
 	reserved []byte
 	size     uint64
 }
@@ -32,6 +36,12 @@ func (m *memory) Reallocate(size uint64) []byte {
 			return nil
 		}
 		m.reserved = reserved
+	}
+	if m.begins != nil {
+		if err := m.begins.Put(m.reserved[:size]); err != nil {
+			return nil
+		}
+		m.begins, m.size = nil, size // it may begin with no pages, and grow then
 	}
 	if size > m.size {
 		if err := syscall.Mprotect(m.reserved[:size], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
@@ -49,3 +59,6 @@ func (m *memory) Free() {
 		m.reserved, m.size = nil, 0
 	}
 }
+
+// bytes is the memory as it is now.
+func (m *memory) bytes() []byte { return m.reserved[:m.size:m.size] }

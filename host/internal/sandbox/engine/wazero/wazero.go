@@ -1,7 +1,5 @@
 // Package wazero is the engine on github.com/tetratelabs/wazero, in compiler
 // mode: pure Go, so that the manager stays one static binary.
-//
-// Only engines touch guest memory.
 package wazero
 
 import (
@@ -16,7 +14,9 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/image"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/imports"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
 const pageBytes = 64 << 10
@@ -51,7 +51,7 @@ func (*Engine) Close(context.Context) error { return nil }
 // Compile compiles a module in a runtime of its own, so that nothing which
 // happens to it, or to one of its instances, reaches another module.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
-	m := &module{guest: imports.NewGuest(config)}
+	m := &module{guest: imports.NewGuest(config), memoryLimit: config.MemoryLimitBytes}
 	runtimeConfig := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(min(config.MemoryLimitBytes/pageBytes, 1<<16))).
 		WithCloseOnContextDone(e.options.CloseOnContextDone).
@@ -85,10 +85,13 @@ func (e *Engine) compiling(ctx context.Context) context.Context {
 
 // module implements engine.Module.
 type module struct {
-	guest    *imports.Guest
-	runtime  wazero.Runtime
-	cache    wazero.CompilationCache
-	compiled wazero.CompiledModule
+	guest       *imports.Guest
+	runtime     wazero.Runtime
+	cache       wazero.CompilationCache
+	compiled    wazero.CompiledModule
+	memoryLimit uint64
+	// begins is what the memory of each instance holds at first, or nil.
+	begins *image.Image
 }
 
 func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error) {
@@ -101,6 +104,10 @@ func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error
 	if err := instantiateImports(ctx, m.runtime); err != nil {
 		return fmt.Errorf("host modules: %w", err)
 	}
+	wasm, err = m.takeData(wasm)
+	if err != nil {
+		return fmt.Errorf("the data of the module: %w", err)
+	}
 	compiled, err := m.runtime.CompileModule(compiling, wasm)
 	if err != nil {
 		return fmt.Errorf("compiling the module: %w", err)
@@ -109,8 +116,26 @@ func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error
 	return nil
 }
 
+// takeData takes the data out of a module, of which the runtime would hold a copy
+// and make another for each instance.
+func (m *module) takeData(wasm []byte) (rest []byte, err error) {
+	rest, begins, ok := wasmbin.SplitData(wasm)
+	if !ok || begins.Size > m.memoryLimit {
+		return wasm, nil
+	}
+	m.begins, err = image.New(int(begins.Size), func(memory []byte) {
+		for _, p := range begins.Parts {
+			copy(memory[p.Offset:], p.Data)
+		}
+	})
+	return rest, err
+}
+
 func (m *module) Close(ctx context.Context) error {
 	err := m.runtime.Close(ctx)
+	if m.begins != nil {
+		err = errors.Join(err, m.begins.Close())
+	}
 	if m.cache != nil {
 		err = errors.Join(err, m.cache.Close(ctx))
 	}
@@ -118,40 +143,67 @@ func (m *module) Close(ctx context.Context) error {
 }
 
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	i := &instance{shared: m.guest}
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	i.call.Outside(i.shared)
-	guest, err := m.runtime.InstantiateModule(withMemory(i.context(ctx)), m.compiled, config)
+	i, err := m.instantiate(ctx, m.begins)
 	if err != nil {
-		return nil, fmt.Errorf("instantiating the module: %w", i.call.Crash(ctx, err, framesOf(err)))
+		return nil, err
 	}
-	i.guest, i.memory = guest, guest.Memory()
-	if err := i.initialize(ctx); err != nil {
-		return nil, errors.Join(err, guest.Close(ctx))
+	if err := i.start(ctx, abi.ExportInitialize); err != nil {
+		return nil, errors.Join(err, i.guest.Close(ctx))
 	}
 	return i, nil
 }
 
+// instantiate makes an instance of which nothing has run, and whose memory begins
+// with an image, or with zeros.
+func (m *module) instantiate(ctx context.Context, begins *image.Image) (*instance, error) {
+	i := &instance{module: m, shared: m.guest, linear: memory{begins: begins}}
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	i.call.Outside(i.shared)
+	guest, err := guarded(func() (api.Module, error) {
+		return m.runtime.InstantiateModule(withMemory(i.context(ctx), &i.linear), m.compiled, config)
+	})
+	if err != nil {
+		i.linear.Free()
+		return nil, fmt.Errorf("instantiating the module: %w", i.call.Crash(ctx, err, framesOf(err)))
+	}
+	i.guest, i.memory = guest, guest.Memory()
+	return i, nil
+}
+
+// guarded makes an error of the runtime's panic, as of a memory for which there
+// is no room.
+func guarded(instantiate func() (api.Module, error)) (guest api.Module, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the engine failed: %v", p)
+		}
+	}()
+	return instantiate()
+}
+
 // instance implements engine.Instance.
 type instance struct {
+	module *module
 	shared *imports.Guest
 	guest  api.Module
 	memory imports.Memory
+	linear memory
 	run    api.Function
 	stack  [2]uint64
 	gate   imports.Gate
 	call   imports.Call
 }
 
-func (i *instance) initialize(ctx context.Context) error {
+// start runs the export that is called before any op.
+func (i *instance) start(ctx context.Context, name string) error {
 	i.run = i.guest.ExportedFunction(abi.ExportCall)
-	initialize := i.guest.ExportedFunction(abi.ExportInitialize)
-	if i.run == nil || initialize == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
+	first := i.guest.ExportedFunction(name)
+	if i.run == nil || first == nil || i.guest.ExportedMemory(abi.ExportMemory) == nil {
 		return imports.ErrExports
 	}
 	i.call.Outside(i.shared)
-	if _, err := initialize.Call(i.context(ctx)); err != nil {
-		return fmt.Errorf("%s: %w", abi.ExportInitialize, i.call.Crash(ctx, err, framesOf(err)))
+	if _, err := first.Call(i.context(ctx)); err != nil {
+		return fmt.Errorf("%s: %w", name, i.call.Crash(ctx, err, framesOf(err)))
 	}
 	return nil
 }

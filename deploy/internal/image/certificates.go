@@ -1,0 +1,39 @@
+package image
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// Certificates returns the authorities of Mozilla's store that go.sum pins, in
+// PEM: the same on every machine. Those that Mozilla trusts for older
+// certificates only are left out, since a file of certificates cannot say so.
+func Certificates() ([]byte, error) {
+	var out bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue
+		}
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// ReadCertificates reads authorities from a PEM file instead.
+func ReadCertificates(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the CA certificates: %w; leave out -ca-certificates for Mozilla's", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return content, nil
+}

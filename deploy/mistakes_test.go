@@ -1,0 +1,145 @@
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// mistake is one that people make, in the cluster (make, which returns what mends
+// it) or in what they are about to install (plan).
+type mistake struct {
+	// reason, severity and says (a regular expression) are ccmctl's words.
+	reason, severity, says string
+	// name tells those of one reason apart.
+	name string
+	make func(*testing.T, *checked) (mend func())
+	plan func(*testing.T) string
+	args []string
+}
+
+func mistakes() []mistake {
+	return append(clusterMistakes(), append(releaseMistakes(), plannedMistakes()...)...)
+}
+
+// clusterMistakes are in the cluster around the manager.
+func clusterMistakes() []mistake {
+	return []mistake{
+		{reason: "KubeletNotExternal", severity: "error", says: "node bare: .*--cloud-provider=external",
+			make: created("{apiVersion: v1, kind: Node, metadata: {name: bare}}")},
+		{reason: "NodeNotInitialized", severity: "error", says: "node stranger: it keeps the taint",
+			make: created("{apiVersion: v1, kind: Node, metadata: {name: stranger}, spec: {taints: [{key: node.cloudprovider.kubernetes.io/uninitialized, value: 'true', effect: NoSchedule}]}}")},
+		{reason: "ProviderIDInvalid", severity: "error", says: `node odd: its providerID "i-1234"`,
+			make: created("{apiVersion: v1, kind: Node, metadata: {name: odd}, spec: {providerID: i-1234}}")},
+		{reason: "TwoManagers", severity: "error", says: "pod default/other: another cloud-controller-manager", name: "pod",
+			make: created(podOf("other", "{name: c, image: example.com/hcloud-cloud-controller-manager:v1}"))},
+		{reason: "TwoManagers", severity: "error", says: "lease default/cloud-controller-manager: twin_1 leads", name: "lease",
+			make: created("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: cloud-controller-manager, namespace: default}, spec: {holderIdentity: twin_1, leaseDurationSeconds: 600, renewTime: '" + micro(0) + "'}}")},
+		{reason: "InTreeCloudProvider", severity: "error", says: "pod default/kcm: .*--cloud-provider=aws",
+			make: created(podOf("kcm", "{name: kube-controller-manager, image: example.com/k, command: [kube-controller-manager, --cloud-provider=aws]}"))},
+		{reason: "ClockAhead", severity: "error", says: "node fast: its clock is (59m|1h0m)",
+			make: created("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: fast, namespace: kube-node-lease}, spec: {renewTime: '" + micro(time.Hour) + "'}}")},
+		{reason: "PortTaken", severity: "error", says: "pod default/squatter: it has port 10258",
+			make: created(strings.Replace(podOf("squatter", "{name: c, image: example.com/c, ports: [{containerPort: 10258, hostPort: 10258}]}"), "spec: {", "spec: {hostNetwork: true, ", 1))},
+		{reason: "WebhookBlocks", severity: "error", says: "validatingwebhookconfiguration guard: no Pod is behind its Service default/guard",
+			make: created("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard}, webhooks: [{name: guard.example.com, admissionReviewVersions: [v1], sideEffects: None, " +
+				"clientConfig: {service: {namespace: default, name: guard}}, rules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [nodes/status]}]}]}")},
+	}
+}
+
+func podOf(name, container string) string {
+	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: default}, spec: {automountServiceAccountToken: false, nodeName: m1, containers: [" + container + "]}}"
+}
+
+func micro(ahead time.Duration) string {
+	return time.Now().Add(ahead).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+}
+
+// releaseMistakes are in what the chart has made.
+func releaseMistakes() []mistake {
+	return []mistake{
+		{reason: "RightMissing", severity: "error", says: "serviceaccount kube-system/persistentvolume-label-controller: it may not list, watch, patch persistentvolumes",
+			name: "controller", make: deleted("clusterrolebinding", "wasm-ccm:persistentvolume-label-controller")},
+		{reason: "RightMissing", severity: "error", says: "serviceaccount kube-system/cloud-controller-manager: it may not get, update configmaps wasm-ccm-store-static in namespace kube-system",
+			name: "provider", make: deleted("role", "wasm-ccm:provider:static")},
+		{reason: "ServiceAccountMissing", severity: "error", says: "serviceaccount kube-system/route-controller: ", make: deleted("serviceaccount", "route-controller")},
+		{reason: "ObjectMissing", severity: "error", says: "configmap kube-system/cloud-provider-static: .*provider static names it", make: deleted("configmap", "cloud-provider-static")},
+		{reason: "ConfigurationMissing", severity: "error", says: "configmap kube-system/cloud-controller-manager: it has no key config.yaml",
+			make: patched("configmap", manager, `[{"op": "remove", "path": "/data"}]`)},
+		{reason: "TolerationMissing", severity: "error", says: "daemonset cloud-controller-manager: it does not tolerate node.cloudprovider.kubernetes.io/uninitialized",
+			make: patched("daemonset", manager, `[{"op": "remove", "path": "/spec/template/spec/tolerations"}]`)},
+		{reason: "NoPriorityClass", severity: "warning", says: "daemonset cloud-controller-manager: ",
+			make: patched("daemonset", manager, `[{"op": "remove", "path": "/spec/template/spec/priorityClassName"}]`)},
+		{reason: "ForeignLeader", severity: "error", says: "lease kube-system/cloud-controller-manager: .* is no Pod of this manager",
+			make: func(t *testing.T, c *checked) func() {
+				c.kubectl(t, "-n", namespace, "delete", "pod", "--force", "-l", "app.kubernetes.io/name="+manager)
+				return func() { c.managerPod(t) }
+			}},
+		{reason: "ManagerSilent", severity: "error", says: "namespace kube-system: no manager answers", args: []string{"--server=https://127.0.0.1:1"}},
+	}
+}
+
+// plannedMistakes are in what is to be installed.
+func plannedMistakes() []mistake {
+	values := func(values ...string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			return string(render(t, append([]string{"chart/examples/static.yaml"}, values...)...))
+		}
+	}
+	provider := func(more string) func(*testing.T) string {
+		return func(*testing.T) string {
+			return "{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [{name: static, source: {configMap: {namespace: kube-system, name: cloud-provider-static}}, " + more + "}]}"
+		}
+	}
+	return []mistake{
+		{reason: "ConfigurationInvalid", severity: "error", says: `the plan: .*"providers\[0\].grant"`, plan: provider("grant: []")},
+		{reason: "NotUsable", severity: "error", says: "configmap kube-system/cloud-provider-static-config: provider static: source.configMap: .*there is no module", name: "module",
+			plan: func(t *testing.T) string {
+				return strings.Replace(provider("store: static")(t), "cloud-provider-static", "cloud-provider-static-config", 1)
+			}},
+		{reason: "NotUsable", severity: "error", says: `secret kube-system/cloud: .*credentials\[api\].secret: key "token" is missing`, name: "secret",
+			plan: provider("grants: [{host: api.example.com, credentials: [api]}], credentials: [{name: api, secret: {namespace: kube-system, name: cloud}, bearer: {}}]"),
+			make: created("{apiVersion: v1, kind: Secret, metadata: {name: cloud, namespace: kube-system}, stringData: {tokn: 0123456789abcdef}}")},
+		{reason: "NotUsable", severity: "error", says: "configmap kube-system/cloud-provider-static: .*provenance.digests", name: "digest",
+			plan: provider("provenance: {digests: ['sha256:" + strings.Repeat("0", 64) + "']}")},
+		{reason: "ObjectMissing", severity: "error", says: "configmap kube-system/settings: .*configFrom.configMap", name: "configFrom",
+			plan: provider("configFrom: {configMap: {namespace: kube-system, name: settings}}")},
+		{reason: "KeyMissing", severity: "error", says: "configmap kube-system/extension-apiserver-authentication: .*needs the key config.yaml",
+			plan: provider("configFrom: {configMap: {namespace: kube-system, name: extension-apiserver-authentication}}")},
+		{reason: "CRDMissing", severity: "error", says: "crd cloudproviders.config.wasm-ccm.dev: ",
+			plan: func(t *testing.T) string {
+				return "{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [], cloudProviders: {enabled: true}}"
+			}},
+		{reason: "PriorityClassMissing", severity: "error", says: "priorityclass urgent: ", plan: values("priorityClassName=urgent")},
+		{reason: "PodCIDRMissing", severity: "error", says: "node m1: it has no pod CIDR", plan: values("routes.enabled=true", "routes.clusterCIDR=10.244.0.0/16")},
+		{reason: "NoLeaderElection", severity: "error", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "replicas=2", "args={--leader-elect=false}")},
+		{reason: "NoHostNetwork", severity: "warning", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "hostNetwork=false")},
+	}
+}
+
+// created makes an object; it is mended by deleting it.
+func created(object string) func(*testing.T, *checked) func() {
+	return func(t *testing.T, c *checked) func() {
+		file := c.file(t, object)
+		c.kubectl(t, "create", "-f", file)
+		return func() { c.kubectl(t, "delete", "--ignore-not-found", "--force", "-f", file) }
+	}
+}
+
+// deleted deletes an object; it is mended by making it again.
+func deleted(kind, name string) func(*testing.T, *checked) func() {
+	return func(t *testing.T, c *checked) func() {
+		file := c.file(t, string(c.kubectl(t, "-n", namespace, "get", kind, name, "-o", "yaml")))
+		c.kubectl(t, "-n", namespace, "delete", kind, name)
+		return func() { c.kubectl(t, "replace", "--force", "-f", file) }
+	}
+}
+
+// patched changes an object; it is mended by making it again.
+func patched(kind, name, patch string) func(*testing.T, *checked) func() {
+	return func(t *testing.T, c *checked) func() {
+		file := c.file(t, string(c.kubectl(t, "-n", namespace, "get", kind, name, "-o", "yaml")))
+		c.kubectl(t, "-n", namespace, "patch", kind, name, "--type=json", "-p", patch)
+		return func() { c.kubectl(t, "replace", "--force", "-f", file) }
+	}
+}

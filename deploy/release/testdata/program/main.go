@@ -1,0 +1,9 @@
+// Command program is a small one that is made of another module, for the tests
+// of what a release says of its programs.
+package main
+
+import "golang.org/x/exp/constraints"
+
+func least[T constraints.Ordered](a, b T) T { return min(a, b) }
+
+func main() { println(least(1, 2)) }

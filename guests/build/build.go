@@ -1,0 +1,153 @@
+// Package build makes a module of a guest: it compiles the package by TinyGo
+// or by stock Go, and appends the manifest. Its commands are ccm-build, which
+// needs no checkout of this repository, and ccmctl build.
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+)
+
+// Options say what to build and how. Only Dir is needed.
+type Options struct {
+	// Dir is the directory of the guest's main package and manifest.json.
+	Dir string
+	// Out is the file of the module; NAME.wasm of the manifest in the working
+	// directory where it is empty. Beside it is OUT.stamp, of what it is made.
+	Out string
+	// Compiler is TinyGo, TinyGoBuild or Go; empty for the first of them that
+	// is there, and with Debug for Go.
+	Compiler string
+	// Version takes the place of the manifest's.
+	Version string
+	// Opt is TinyGo's -opt, z where it is empty; 1 with Debug.
+	Opt string
+	// GC is TinyGo's -gc, precise where it is empty.
+	GC string
+	// Tags are Go's build tags, a comma between them.
+	Tags string
+	// Debug makes a build whose crashes tell the line.
+	Debug bool
+	// Toolchain is where TinyGoBuild comes from: the directory of its module in
+	// a checkout, or a version. Empty is the version of this program.
+	Toolchain string
+	// Tools is the directory of TinyGoBuild; one in the user's cache where it
+	// is empty.
+	Tools string
+	// Install lets Debian's packages be installed, by apt-get.
+	Install bool
+	// Log gets what is done and the compilers' own words; nil drops them.
+	Log io.Writer
+}
+
+// Result says what was made.
+type Result struct {
+	// Out is the file, Version the module's.
+	Out, Version string
+	// Size is in bytes.
+	Size int64
+	// Compiler has made it, and Why says why that one.
+	Compiler, Why string
+	// Fresh is false where the file was up to date.
+	Fresh bool
+	// Took is the time of compiling, and of building the compiler.
+	Took time.Duration
+}
+
+// String is a line for people.
+func (r Result) String() string {
+	if !r.Fresh {
+		return filepath.Base(r.Out) + " is up to date"
+	}
+	return fmt.Sprintf("%s %s: %d KiB by %s (%s), %.0fs", filepath.Base(r.Out), r.Version, r.Size/1024, r.Compiler, r.Why, r.Took.Seconds())
+}
+
+// Build makes the module, unless the file is made of the same already. An
+// error leaves the former file as it is.
+func Build(ctx context.Context, o Options) (Result, error) {
+	started := time.Now()
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	text, m, err := o.readManifest()
+	if err != nil {
+		return Result{}, err
+	}
+	if o.Out == "" {
+		o.Out = m.Name + ".wasm"
+	}
+	c, err := o.choose(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Out: o.Out, Version: m.Version, Compiler: c.name, Why: c.why}
+	stamp, err := o.stamp(ctx, c, text)
+	if err != nil {
+		return result, err
+	}
+	if result.Fresh = !upToDate(o.Out, stamp); result.Fresh {
+		err = o.make(ctx, c, m.Version, text, stamp)
+	}
+	if err != nil {
+		return result, err
+	}
+	info, err := os.Stat(o.Out)
+	if err != nil {
+		return result, err
+	}
+	result.Size, result.Took = info.Size(), time.Since(started)
+	return result, nil
+}
+
+func (o Options) readManifest() ([]byte, *manifest.Manifest, error) {
+	name := filepath.Join(o.Dir, "manifest.json")
+	text, err := ReadManifest(name, o.Version)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%s is not there: every guest needs a manifest", name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := manifest.Parse(text)
+	return text, m, err
+}
+
+// make compiles beside the file, and puts it into its place when all is done.
+func (o Options) make(ctx context.Context, c compiler, version string, text []byte, stamp string) error {
+	if err := os.MkdirAll(filepath.Dir(o.Out), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(o.Out), ".ccm-build")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	compiled, err := filepath.Abs(filepath.Join(work, "guest.wasm"))
+	if err != nil {
+		return err
+	}
+	if err := o.compile(ctx, c, version, compiled); err != nil {
+		return err
+	}
+	module, err := os.ReadFile(compiled)
+	if err != nil {
+		return err
+	}
+	if module, err = Append(module, text); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(o.Dir, "manifest.json"), err)
+	}
+	if err := os.WriteFile(compiled, module, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(compiled, o.Out); err != nil {
+		return err
+	}
+	return os.WriteFile(stampOf(o.Out), []byte(stamp), 0o644)
+}

@@ -1,0 +1,108 @@
+package build_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/guests/build"
+)
+
+// guest is the least that compiles.
+func guest(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/least\n\ngo 1.25.0\n")
+	write(t, dir, "main.go", "package main\n\nvar version = \"none\"\n\nfunc main() { println(version) }\n")
+	write(t, dir, "manifest.json", `{"name": "least", "version": "0.1.0", "abi": {"min": 1, "max": 1}, "ops": [], "capabilities": []}`)
+	return dir
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	dir := guest(t)
+	o := build.Options{Dir: dir, Out: filepath.Join(t.TempDir(), "new", "least.wasm"), Compiler: build.Go}
+	first, err := build.Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, found, err := manifest.Section(module)
+	if !first.Fresh || err != nil || !found || !bytes.Contains(section, []byte(`"least"`)) || int64(len(module)) != first.Size {
+		t.Errorf("%+v: %v, %s", first, err, section)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(o.Out)); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v: the module and its stamp", entries, err)
+	}
+	again, err := build.Build(t.Context(), o)
+	if err != nil || again.Fresh {
+		t.Errorf("the second time: %+v, %v", again, err)
+	}
+	write(t, dir, "embedded_test.go", "package main\n")
+	if same, err := build.Build(t.Context(), o); err != nil || same.Fresh {
+		t.Errorf("a test of the guest is not of the module: %+v, %v", same, err)
+	}
+	o.Version = "9.8.7"
+	if newer, err := build.Build(t.Context(), o); err != nil || !newer.Fresh || newer.Version != "9.8.7" {
+		t.Errorf("another version: %+v, %v", newer, err)
+	}
+	if module, err = os.ReadFile(o.Out); err != nil || bytes.Count(module, []byte("9.8.7")) < 2 {
+		t.Errorf("the version is not in main.version and in the manifest: %v", err)
+	}
+	write(t, dir, "more.go", "package main\n\nfunc init() { println(\"more\") }\n")
+	if changed, err := build.Build(t.Context(), o); err != nil || !changed.Fresh {
+		t.Errorf("another source: %+v, %v", changed, err)
+	}
+}
+
+// Each mistake has one clear error, and the former module stays.
+func TestMistakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(t *testing.T, o *build.Options)
+		want   string
+	}{
+		"no manifest":   {func(_ *testing.T, o *build.Options) { o.Dir = filepath.Join(o.Dir, "none") }, "every guest needs a manifest"},
+		"bad manifest":  {func(t *testing.T, o *build.Options) { write(t, o.Dir, "manifest.json", "{}") }, "manifest.json: "},
+		"bad version":   {func(_ *testing.T, o *build.Options) { o.Version = "1 2" }, "manifest.json: "},
+		"compiler":      {func(_ *testing.T, o *build.Options) { o.Compiler = "rustc" }, `"rustc" is none of tinygo, tinygo-build, go`},
+		"no Go in it":   {func(t *testing.T, o *build.Options) { write(t, o.Dir, "main.go", "package main\nfunc main() { x }\n") }, "go build"},
+		"syntax":        {func(t *testing.T, o *build.Options) { write(t, o.Dir, "main.go", "package") }, "go "},
+		"a directory":   {func(_ *testing.T, o *build.Options) { o.Out = o.Dir }, ""},
+		"not a library": {func(t *testing.T, o *build.Options) { write(t, o.Dir, "main.go", "package other\n") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.Go}
+			write(t, filepath.Dir(o.Out), "out.wasm", "former")
+			former := o.Out
+			test.change(t, &o)
+			_, err := build.Build(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if text, err := os.ReadFile(former); err != nil || string(text) != "former" {
+				t.Errorf("the former module: %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// Without a version and without a checkout nobody knows which compiler it is.
+func TestToolchainOfNoVersion(t *testing.T) {
+	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGoBuild, Tools: t.TempDir()})
+	if !errors.Is(err, build.ErrCompiler) || !strings.Contains(err.Error(), "tinygo-build") {
+		t.Errorf("%v", err)
+	}
+}

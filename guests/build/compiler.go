@@ -1,0 +1,149 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The compilers.
+const (
+	// TinyGo is a release of TinyGo on PATH.
+	TinyGo = "tinygo"
+	// TinyGoBuild is TinyGo as a library, with Debian's LLVM 19.
+	TinyGoBuild = "tinygo-build"
+	// Go is stock Go: it works everywhere, and its modules are ten times as large.
+	Go = "go"
+)
+
+// compiler is how to compile, and why so.
+type compiler struct {
+	name, why string
+	// program is what runs, identity what tells it from another version of it.
+	program, identity string
+}
+
+// ErrCompiler says that no such compiler can be had here.
+var ErrCompiler = errors.New("no such compiler")
+
+// choose finds a compiler, and builds it where it has to be.
+func (o Options) choose(ctx context.Context) (compiler, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return compiler{}, fmt.Errorf("%w: go is not on PATH: install Go", ErrCompiler)
+	}
+	c := compiler{name: o.Compiler, why: "it was asked for"}
+	switch {
+	case c.name == TinyGo || c.name == Go || c.name == TinyGoBuild:
+	case c.name != "":
+		return c, fmt.Errorf("%w: %q is none of %s, %s, %s", ErrCompiler, c.name, TinyGo, TinyGoBuild, Go)
+	case o.Debug:
+		c = compiler{name: Go, why: "its panics tell the line"}
+	case onPath(TinyGo):
+		c = compiler{name: TinyGo, why: "it is on PATH"}
+	case o.llvm(ctx) == nil:
+		c = compiler{name: TinyGoBuild, why: "no tinygo on PATH, Debian's LLVM 19 is there"}
+	default:
+		c = compiler{name: Go, why: "no tinygo on PATH and no LLVM 19 of Debian; a module by TinyGo has a tenth of the size"}
+		fmt.Fprintln(o.Log, "For a small module put TinyGo 0.42 on PATH (https://tinygo.org/getting-started/install), or install on Debian 13 or later: apt-get install "+strings.Join(packages(), " "))
+	}
+	return o.identify(ctx, c)
+}
+
+func onPath(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+func (o Options) identify(ctx context.Context, c compiler) (compiler, error) {
+	version, err := o.output(ctx, "", nil, "go", "version")
+	if err != nil {
+		return c, err
+	}
+	c.program, c.identity = c.name, version
+	switch c.name {
+	case TinyGo:
+		tiny, err := o.output(ctx, "", nil, TinyGo, "version")
+		c.identity += tiny
+		return c, err
+	case TinyGoBuild:
+		if err := o.llvm(ctx); err != nil {
+			return c, err
+		}
+		if c.program, err = o.toolchain(ctx); err != nil {
+			return c, err
+		}
+		id, err := o.output(ctx, "", nil, "go", "tool", "buildid", c.program)
+		c.identity += id
+		return c, err
+	}
+	return c, nil
+}
+
+// compile writes what the compiler makes.
+func (o Options) compile(ctx context.Context, c compiler, version, out string) error {
+	set := "main.version=" + version
+	switch c.name {
+	case TinyGo:
+		return o.run(ctx, o.Dir, nil, c.program, "build", "-target=wasip1", "-buildmode=c-shared", "-scheduler=none", "-opt="+o.opt(), "-gc="+o.gc(),
+			"-tags", o.Tags, "-no-debug", "-ldflags=-X "+set, "-o", out, ".")
+	case TinyGoBuild:
+		return o.run(ctx, o.Dir, nil, c.program, "-opt", o.opt(), "-gc", o.gc(), "-tags", o.Tags, "-X", set, "-o", out, ".")
+	}
+	strip := "-s -w -X "
+	if o.Debug { // The names of functions are in no section with -s; their lines are in any case.
+		strip = "-w -X "
+	}
+	return o.run(ctx, o.Dir, wasip1(), c.program, "build", "-buildmode=c-shared", "-tags", o.Tags, "-ldflags="+strip+set, "-o", out, ".")
+}
+
+func wasip1() []string { return []string{"GOOS=wasip1", "GOARCH=wasm"} }
+
+func (o Options) opt() string {
+	switch {
+	case o.Opt != "":
+		return o.Opt
+	case o.Debug:
+		return "1"
+	}
+	return "z"
+}
+
+func (o Options) gc() string {
+	if o.GC != "" {
+		return o.GC
+	}
+	return "precise"
+}
+
+// run runs a program whose words go to the log.
+func (o Options) run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	c := o.command(ctx, dir, env, name, args...)
+	c.Stdout = o.Log
+	return explain(c, c.Run())
+}
+
+func (o Options) output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	c := o.command(ctx, dir, env, name, args...)
+	out, err := c.Output()
+	return string(out), explain(c, err)
+}
+
+// command has flags of Go that are decided here, not by the user's settings:
+// a module is the same wherever it is built.
+func (o Options) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Stderr = dir, o.Log
+	c.Env = append(append(os.Environ(), "GOFLAGS=-trimpath"), env...)
+	return c
+}
+
+func explain(c *exec.Cmd, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", filepath.Base(c.Path), strings.Join(c.Args[1:min(len(c.Args), 3)], " "), err)
+}

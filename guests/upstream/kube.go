@@ -1,0 +1,157 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// kube is Kubernetes for the provider: a cloudprovider.ControllerClientBuilder
+// whose clients are answered by the capability kube, and informers on them. A
+// watch never leaves the guest: it is fed when an op begins.
+type kube struct {
+	bridge    *bridge
+	informers informers.SharedInformerFactory
+	stop      chan struct{} // never closed: the instance ends as a whole
+
+	mu      sync.Mutex
+	ops     uint64 // counts them
+	follows map[scope]*follow
+	// refused are resources that the host does not give as a whole, for ever: another
+	// grant is another instance.
+	refused map[string]bool
+	told    map[string]bool // refusals
+}
+
+func newKube(b *bridge) (*kube, error) {
+	k := &kube{bridge: b, stop: make(chan struct{}), follows: map[scope]*follow{}, refused: map[string]bool{}, told: map[string]bool{}}
+	client, err := k.Client("informers")
+	if err != nil {
+		return nil, err
+	}
+	k.informers = informers.NewSharedInformerFactory(client, 0)
+	return k, nil
+}
+
+// start starts the informers.
+func (k *kube) start() { k.informers.Start(k.stop) }
+
+// refresh brings informers to what the cluster has now.
+func (k *kube) refresh(ctx context.Context) error {
+	k.mu.Lock()
+	k.ops++
+	k.mu.Unlock()
+	if err := k.synced(ctx); err != nil {
+		return err
+	}
+	if err := k.feed(ctx); err != nil {
+		return err
+	}
+	for range settle { // from the watch to the informer's store are some goroutines
+		runtime.Gosched()
+	}
+	return nil
+}
+
+const settle = 64
+
+// synced waits until the informers have what they listed, without those that may
+// not list. Their own way of waiting sleeps for 100 ms.
+func (k *kube) synced(ctx context.Context) error {
+	closed := make(chan struct{})
+	close(closed)
+	for {
+		waiting := k.waiting(closed)
+		if waiting == "" {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.New("the provider's informer of " + waiting + " got no list; the log says why")
+		}
+		for range settle {
+			runtime.Gosched()
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// waiting is a resource whose informer has no list yet, and may have one.
+func (k *kube) waiting(closed <-chan struct{}) string {
+	var waiting []string
+	for kind, ok := range k.informers.WaitForCacheSync(closed) {
+		if !ok {
+			waiting = append(waiting, resourceOf(kind.Elem().Name()))
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, resource := range waiting {
+		if !k.refused[resource] {
+			return resource
+		}
+	}
+	return ""
+}
+
+// resourceOf is the resource of a kind, "nodes" of "Node".
+func resourceOf(kind string) string {
+	plural, _ := meta.UnsafeGuessKindToResource(schemaKind(kind))
+	return plural.Resource
+}
+
+// feed asks once for each resource that is watched, unless that was done since
+// the op began.
+func (k *kube) feed(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, f := range k.follows {
+		f.watches = slices.DeleteFunc(f.watches, (*watch).ended)
+		if len(f.watches) == 0 || f.op == k.ops {
+			continue
+		}
+		if err := k.sync(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Config is part of cloudprovider.ControllerClientBuilder.
+func (k *kube) Config(string) (*rest.Config, error) {
+	return &rest.Config{
+		Host: "https://kubernetes.default.svc", Transport: k, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: asJSON, AcceptContentTypes: asProtobuf + "," + asJSON},
+	}, nil
+}
+
+// ConfigOrDie is part of cloudprovider.ControllerClientBuilder.
+func (k *kube) ConfigOrDie(name string) *rest.Config {
+	config, err := k.Config(name)
+	if err != nil {
+		panic(err)
+	}
+	return config
+}
+
+// Client is part of cloudprovider.ControllerClientBuilder.
+func (k *kube) Client(name string) (kubernetes.Interface, error) {
+	return kubernetes.NewForConfigAndClient(k.ConfigOrDie(name), &http.Client{Transport: k})
+}
+
+// ClientOrDie is part of cloudprovider.ControllerClientBuilder.
+func (k *kube) ClientOrDie(name string) kubernetes.Interface {
+	client, err := k.Client(name)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}

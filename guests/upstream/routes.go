@@ -1,0 +1,98 @@
+package upstream
+
+import (
+	"context"
+
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+func (p *provider) routes(op *sdk.Op) (ctx context.Context, routes cloudprovider.Routes, done func(), err error) {
+	ctx, done, err = p.begin(op, "")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	routes, ok := p.cloud.Routes()
+	if !ok {
+		done()
+		return nil, nil, nil, notImplemented("Routes")
+	}
+	return ctx, routes, done, nil
+}
+
+// ListRoutes is part of sdk.Routes.
+func (p *provider) ListRoutes(op *sdk.Op, clusterName string) ([]*abi.Route, error) {
+	ctx, routes, done, err := p.routes(op)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	list, err := routes.ListRoutes(ctx, clusterName)
+	if err != nil {
+		return nil, p.failure(err)
+	}
+	out := make([]*abi.Route, len(list))
+	for i, route := range list {
+		out[i] = routeTo(route)
+	}
+	return out, nil
+}
+
+// CreateRoute is part of sdk.Routes.
+func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) error {
+	ctx, routes, done, err := p.routes(op)
+	if err != nil {
+		return err
+	}
+	defer done()
+	route := routeFrom(request.Route)
+	err = routes.CreateRoute(ctx, request.ClusterName, request.NameHint, route)
+	if err != nil && look(ctx, routes, request.ClusterName, route) == inList {
+		return nil // the ABI has no error for what is there already
+	}
+	return p.failure(err)
+}
+
+// DeleteRoute is part of sdk.Routes.
+func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) error {
+	ctx, routes, done, err := p.routes(op)
+	if err != nil {
+		return err
+	}
+	defer done()
+	route := routeFrom(request.Route)
+	err = routes.DeleteRoute(ctx, request.ClusterName, route)
+	if err != nil && look(ctx, routes, request.ClusterName, route) == notInList {
+		return nil
+	}
+	return p.failure(err)
+}
+
+// listing is what a list of routes says about one.
+type listing int
+
+const (
+	unlistable listing = iota
+	inList
+	notInList
+)
+
+// look looks for a route, by its destination: AWS, for one, answers a route
+// that is there with an error, and one that is gone, too.
+func look(ctx context.Context, routes cloudprovider.Routes, cluster string, want *cloudprovider.Route) listing {
+	list, err := routes.ListRoutes(ctx, cluster)
+	if err != nil {
+		return unlistable
+	}
+	for _, route := range list {
+		if route.DestinationCIDR == want.DestinationCIDR {
+			if route.TargetNode == want.TargetNode && !route.Blackhole {
+				return inList
+			}
+			return unlistable // it is there, and leads elsewhere
+		}
+	}
+	return notInList
+}

@@ -1,0 +1,237 @@
+package upstream
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
+)
+
+// maxWitnessed bounds what a witness keeps of one op.
+const (
+	maxWitnessed      = 512
+	maxWitnessedBytes = 16 << 20
+)
+
+// witness keeps what the cloud answered during an op, until the op has an
+// answer: whether something is gone must be what the cloud said.
+type witness struct {
+	answers []answer
+	bytes   int
+	lost    bool // there was more than it keeps
+}
+
+// answer is the last one to a request: clients repeat what failed.
+type answer struct {
+	request [sha256.Size]byte
+	line    string // method and URL
+	body    []byte // of the request
+	err     error
+	status  int
+	answer  []byte
+}
+
+// add is called by the bridge. A nil witness keeps nothing.
+func (w *witness) add(request *abi.HttpRequest, result sdk.HTTPResult) {
+	if w == nil {
+		return
+	}
+	a := answer{line: request.Method + " " + request.Url, body: request.Body, err: result.Err}
+	a.request = sha256.Sum256(append([]byte(a.line+"\n"), request.Body...))
+	if result.Response != nil {
+		a.status, a.answer = int(result.Response.Status), result.Response.Body
+	}
+	w.bytes += len(a.answer) + len(a.body)
+	if w.bytes > maxWitnessedBytes || len(w.answers) >= maxWitnessed {
+		w.lost = true
+		return
+	}
+	w.answers = slices.DeleteFunc(w.answers, func(b answer) bool { return b.request == a.request })
+	w.answers = append(w.answers, a)
+}
+
+// whole is nil when each request had an answer that is no failure.
+func (w *witness) whole(gone []string) error {
+	if w.lost {
+		return errors.New("there were more answers than are kept")
+	}
+	for i := range w.answers {
+		a := &w.answers[i]
+		switch {
+		case a.err != nil:
+			return fmt.Errorf("%s had no answer: %w", a.line, a.err)
+		case a.status >= http.StatusBadRequest && !a.says(gone):
+			return fmt.Errorf("%s was answered with status %d", a.line, a.status)
+		}
+	}
+	return nil
+}
+
+// lists reports whether there is a complete list.
+func (w *witness) lists() bool {
+	return slices.ContainsFunc(w.answers, func(a answer) bool {
+		_, list, err := read(a.answer)
+		return err == nil && list
+	})
+}
+
+// says reports whether the answer means that something is not there: by its
+// status, or by a word of the cloud.
+func (a *answer) says(gone []string) bool {
+	if a.err != nil {
+		return false
+	}
+	if a.status == http.StatusNotFound || a.status == http.StatusGone {
+		return true
+	}
+	switch a.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false // whatever it says, it is not about the object
+	}
+	if len(gone) == 0 || a.status >= http.StatusInternalServerError {
+		return false
+	}
+	values, _, err := read(a.answer)
+	return err == nil && slices.ContainsFunc(values, func(v string) bool { return slices.Contains(gone, v) })
+}
+
+// empty reports whether the answer is complete XML with one of the elements,
+// once and with nothing in it, and without a fault.
+func (a *answer) empty(elements []string) bool {
+	if a.err != nil || a.status != http.StatusOK || len(elements) == 0 {
+		return false
+	}
+	decoder, found, inside := xml.NewDecoder(bytes.NewReader(a.answer)), 0, false
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return found == 1
+		}
+		if err != nil {
+			return false
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if inside || t.Name.Local == "Fault" {
+				return false
+			}
+			if inside = slices.Contains(elements, t.Name.Local); inside {
+				found++
+			}
+		case xml.EndElement:
+			inside = false
+		case xml.CharData:
+			if inside && len(bytes.TrimSpace(t)) > 0 {
+				return false
+			}
+		}
+	}
+}
+
+// names reports whether one of the names is in the request or the answer.
+func (a *answer) names(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return contains([]byte(a.line), name) || contains(a.body, name) || contains(a.answer, name)
+	})
+}
+
+// contains looks for a name that is not a part of a longer one.
+func contains(text []byte, name string) bool {
+	for name != "" {
+		i := bytes.Index(text, []byte(name))
+		if i < 0 {
+			return false
+		}
+		end := i + len(name)
+		if (i == 0 || !inName(text[i-1])) && (end == len(text) || !inName(text[end])) {
+			return true
+		}
+		text = text[i+1:]
+	}
+	return false
+}
+
+func inName(c byte) bool {
+	return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// read returns the values in a complete JSON or XML document, and whether it
+// has a list: a JSON array, or XML elements below that of the answer.
+func read(document []byte) (values []string, list bool, err error) {
+	document = bytes.TrimSpace(document)
+	if len(document) > 0 && document[0] == '<' {
+		return readXML(document)
+	}
+	return readJSON(document)
+}
+
+func readJSON(document []byte) (values []string, list bool, err error) {
+	if !json.Valid(document) {
+		return nil, false, errors.New("the answer is no complete JSON or XML")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return values, list, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		switch t := token.(type) {
+		case string:
+			values = append(values, t)
+		case json.Number:
+			values = append(values, t.String())
+		case bool:
+			values = append(values, strconv.FormatBool(t))
+		case json.Delim:
+			list = list || t == '['
+		}
+	}
+}
+
+func readXML(document []byte) (values []string, list bool, err error) {
+	decoder := xml.NewDecoder(bytes.NewReader(document))
+	depth, elements := 0, 0
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return values, list, complete(depth, elements)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if elements == 0 && strings.EqualFold(t.Name.Local, "html") {
+				return nil, false, errors.New("the answer is a page of HTML")
+			}
+			depth++
+			elements++
+			list = list || depth > 1
+		case xml.EndElement:
+			depth--
+		case xml.CharData:
+			values = append(values, strings.TrimSpace(string(t)))
+		}
+	}
+}
+
+func complete(depth, elements int) error {
+	if depth != 0 || elements == 0 {
+		return errors.New("the answer is no complete XML")
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// clusterFlags say which cluster, and who asks, as kubectl's do.
+type clusterFlags struct {
+	kubeconfig, context string
+	// namespace is that of the object; "" is that of the kubeconfig.
+	namespace string
+	// managers is the namespace of the manager.
+	managers string
+}
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig (default $KUBECONFIG, or ~/.kube/config)")
+	cmd.Flags().StringVar(&f.context, "context", "", "the context of the kubeconfig")
+	cmd.Flags().StringVar(&f.managers, "manager-namespace", "kube-system", "the namespace of the manager")
+}
+
+func (f *clusterFlags) config() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+}
+
+// client is who asks, at the API server.
+func (f *clusterFlags) client() (*restclient.Config, kubernetes.Interface, error) {
+	config, err := f.config().ClientConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	config.UserAgent = "ccmctl/" + version.Release()
+	client, err := kubernetes.NewForConfig(config)
+	return config, client, err
+}
+
+// objectNamespace is where an object is looked for.
+func (f *clusterFlags) objectNamespace() string {
+	if f.namespace != "" {
+		return f.namespace
+	}
+	if namespace, _, err := f.config().Namespace(); err == nil {
+		return namespace
+	}
+	return metav1.NamespaceDefault
+}
+
+// managerFlags say where the manager is. Without --server its Pod is found, and
+// reached through the API server.
+type managerFlags struct {
+	clusterFlags
+	server, tokenFile, caFile string
+	insecure                  bool
+}
+
+func (f *managerFlags) add(cmd *cobra.Command) {
+	f.clusterFlags.add(cmd)
+	cmd.Flags().StringVar(&f.server, "server", "", "the URL of a manager's secure port, such as https://10.0.0.1:10258, for one that is in no Pod")
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "with --server: a file with the bearer token")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "with --server: certificates in PEM that verify the manager")
+	cmd.Flags().BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "with --server: send the token to whoever answers there")
+}
+
+// managerClient asks one manager.
+type managerClient struct {
+	server, token string
+	http          *http.Client
+	close         func()
+}
+
+// managerTimeout bounds one question.
+const managerTimeout = 15 * time.Second
+
+// direct is the client of --server.
+func (f *managerFlags) direct() (*managerClient, error) {
+	address, err := url.Parse(f.server)
+	if err != nil || address.Scheme != "https" || address.Host == "" {
+		return nil, fmt.Errorf("--server %s: must be a URL such as https://10.0.0.1:10258", text.Quote(f.server))
+	}
+	if f.tokenFile == "" {
+		return nil, errors.New("--server needs --token-file: the manager answers nobody without a token (kubectl -n kube-system create token cloud-controller-manager-viewer)")
+	}
+	token, err := readFile(f.tokenFile, maxSmall)
+	if err != nil {
+		return nil, err
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.insecure}
+	if f.caFile != "" {
+		bundle, err := readFile(f.caFile, maxSmall)
+		if err != nil {
+			return nil, err
+		}
+		if trust.RootCAs = x509.NewCertPool(); !trust.RootCAs.AppendCertsFromPEM(bundle) {
+			return nil, fmt.Errorf("%s: there is no certificate in it", f.caFile)
+		}
+	}
+	return newManagerClient(strings.TrimSuffix(address.String(), "/"), strings.TrimSpace(string(token)), trust, func() {}), nil
+}
+
+func newManagerClient(server, token string, trust *tls.Config, end func()) *managerClient {
+	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
+	return &managerClient{server: server, token: token, http: &http.Client{
+		Transport: transport, Timeout: managerTimeout,
+		// A token goes to nobody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, close: func() { transport.CloseIdleConnections(); end() }}
+}
+
+// get asks for one answer of the manager's API.
+func (c *managerClient) get(ctx context.Context, path string, query url.Values, into any) error {
+	data, err := c.read(ctx, path, query, v1alpha1.MaxAnswer)
+	if err != nil {
+		return err
+	}
+	return readAnswer(data, into)
+}
+
+// read returns at most so many bytes of what is at a path.
+func (c *managerClient) read(ctx context.Context, path string, query url.Values, most int64) ([]byte, error) {
+	got, err := c.fetch(ctx, path, query.Encode(), most)
+	if err != nil {
+		return nil, err
+	}
+	if got.code != http.StatusOK {
+		return nil, refusal(got.code, got.body)
+	}
+	return got.body, nil
+}
+
+// fetched is what was answered, whatever the code is.
+type fetched struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// fetch asks for one path, and reads at most so many bytes of the answer's body.
+func (c *managerClient) fetch(ctx context.Context, path, query string, most int64) (*fetched, error) {
+	address := c.server + path
+	if query != "" {
+		address += "?" + query
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("User-Agent", "ccmctl/"+version.Release())
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, most))
+	return &fetched{response.StatusCode, response.Header, body}, err
+}
+
+// readAnswer reads an answer, whose texts are made safe for a terminal: whoever answers
+// need not be a manager.
+func readAnswer(data []byte, into any) error {
+	var answer any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&answer); err != nil {
+		return err
+	}
+	data, err := json.Marshal(plain(answer))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// plain makes each text one line without anything that a terminal obeys.
+func plain(v any) any {
+	switch v := v.(type) {
+	case string:
+		return text.Line(v, v1alpha1.MaxAnswer)
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = plain(v[key])
+		}
+	}
+	return v
+}
+
+// refusal is the error of an answer that is none.
+func refusal(code int, data []byte) error {
+	var said metav1.Status
+	if json.Unmarshal(data, &said) != nil || said.Message == "" {
+		said.Message = string(data)
+	}
+	said.Message = text.Line(said.Message, v1alpha1.MaxText)
+	switch code {
+	case http.StatusUnauthorized:
+		return errors.New("the manager does not know who asks (401): is the token of this cluster, and not expired?")
+	case http.StatusForbidden:
+		return fmt.Errorf("the manager refuses (403): %s. The chart's ClusterRole wasm-ccm:viewer gives the right", said.Message)
+	case http.StatusNotFound:
+		if said.Reason == "" {
+			return errors.New("the manager has no such path: it is older than this ccmctl")
+		}
+	}
+	return errors.New(said.Message)
+}
+
+// status asks for the status.
+func (c *managerClient) status(ctx context.Context) (*v1alpha1.Status, error) {
+	var s v1alpha1.Status
+	return &s, c.get(ctx, v1alpha1.StatusPath, nil, &s)
+}
+
+// why asks for an explanation.
+func (c *managerClient) why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Explanation, error) {
+	var e v1alpha1.Explanation
+	query := url.Values{"kind": {o.Kind}, "namespace": {o.Namespace}, "name": {o.Name}}
+	if err := c.get(ctx, v1alpha1.WhyPath, query, &e); err != nil {
+		return nil, err
+	}
+	if e.Kind != "Explanation" {
+		return nil, errors.New("the answer is no explanation: is this manager older than ccmctl?")
+	}
+	return &e, nil
+}
+
+// connect returns a client of the manager that leads, or with orStandby of any.
+// Whoever gets it closes it.
+func (f *managerFlags) connect(ctx context.Context, orStandby bool) (*managerClient, error) {
+	if f.server != "" {
+		return f.direct()
+	}
+	config, client, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	return (&cluster{config: config, client: client, namespace: f.managers}).connect(ctx, orStandby)
+}

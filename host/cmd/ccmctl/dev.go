@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/wasm-ccm/wasm-ccm/guests/build"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// devFlags are the flags of dev.
+type devFlags struct {
+	managerFlags
+	build     build.Options
+	configMap string
+	service   string
+	timeout   time.Duration
+	once      bool
+}
+
+func newDev() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "dev PROVIDER DIRECTORY|MODULE.wasm",
+		Short: "Build a guest and let it serve in a cluster, each time that a file is saved",
+		Long: "Build the guest of a directory, put its module into the ConfigMap of a provider,\n" +
+			"wait until it serves and its first op has ended, and begin again when a file below\n" +
+			"the directory is saved. Of MODULE.wasm it is the file itself that is put, so that\n" +
+			"any compiler can write it. For clusters of your own: the module is not signed,\n" +
+			"and the rollout's own checks are all that stands before it.",
+		Example: "  ccmctl dev mycloud .\n" +
+			"  ccmctl dev mycloud . --configmap kube-system/mycloud --service default/web\n" +
+			"  ccmctl dev mycloud target/wasm32-wasip1/release/mycloud.wasm",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], filepath.Clean(args[1])) },
+	}
+	f.add(cmd)
+	addBuildFlags(cmd, &f.build)
+	cmd.Flags().StringVar(&f.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap with the module (default kube-system/cloud-provider-PROVIDER)")
+	cmd.Flags().StringVar(&f.service, "service", "", "NAMESPACE/NAME of a Service to which dev writes an annotation, so that each module is asked about it at once")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long a module may take to serve")
+	cmd.Flags().BoolVar(&f.once, "once", false, "end when the module serves and its first op has ended, or when it does not")
+	return cmd
+}
+
+func (f *devFlags) run(cmd *cobra.Command, provider, from string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	d, err := f.dev(cmd, provider, from)
+	if err != nil {
+		return err
+	}
+	if d.build.Out == "" {
+		dir, err := os.MkdirTemp("", "ccmctl-dev-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		d.build.Out = filepath.Join(dir, "provider.wasm")
+	}
+	saved, err := watchTree(ctx, from)
+	if err != nil {
+		return err
+	}
+	d.manager = &connection{connect: func() (*managerClient, error) { return f.connect(ctx, false) }}
+	defer d.manager.drop()
+	for {
+		err := d.round(ctx, cmd)
+		if f.once {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			d.say("error: %s", text.Line(err.Error(), 8<<10))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-saved:
+		}
+	}
+}
+
+// dev is one provider under development.
+type dev struct {
+	*devFlags
+	provider, from string
+	client         kubernetes.Interface
+	target         moduleConfigMap
+	manager        *connection
+	say            func(format string, args ...any)
+	before         []byte // the module of the round before
+}
+
+func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) {
+	where := cmpOr(f.configMap, "kube-system/cloud-provider-"+provider)
+	namespace, name, ok := strings.Cut(where, "/")
+	if !ok || namespace == "" || name == "" {
+		return nil, fmt.Errorf("--configmap %s: must be NAMESPACE/NAME", text.Quote(where))
+	}
+	_, client, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	if namespace, name, ok := strings.Cut(f.service, "/"); f.service != "" && (!ok || namespace == "" || name == "") {
+		return nil, fmt.Errorf("--service %s: must be NAMESPACE/NAME", text.Quote(f.service))
+	}
+	out := cmd.OutOrStdout()
+	d := &dev{devFlags: f, provider: provider, from: from, client: client, target: moduleConfigMap{client.CoreV1().ConfigMaps(namespace), namespace, name}}
+	d.say = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	return d, nil
+}
+
+// round builds, puts and waits once.
+func (d *dev) round(ctx context.Context, cmd *cobra.Command) error {
+	wasm, err := d.module(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := inspect(wasm); err != nil {
+		return err
+	}
+	differences(d.say, d.before, wasm)
+	d.before = wasm
+	before, err := d.reach(ctx)
+	if err != nil {
+		return err
+	}
+	digest := strings.TrimPrefix(provenance.Digest(wasm), "sha256:")
+	if isModule(before.Serving, digest) {
+		d.say("it serves already: %s", text.Digest(digest))
+		return nil
+	}
+	began := time.Now()
+	if err := d.target.put(ctx, wasm); err != nil {
+		return err
+	}
+	return d.await(ctx, began, before.Generation, digest)
+}
+
+// module builds the guest, or reads the file that another compiler wrote.
+func (d *dev) module(cmd *cobra.Command) ([]byte, error) {
+	if info, err := os.Stat(d.from); err != nil || !info.IsDir() {
+		return readModule(d.from)
+	}
+	o := d.build
+	o.Dir, o.Log = d.from, cmd.ErrOrStderr()
+	result, err := buildGuest(cmd, o)
+	if err != nil {
+		return nil, err
+	}
+	d.say("%s", result)
+	return readModule(result.Out)
+}
+
+// firstOp is how long a module that serves may be asked nothing.
+const firstOp = 15 * time.Second
+
+// devPeriod is the time between two questions for the status.
+const devPeriod = 50 * time.Millisecond
+
+// await waits until the module serves and has ended an op, and says how long both
+// took since it was put.
+func (d *dev) await(ctx context.Context, began time.Time, generation int64, digest string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	serves, phase := false, ""
+	var asked <-chan time.Time
+	for {
+		p, err := d.status(ctx)
+		if err == nil {
+			if !serves && isModule(p.Serving, digest) && (p.Generation > generation || p.Phase == "Kept") {
+				serves, generation = true, p.Generation
+				d.say("serves after %.2f s: %s, generation %d", time.Since(began).Seconds(), text.Digest(digest), p.Generation)
+				if err := d.touch(ctx, digest); err != nil {
+					return err
+				}
+				asked = time.After(firstOp)
+			}
+			if serves && p.Latest != nil && p.Latest.Generation >= generation {
+				d.say("first op after %.2f s: %s of %s: %s, took %v %s", time.Since(began).Seconds(), p.Latest.Name, objectName(p.Latest.Object), p.Latest.Code, p.Latest.Took.Round(time.Millisecond), p.Latest.Message)
+				return nil
+			}
+			if now := fmt.Sprintln(p.Phase, p.Reason, p.Message); isModule(p.Offered, digest) && now != phase && p.Message != "" {
+				phase = now
+				d.say("%s %s: %s", p.Phase, p.Reason, p.Message)
+			}
+			if isModule(p.Offered, digest) && !serves && ended(p.Phase) {
+				return fmt.Errorf("the module does not serve: %s %s", p.Phase, p.Reason)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(d.missing(), err)
+		case <-asked:
+			d.say("no op in %v: nothing has changed that the module is asked about (--service)", firstOp)
+			return nil
+		case <-time.After(devPeriod):
+		}
+	}
+}
+
+// touch makes the control loop of Services ask about one: it does when an annotation
+// changes.
+func (d *dev) touch(ctx context.Context, digest string) error {
+	if d.service == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(d.service, "/")
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"wasm-ccm.dev/dev":%q}}}`, text.Digest(digest)+" "+time.Now().UTC().Format(time.RFC3339Nano))
+	_, err := d.client.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("--service %s: %w", text.Quote(d.service), err)
+	}
+	return nil
+}
+
+// reach returns the provider's status as soon as a manager answers: it may be
+// starting, too.
+func (d *dev) reach(ctx context.Context) (*v1alpha1.Provider, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	said := ""
+	for {
+		p, err := d.status(ctx)
+		if err == nil {
+			return p, nil
+		}
+		if now := err.Error(); now != said && ctx.Err() == nil {
+			said = now
+			d.say("waiting: %s", text.Line(now, v1alpha1.MaxText))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (d *dev) missing() error {
+	return fmt.Errorf("the module does not serve after %v: is %s the ConfigMap that provider %s reads?", d.timeout, d.target, d.provider)
+}
+
+func isModule(m *v1alpha1.Module, digest string) bool { return m != nil && m.Digest == digest }
+
+// ended says that a module in this phase is not let through.
+func ended(phase string) bool {
+	return phase == "Rejected" || phase == "Held" || phase == "RolledBack"
+}
+
+// status is that of the provider, from the manager that leads.
+func (d *dev) status(ctx context.Context) (*v1alpha1.Provider, error) {
+	var s v1alpha1.Status
+	if err := d.manager.get(ctx, v1alpha1.StatusPath, &s); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range s.Providers {
+		if s.Providers[i].Name == d.provider {
+			return &s.Providers[i], nil
+		}
+		names = append(names, s.Providers[i].Name)
+	}
+	return nil, fmt.Errorf("the manager has no provider %s; it has %s", text.Quote(d.provider), strings.Join(names, ", "))
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+//go:embed upstream/*.tmpl
+var upstreamFiles embed.FS
+
+// newFlags are the flags of new. The templates read them.
+type newFlags struct {
+	upstream bool
+	// Name is the guest's and the provider's, Package the one that registers it.
+	Name, Package string
+	// Require is MODULE@VERSION of the package.
+	Require string
+	// Host is the name of the cloud's API.
+	Host string
+	// Checkout is where wasm-ccm is, as go.mod and make find it.
+	Checkout string
+	// Version is the guest's.
+	Version string
+	// Module is the path of the guest's Go module, SDK the version of ours.
+	Module, SDK string
+}
+
+func newNew() *cobra.Command {
+	var f newFlags
+	cmd := &cobra.Command{
+		Use:   "new --name NAME DIRECTORY",
+		Short: "Write the repository of a new provider, complete and tested",
+		Long: "Write the repository of a new provider, which is complete: instances and load\n" +
+			"balancers of an invented cloud, tests, and that cloud as a program. Change it to\n" +
+			"yours step by step: guests/TUTORIAL.md of wasm-ccm.\n\n" +
+			"With --upstream it is the repository of a guest that serves an unmodified\n" +
+			"provider of cloudprovider.Interface: its main package, manifest, an example of\n" +
+			"grants, a Makefile and a test against the conformance kit.\n\n" +
+			"The directory may exist, but none of these files.",
+		Example: "  ccmctl new --name mycloud --module example.com/mycloud mycloud\n" +
+			"  ccmctl new --upstream --name hcloud --host api.hetzner.cloud \\\n" +
+			"    --package github.com/hetznercloud/hcloud-cloud-controller-manager/hcloud \\\n" +
+			"    --require github.com/hetznercloud/hcloud-cloud-controller-manager@v1.30.1 \\\n" +
+			"    --wasm-ccm ../wasm-ccm guest-hcloud",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.write(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), f.next(), args[0])
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&f.upstream, "upstream", false, "a guest for an unmodified provider of cloudprovider.Interface")
+	cmd.Flags().StringVar(&f.Name, "name", "", "the provider's name, a DNS label; with --upstream the one under which the package registers it")
+	cmd.Flags().StringVar(&f.Package, "package", "", "with --upstream: the package that registers the provider")
+	cmd.Flags().StringVar(&f.Require, "require", "", "with --upstream: the module that has the package, MODULE@VERSION")
+	cmd.Flags().StringVar(&f.Host, "host", "api.example.com", "with --upstream: the cloud's API, for the example of a grant")
+	cmd.Flags().StringVar(&f.Checkout, "wasm-ccm", "", "a checkout of wasm-ccm, seen from the directory; with --upstream ../wasm-ccm where it is not given")
+	cmd.Flags().StringVar(&f.Version, "version", "0.1.0", "the guest's version")
+	cmd.Flags().StringVar(&f.Module, "module", "", "the path of the new Go module (default the name)")
+	cmd.Flags().StringVar(&f.SDK, "sdk", "", "the version of the SDK (default that of ccmctl)")
+	_ = cmd.MarkFlagRequired("name") // fails only for a flag that is not there
+	return cmd
+}
+
+var newVersionText = regexp.MustCompile(`^[0-9A-Za-z.+-]{1,64}$`)
+
+func (f *newFlags) next() string {
+	if f.upstream {
+		return "%s is written: edit manifest.json (take out the ops that the provider does not have), host.yaml, config.yaml and cases.yaml there, then run make and make test\n"
+	}
+	return "%s is written: run go mod tidy, go test ./... and ccmctl build . there, then make its cloud yours\n"
+}
+
+func (f *newFlags) check() error {
+	if errs := validation.IsDNS1123Label(f.Name); len(errs) > 0 {
+		return fmt.Errorf("--name %q: %s", f.Name, strings.Join(errs, "; "))
+	}
+	if !f.upstream {
+		return f.checkSDK()
+	}
+	if err := module.CheckImportPath(f.Package); err != nil {
+		return fmt.Errorf("--package: %w", err)
+	}
+	path, version, _ := strings.Cut(f.Require, "@")
+	if err := module.Check(path, version); err != nil {
+		return fmt.Errorf("--require %q: give MODULE@VERSION: %w", f.Require, err)
+	}
+	if f.Package != path && !strings.HasPrefix(f.Package, path+"/") {
+		return fmt.Errorf("--package %s is not in the module %s of --require", f.Package, path)
+	}
+	if errs := validation.IsDNS1123Subdomain(f.Host); len(errs) > 0 {
+		return fmt.Errorf("--host %q: give a DNS name: %s", f.Host, strings.Join(errs, "; "))
+	}
+	if f.Checkout == "" {
+		f.Checkout = "../wasm-ccm"
+	}
+	if !modfile.IsDirectoryPath(f.Checkout) {
+		return fmt.Errorf("--wasm-ccm %q: begin it with / or ./ or ../, as go.mod wants directories", f.Checkout)
+	}
+	if !newVersionText.MatchString(f.Version) {
+		return fmt.Errorf("--version %q: give letters, digits, dots, + and -, at most 64", f.Version)
+	}
+	return nil
+}
+
+// write makes all texts before it makes the directory, and overwrites nothing.
+func (f *newFlags) write(dir string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	files, err := f.files()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for name := range files {
+		path := filepath.Join(dir, name)
+		_, err := os.Lstat(path)
+		if err == nil {
+			return fmt.Errorf("%s is there already: give a directory without it", path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *newFlags) files() (map[string][]byte, error) {
+	if !f.upstream {
+		return f.sdkFiles()
+	}
+	goMod, err := f.goMod()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"go.mod": goMod}
+	templates, err := template.ParseFS(upstreamFiles, "upstream/*.tmpl")
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range templates.Templates() {
+		var text bytes.Buffer
+		if err := t.Execute(&text, f); err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(t.Name(), ".tmpl")
+		if name == "gitignore" {
+			name = ".gitignore"
+		}
+		files[name] = text.Bytes()
+	}
+	return files, nil
+}
+
+// goMod leads the adapter and what it needs to the checkout: they are not
+// published as modules.
+func (f *newFlags) goMod() ([]byte, error) {
+	var file modfile.File
+	path, version, _ := strings.Cut(f.Require, "@")
+	const home, none = "github.com/wasm-ccm/wasm-ccm/", "v0.0.0-00010101000000-000000000000"
+	err := errors.Join(file.AddModuleStmt("guest-"+f.Name), file.AddGoStmt("1.26.0"), file.AddRequire(path, version), file.AddRequire(home+"guests/upstream", none))
+	for _, own := range []string{"abi", "guests", "guests/upstream"} {
+		err = errors.Join(err, file.AddReplace(home+own, "", strings.TrimSuffix(f.Checkout, "/")+"/"+own, ""))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file.Format()
+}

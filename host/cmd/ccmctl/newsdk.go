@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+
+	"github.com/wasm-ccm/wasm-ccm/guests"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
+)
+
+const home = "github.com/wasm-ccm/wasm-ccm/"
+
+// checkSDK fills in what new knows itself.
+func (f *newFlags) checkSDK() error {
+	if f.Package != "" || f.Require != "" {
+		return errors.New("--package and --require are for a provider of cloudprovider.Interface: add --upstream, or leave them out")
+	}
+	if f.Module == "" {
+		f.Module = f.Name
+	}
+	if err := module.CheckImportPath(f.Module); err != nil {
+		return fmt.Errorf("--module: %w", err)
+	}
+	if f.Checkout != "" && !modfile.IsDirectoryPath(f.Checkout) {
+		return fmt.Errorf("--wasm-ccm %q: begin it with / or ./ or ../, as go.mod wants directories", f.Checkout)
+	}
+	if f.SDK == "" && version.IsRelease() {
+		f.SDK = version.Release()
+	}
+	if f.SDK == "" && f.Checkout == "" {
+		return errors.New("--sdk: this ccmctl is of no release, so name the version of the SDK (--sdk v0.2.0) or a checkout (--wasm-ccm ../wasm-ccm)")
+	}
+	if f.SDK != "" && !semver.IsValid(f.SDK) {
+		return fmt.Errorf("--sdk %q: give a version with v, as v0.2.0", f.SDK)
+	}
+	return nil
+}
+
+// sdkFiles are those of the example under another name.
+func (f *newFlags) sdkFiles() (map[string][]byte, error) {
+	files := map[string][]byte{".gitignore": []byte("/build/\n/secrets/\n")}
+	rename := strings.NewReplacer(
+		"Command example is a whole provider, for guests/README.md and as a start for\n// a new one.", "Command "+path.Base(f.Module)+" is a provider.",
+		home+"guests/example", f.Module, "example://", f.Name+"://", `"example"`, `"`+f.Name+`"`, "mycloud", f.Name)
+	err := fs.WalkDir(guests.Example, "example", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := guests.Example.ReadFile(name)
+		files[strings.TrimPrefix(name, "example/")] = []byte(rename.Replace(string(text)))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	files["go.mod"], err = f.sdkModule()
+	return files, err
+}
+
+// sdkModule requires the SDK by its version, or leads to a checkout.
+func (f *newFlags) sdkModule() ([]byte, error) {
+	var file modfile.File
+	required := f.SDK
+	if required == "" {
+		required = "v0.0.0-00010101000000-000000000000"
+	}
+	err := errors.Join(file.AddModuleStmt(f.Module), file.AddGoStmt("1.25.0"))
+	for _, own := range []string{"abi", "guests"} {
+		err = errors.Join(err, file.AddRequire(home+own, required))
+		if f.Checkout != "" {
+			err = errors.Join(err, file.AddReplace(home+own, "", strings.TrimSuffix(f.Checkout, "/")+"/"+own, ""))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file.Format()
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	streamhttp "k8s.io/streaming/pkg/httpstream"
+)
+
+// What the chart calls the manager, its Lease, and who may read its API.
+const (
+	managerName = "cloud-controller-manager"
+	viewerName  = managerName + "-viewer"
+	selector    = "app.kubernetes.io/name=" + managerName
+)
+
+// viewerSeconds is how long a token of the viewer lives; the API server gives
+// none for less.
+const viewerSeconds = 600
+
+// cluster finds managers in Pods.
+type cluster struct {
+	config    *restclient.Config
+	client    kubernetes.Interface
+	namespace string
+}
+
+// connect forwards a port of the leader's Pod, or with orStandby of another one's. The
+// manager gets a short-lived token of the ServiceAccount viewerName: the credential of
+// who asks stays with the API server.
+func (c *cluster) connect(ctx context.Context, orStandby bool) (*managerClient, error) {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var standby *managerClient
+	var failed []error
+	for _, pod := range pods {
+		found, err := c.forward(ctx, pod, token)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("pod %s: %w", pod.Name, err))
+			continue
+		}
+		status, err := found.status(ctx)
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("pod %s: %w", pod.Name, err))
+			found.close()
+		case status.Manager.Leads:
+			if standby != nil {
+				standby.close()
+			}
+			return found, nil
+		case standby == nil:
+			standby = found
+		default:
+			found.close()
+		}
+	}
+	if standby != nil && orStandby {
+		return standby, nil
+	}
+	if standby != nil {
+		standby.close()
+		failed = append(failed, errors.New("no manager leads: kubectl -n "+c.namespace+" get lease "+managerName))
+	}
+	return nil, errors.Join(failed...)
+}
+
+// pods are those of the manager that run, the Lease's holder first.
+func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := c.client.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+	if len(running) == 0 {
+		return nil, fmt.Errorf("no Pod of the manager runs in namespace %s (kubectl -n %[1]s get pods -l %[2]s); is it in another (--manager-namespace), or in no Pod (--server)?", c.namespace, selector)
+	}
+	holder := ""
+	if lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, managerName, metav1.GetOptions{}); err == nil && lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	holds := func(p corev1.Pod) int {
+		if strings.HasPrefix(holder, p.Name+"_") || strings.HasPrefix(holder, p.Spec.NodeName+"_") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(running, func(a, b corev1.Pod) int { return cmp.Compare(holds(a), holds(b)) })
+	return running, nil
+}
+
+// token asks for one of the viewer.
+func (c *cluster) token(ctx context.Context) (string, error) {
+	seconds := int64(viewerSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := c.client.CoreV1().ServiceAccounts(c.namespace).CreateToken(ctx, viewerName, request, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no ServiceAccount %s/%s, as whom ccmctl reads the manager's API: run helm upgrade with this release's chart", c.namespace, viewerName)
+	case err != nil:
+		return "", fmt.Errorf("token of the ServiceAccount %s/%s, as whom ccmctl reads the manager's API: %w", c.namespace, viewerName, err)
+	}
+	return answer.Status.Token, nil
+}
+
+// forward opens a port of this machine that leads to the manager's secure port. Its
+// certificate is its own, and not looked at: the API server says which Pod this is.
+func (c *cluster) forward(ctx context.Context, pod corev1.Pod, token string) (*managerClient, error) {
+	dialer, err := c.dialer(pod)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	port := fmt.Sprintf("0:%d", securePort(pod))
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{port}, ready, io.Discard, io.Discard)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		cancel()
+		return nil, fmt.Errorf("port-forward: %w", err)
+	case <-time.After(managerTimeout): // its node may be away
+		cancel()
+		return nil, fmt.Errorf("port-forward: no answer in %v", managerTimeout)
+	case <-ctx.Done():
+		cancel()
+		return nil, ctx.Err()
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	server := fmt.Sprintf("https://127.0.0.1:%d", ports[0].Local)
+	return newManagerClient(server, token, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, cancel), nil
+}
+
+// dialer is kubectl's: a WebSocket, or SPDY with older API servers.
+func (c *cluster) dialer(pod corev1.Pod) (streamhttp.Dialer, error) {
+	address := c.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(address, c.config)
+	if err != nil {
+		return nil, err
+	}
+	return portforward.NewFallbackDialerForStreaming(tunnel, old, func(err error) bool {
+		return streamhttp.IsUpgradeFailure(err) || streamhttp.IsHTTPSProxyError(err)
+	}), nil
+}
+
+// securePort is that of the container, by the name that the chart gives it.
+func securePort(pod corev1.Pod) int32 {
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name == "https" {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 10258
+}

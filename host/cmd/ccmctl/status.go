@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// outputs are the values of -o.
+var outputs = []string{"table", "wide", "json", "yaml"}
+
+// statusFlags are the flags of status.
+type statusFlags struct {
+	managerFlags
+	output  string
+	wait    bool
+	timeout time.Duration
+}
+
+func newStatus() *cobra.Command {
+	var f statusFlags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the manager, its providers, and what is stuck",
+		Long: "Show the manager that leads, which module of each provider serves, where its\n" +
+			"rollout stands, and the Services and Nodes that are stuck.",
+		Example: "  ccmctl status\n" +
+			"  ccmctl status --wait --timeout 2m\n" +
+			"  ccmctl status -o wide\n" +
+			"  ccmctl status -o json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.add(cmd)
+	addOutput(cmd, &f.output)
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until a manager leads, each provider serves what is offered, and nothing is stuck")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
+	return cmd
+}
+
+func addOutput(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", outputs[0], "one of "+strings.Join(outputs, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+func checkOutput(output string) error {
+	if !slices.Contains(outputs, output) {
+		return fmt.Errorf("-o %s: must be one of %s", text.Quote(output), strings.Join(outputs, ", "))
+	}
+	return nil
+}
+
+func (f *statusFlags) run(cmd *cobra.Command) error {
+	if err := checkOutput(f.output); err != nil {
+		return err
+	}
+	status, err := f.ask(cmd.Context())
+	if f.wait {
+		status, err = f.await(cmd)
+	}
+	if status != nil {
+		if err := printStatus(cmd.OutOrStdout(), f.output, status); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (f *statusFlags) ask(ctx context.Context) (*v1alpha1.Status, error) {
+	client, err := f.connect(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer client.close()
+	status, err := client.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return status, nil
+}
+
+// waitPeriod is the time between two questions of --wait.
+const waitPeriod = time.Second
+
+// await asks until nothing is left to wait for. With an error it returns the last
+// status, if there was one.
+func (f *statusFlags) await(cmd *cobra.Command) (*v1alpha1.Status, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	progress := newProgress(cmd.ErrOrStderr())
+	defer progress.end()
+	var last *v1alpha1.Status
+	for {
+		status, err := f.ask(ctx)
+		waits := ""
+		switch {
+		case err != nil && ctx.Err() == nil:
+			waits = err.Error()
+		case err == nil:
+			if last, waits = status, unready(status); waits == "" {
+				return status, nil
+			}
+		}
+		progress.say(waits)
+		select {
+		case <-ctx.Done():
+			return last, fmt.Errorf("after %v: %w", f.timeout, errors.New(cmpOr(waits, progress.last)))
+		case <-time.After(waitPeriod):
+		}
+	}
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// unready says what --wait waits for, or "".
+func unready(s *v1alpha1.Status) string {
+	if !s.Manager.Leads {
+		return "this manager does not lead; " + cmpOr(s.Manager.Holder, "nobody") + " does"
+	}
+	for _, p := range s.Providers {
+		switch {
+		case p.Serving == nil:
+			return fmt.Sprintf("provider %s serves nothing: %s %s", p.Name, p.Phase, p.Message)
+		case p.Offered == nil || p.Offered.Digest != p.Serving.Digest || p.Candidate != nil:
+			return fmt.Sprintf("provider %s does not serve what is offered: %s %s %s", p.Name, p.Phase, p.Reason, p.Message)
+		case len(p.Stuck) > 0:
+			return fmt.Sprintf("%s: %s", objectName(p.Stuck[0].Object), p.Stuck[0].Message)
+		case meta.IsStatusConditionFalse(p.Conditions, "Configured"):
+			return fmt.Sprintf("provider %s: a changed configuration is rejected: %s", p.Name, meta.FindStatusCondition(p.Conditions, "Configured").Message)
+		}
+	}
+	if len(s.Nobodys) > 0 {
+		return fmt.Sprintf("%s: %s", objectName(s.Nobodys[0].Object), s.Nobodys[0].Message)
+	}
+	return ""
+}
+
+// objectName is kind/name, with the namespace if there is one.
+func objectName(o v1alpha1.Object) string {
+	name := strings.ToLower(o.Kind) + " " + o.Name
+	if o.Namespace != "" {
+		name = strings.ToLower(o.Kind) + " " + o.Namespace + "/" + o.Name
+	}
+	return name
+}
+
+// printObject writes an answer as JSON or YAML; it returns false for other outputs.
+func printObject(w io.Writer, output string, object any) (bool, error) {
+	switch output {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return true, encoder.Encode(object)
+	case "yaml":
+		data, err := yaml.Marshal(object)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+func printStatus(w io.Writer, output string, s *v1alpha1.Status) error {
+	if done, err := printObject(w, output, s); done {
+		return err
+	}
+	role := "leads"
+	if !s.Manager.Leads {
+		role = "is a standby; the leader is " + cmpOr(s.Manager.Holder, "unknown")
+	}
+	fmt.Fprintf(w, "Manager %s %s, up %s, and %s\n\n", s.Manager.Version, s.Manager.Host, age(s.Time.Time, s.Manager.Started.Time), role)
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	row(table, output == "wide", []string{"PROVIDER", "SERVING", "PHASE", "REASON", "SINCE", "SERVICES", "NODES", "STUCK"},
+		[]string{"DIGEST", "GENERATION", "OPS", "HOSTS"})
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(stuck(p))},
+			[]string{digestOf(p.Serving), fmt.Sprint(p.Generation), fmt.Sprintf("%d running, %d backed off", p.Ops.Running, p.Ops.BackedOff), hostStates(p.Hosts)})
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	printStuck(w, s)
+	return nil
+}
+
+func row(w io.Writer, wide bool, cells, more []string) {
+	if wide {
+		cells = append(cells, more...)
+	}
+	fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+// printStuck names what is stuck, and how to see more of it.
+func printStuck(w io.Writer, s *v1alpha1.Status) {
+	var first *v1alpha1.Object
+	all := slices.Clone(s.Nobodys)
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		if p.Message != "" && p.Phase != "Kept" {
+			fmt.Fprintf(w, "\nprovider %s: %s\n", p.Name, p.Message)
+		}
+		for _, c := range faults(p) {
+			fmt.Fprintf(w, "\nprovider %s: %s is False (%s): %s\n", p.Name, c.Type, c.Reason, c.Message)
+		}
+		all = append(all, p.Stuck...)
+	}
+	for n := range all {
+		if first == nil {
+			fmt.Fprintln(w, "\nStuck:")
+			first = &all[n].Object
+		}
+		fmt.Fprintf(w, "  %s: %s: %s\n", objectName(all[n].Object), all[n].Cause, all[n].Message)
+	}
+	if first != nil {
+		fmt.Fprintf(w, "\nMore: ccmctl why %s\n", whyArguments(*first))
+	}
+}
+
+// faults are the conditions that are False where they should be True, besides those
+// of the phase: such as Configured, when a changed configuration is rejected.
+func faults(p *v1alpha1.Provider) (out []metav1.Condition) {
+	ofPhase := []string{"Serving", "Progressing"}
+	for _, c := range p.Conditions {
+		if c.Status == metav1.ConditionFalse && !slices.Contains(ofPhase, c.Type) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// whyArguments are what why is asked with.
+func whyArguments(o v1alpha1.Object) string {
+	arguments := strings.ToLower(o.Kind) + " " + o.Name
+	if o.Namespace != "" {
+		arguments += " -n " + o.Namespace
+	}
+	return arguments
+}
+
+func age(now, since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+func moduleName(m *v1alpha1.Module) string {
+	if m == nil {
+		return "-"
+	}
+	return strings.TrimSpace(m.Name + " " + m.Version)
+}
+
+func digestOf(m *v1alpha1.Module) string {
+	if m == nil {
+		return "-"
+	}
+	return text.Digest(m.Digest)
+}
+
+func dash(s string) string { return cmpOr(s, "-") }
+
+func total(o *v1alpha1.Objects) string {
+	if o == nil {
+		return "-"
+	}
+	return fmt.Sprint(o.Total)
+}
+
+func stuck(p *v1alpha1.Provider) (n int) {
+	for _, o := range []*v1alpha1.Objects{p.Services, p.Nodes} {
+		if o != nil {
+			n += o.Stuck
+		}
+	}
+	return n
+}
+
+// hostStates counts hosts, and names those to which nothing is sent.
+func hostStates(hosts []v1alpha1.Host) string {
+	said := fmt.Sprint(len(hosts))
+	for _, h := range hosts {
+		if h.Breaker != "closed" {
+			said += fmt.Sprintf(" (%s is %s)", h.Host, h.Breaker)
+		}
+	}
+	return said
+}

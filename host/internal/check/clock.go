@@ -1,0 +1,100 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// maxSkew is how far clocks may differ: Date has whole seconds, and Leases are
+// renewed for 15 s.
+const maxSkew = 5 * time.Second
+
+// dates notes by how much the API server's clock is ahead of this machine's, by the
+// Date of its answers. It may be used concurrently.
+type dates struct {
+	clock func() time.Time
+	mu    sync.Mutex
+	known bool
+	ahead time.Duration
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func (d *dates) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if err == nil {
+			d.note(response.Header.Get("Date"))
+		}
+		return response, err
+	})
+}
+
+func (d *dates) note(header string) {
+	date, err := http.ParseTime(header)
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known, d.ahead = true, date.Sub(d.clock())
+}
+
+// now is the API server's time.
+func (d *dates) now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clock().Add(d.ahead)
+}
+
+func (d *dates) skew() (time.Duration, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ahead.Abs(), d.known
+}
+
+func (c *checker) clocks(context.Context) {
+	c.section("Clock", "cluster", "the clocks of this machine, of the nodes and of the leader agree with the API server's", func() {
+		skew, known := c.dates.skew()
+		switch {
+		case !known:
+			c.unknown("Clock", "this machine", "not checked: the API server's answers have no Date")
+		case skew > maxSkew:
+			c.warn("ClockSkew", "this machine", fmt.Sprintf("its clock differs from the API server's by %v", skew.Round(time.Second)), "synchronise it (chrony, systemd-timesyncd): tokens and certificates depend on it")
+		}
+		for i := range c.seen.nodeLeases {
+			c.leaseClock("node "+c.seen.nodeLeases[i].Name, &c.seen.nodeLeases[i])
+		}
+		for i := range c.seen.leases {
+			c.leaseClock("the holder of lease "+c.seen.leases[i].Namespace+"/"+managerName, &c.seen.leases[i])
+		}
+	})
+}
+
+// leaseClock says of who renews a Lease in the future that its clock is ahead. One
+// that is late may be dead, so of these nothing is said.
+func (c *checker) leaseClock(who string, lease *coordinationv1.Lease) {
+	if lease.Spec.RenewTime == nil {
+		return
+	}
+	if ahead := lease.Spec.RenewTime.Sub(c.dates.now()); ahead > maxSkew {
+		c.error("ClockAhead", who, fmt.Sprintf("its clock is %v ahead of the API server's: it renewed its Lease in the future", ahead.Round(time.Second)),
+			"synchronise the clock of that machine (chrony, systemd-timesyncd): requests to clouds are signed by time, and a dead node would seem to live")
+	}
+}
+
+// live says whether a Lease is held by somebody who still renews it.
+func (c *checker) live(lease *coordinationv1.Lease) bool {
+	s := lease.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return false
+	}
+	return c.dates.now().Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second + maxSkew))
+}

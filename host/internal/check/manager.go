@@ -1,0 +1,167 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// minServer is the first API server that has what the manager reads without which it
+// does not start: ServiceCIDR objects are stable since then.
+const minServer = "1.33.0"
+
+// versions asks the API server for its version, and the manager for its status. The
+// error is for a cluster that does not answer.
+func (c *checker) versions(ctx context.Context) error {
+	server, err := c.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	c.section("Versions", "kube-apiserver "+server.GitVersion, "it has what the manager reads", func() {
+		parsed, err := version.ParseGeneric(server.GitVersion)
+		if err == nil && parsed.LessThan(version.MustParseGeneric(minServer)) {
+			c.warn("APIServerOld", "kube-apiserver "+server.GitVersion, "it is older than "+minServer+": there are no ServiceCIDR objects, so a provider may answer with the address of a Service of the cluster", "upgrade it, or put the cluster's Service CIDR into addresses.deny of each provider")
+		}
+	})
+	if c.Status == nil {
+		return nil
+	}
+	answer, err := c.Status(ctx)
+	if err != nil {
+		c.unreachable = err
+		return nil
+	}
+	c.status = answer
+	return nil
+}
+
+// manager says what the manager knows of itself.
+func (c *checker) manager(ctx context.Context) {
+	if c.status == nil {
+		if apierrors.IsForbidden(c.unreachable) {
+			c.unknown("MayNotRead", "manager", "not checked: whether providers serve, and reach their clouds: "+c.unreachable.Error())
+		} else if c.unreachable != nil && c.seen.workload != nil {
+			c.error("ManagerSilent", "namespace "+c.Namespace, "no manager answers on its secure port: "+c.unreachable.Error(), "ccmctl status says the same; look at the Pods and their logs. Whether providers serve, and reach their clouds, was not checked")
+		} else {
+			c.unknown("Hosts", "cluster", "not checked: whether a manager reaches the granted hosts is known to a manager that runs")
+		}
+		return
+	}
+	if released(c.Version) != released(c.status.Manager.Version) {
+		c.warn("VersionsDiffer", "manager "+c.status.Manager.Host, fmt.Sprintf("it is %s, and ccmctl is %s", c.status.Manager.Version, c.Version), "use the ccmctl of the manager's release")
+	}
+	for i := range c.status.Providers {
+		p := &c.status.Providers[i]
+		c.section("Provider", "provider "+p.Name, "it serves what is offered, and its loops run", func() { c.provider(p) })
+		c.hosts(p)
+	}
+}
+
+// released is a version without the commit of one that is in the making.
+func released(version string) string {
+	release, _, _ := strings.Cut(version, "+")
+	return release
+}
+
+func (c *checker) provider(p *status.Provider) {
+	where, why := "provider "+p.Name, "ccmctl why provider "+p.Name
+	said := p.Phase + " " + p.Reason + ": " + p.Message
+	switch {
+	case p.Serving == nil:
+		c.error("NothingServes", where, "no module serves: "+said, why)
+	case p.Phase == "Rejected" || p.Phase == "Held" || p.Phase == "RolledBack":
+		c.error("OfferRefused", where, "what is offered does not serve: "+said, why)
+	}
+	if p.Paused {
+		c.warn("Paused", where, "its rollouts are paused", "ccmctl rollout promote "+p.Name)
+	}
+	if p.Brake != nil && p.Brake.Engaged {
+		c.error("DeletionBrake", where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
+	}
+	for _, e := range p.Stuck {
+		c.error("Stuck", e.Object.Kind+" "+e.Object.Name, e.Cause+": "+e.Message, "ccmctl why "+e.Object.Kind+" "+e.Object.Name)
+	}
+}
+
+// hosts says which granted hosts the manager reaches, as far as it has tried.
+func (c *checker) hosts(p *status.Provider) {
+	states := map[string]status.Host{}
+	for _, h := range p.Hosts {
+		states[h.Host] = h
+	}
+	for _, host := range c.granted(p.Name) {
+		where := "host " + host + " of provider " + p.Name
+		switch h, asked := states[host]; {
+		case !asked:
+			c.unknown("HostNotAsked", where, "not checked: the manager has sent it nothing since it began")
+		case h.Breaker != "closed":
+			c.error("HostUnreachable", where, "the manager gets no answer: "+h.LastFault, "look at its address, its certificate and the network of the manager's node (proxies, firewalls); then ccmctl why provider "+p.Name)
+		default:
+			c.add(OK, "Host", where, "the manager sends requests to it", "")
+		}
+	}
+}
+
+// granted are the hosts of a provider, as HOST:PORT.
+func (c *checker) granted(name string) (all []string) {
+	for i := range c.plan.providers {
+		if c.plan.providers[i].Name != name {
+			continue
+		}
+		for _, g := range c.plan.providers[i].Grants {
+			all = append(all, net.JoinHostPort(g.Host, strconv.Itoa(int(g.Port))))
+		}
+	}
+	return all
+}
+
+// cloudProviders looks at the kind CloudProvider and its objects, if the
+// configuration reads them.
+func (c *checker) cloudProviders(ctx context.Context) {
+	if c.plan.decoded == nil || !c.plan.decoded.CloudProviders.Enabled {
+		return
+	}
+	resource := v1alpha1.CloudProviderResource()
+	crd := resource.Resource + "." + resource.Group
+	c.section("CloudProviders", "crd "+crd, "it is there, and each object is valid", func() {
+		list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			if !c.plan.has("CustomResourceDefinition", "", crd) {
+				c.error("CRDMissing", "crd "+crd, "it does not exist, or not in version "+resource.Version+", and cloudProviders.enabled is true", "run helm upgrade: the chart has it")
+			}
+			return
+		}
+		if !c.readable("cloudproviders", err) {
+			return
+		}
+		for i := range list.Items {
+			c.cloudProvider(&list.Items[i])
+		}
+	})
+}
+
+func (c *checker) cloudProvider(object *unstructured.Unstructured) {
+	spec, _, err := unstructured.NestedMap(object.Object, "spec")
+	if err != nil {
+		spec = nil
+	}
+	p, err := v1alpha1.DecodeSpec(object.GetName(), spec)
+	if err == nil {
+		err = v1alpha1.ValidateAmong(p, c.plan.providers).ToAggregate()
+	}
+	if err != nil {
+		c.error("CloudProviderInvalid", "cloudprovider "+object.GetName(), err.Error(), "correct the object; its status says the same")
+		return
+	}
+	c.plan.providers = append(c.plan.providers[:len(c.plan.providers):len(c.plan.providers)], *p)
+}

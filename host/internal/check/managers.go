@@ -1,0 +1,90 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// managers looks for others that run cloud loops.
+func (c *checker) managers(context.Context) {
+	c.section("Managers", "cluster", "nobody else runs the control loops of a cloud", func() {
+		for i := range c.seen.pods {
+			pod := &c.seen.pods[i]
+			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+				c.otherManager(pod)
+			}
+		}
+		for i := range c.seen.leases {
+			c.otherLease(&c.seen.leases[i])
+		}
+	})
+}
+
+func (c *checker) otherManager(pod *corev1.Pod) {
+	for _, container := range pod.Spec.Containers {
+		cloud, set := flag(container, "cloud-provider")
+		switch {
+		case runs(container, "kube-controller-manager"):
+			if set && cloud != "" && cloud != "external" {
+				c.error("InTreeCloudProvider", podName(pod), fmt.Sprintf("kube-controller-manager has --cloud-provider=%s: its own cloud loops and the manager's would both write", cloud), "set --cloud-provider=external there, or remove the flag")
+			}
+		case !c.ours(pod) && runs(container, "cloud-controller-manager"):
+			c.error("TwoManagers", podName(pod), "another cloud-controller-manager (container "+container.Name+"): both initialise and delete Nodes, and each removes what the other has made", "stop it, before this manager leads")
+		}
+	}
+}
+
+// runs says whether a container is of a program, by its name, image or command.
+func runs(container corev1.Container, program string) bool {
+	image, _, _ := strings.Cut(path.Base(container.Image), "@")
+	image, _, _ = strings.Cut(image, ":")
+	names := []string{container.Name, image}
+	for _, words := range [][]string{container.Command, container.Args} {
+		if len(words) > 0 {
+			names = append(names, path.Base(words[0]))
+		}
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, program) })
+}
+
+func (c *checker) otherLease(lease *coordinationv1.Lease) {
+	if lease.Namespace == c.Namespace || !c.live(lease) {
+		return
+	}
+	c.error("TwoManagers", "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, while the manager of namespace %s has a Lease of its own: two managers run the same loops", *lease.Spec.HolderIdentity, c.Namespace),
+		"stop one of them; if this is the one that you mean, say --manager-namespace "+lease.Namespace)
+}
+
+// leader looks who holds the manager's Lease.
+func (c *checker) leader(context.Context) {
+	if c.seen.workload == nil || c.seen.leases == nil {
+		return
+	}
+	where := "lease " + c.own()
+	c.section("Leader", where, "a manager leads", func() {
+		i := slices.IndexFunc(c.seen.leases, func(l coordinationv1.Lease) bool { return l.Namespace == c.Namespace })
+		if i < 0 || !c.live(&c.seen.leases[i]) {
+			c.error("NoLeader", where, "no manager leads", "kubectl -n "+c.Namespace+" get pods -l "+nameLabel+"="+managerName+"; their logs say why")
+			return
+		}
+		holder := *c.seen.leases[i].Spec.HolderIdentity
+		if c.seen.pods != nil && !slices.ContainsFunc(c.seen.pods, func(p corev1.Pod) bool { return c.ours(&p) && holds(&p, holder) }) {
+			c.error("ForeignLeader", where, holder+" holds it, and is no Pod of this manager: while it leads, this manager waits for ever", "find what runs there (systemd, a static Pod, another chart), and stop it")
+		}
+	})
+}
+
+// holds says whether a Pod is a holder, HOST_UID. The host of a Pod on the host
+// network is its node, by the short name or the long one.
+func holds(pod *corev1.Pod, holder string) bool {
+	host, _, _ := strings.Cut(holder, "_")
+	short, _, _ := strings.Cut(host, ".")
+	node, _, _ := strings.Cut(pod.Spec.NodeName, ".")
+	return host == pod.Name || pod.Spec.HostNetwork && (host == pod.Spec.NodeName || short == node)
+}

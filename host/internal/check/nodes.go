@@ -1,0 +1,62 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// nodes looks for kubelets that were started otherwise than they must be, and for
+// taints that stay.
+func (c *checker) nodes(context.Context) {
+	c.section("Nodes", "cluster", "each kubelet runs with --cloud-provider=external, and no Node waits", func() {
+		for i := range c.seen.nodes {
+			c.node(&c.seen.nodes[i])
+		}
+	})
+}
+
+func (c *checker) node(node *corev1.Node) {
+	where := "node " + node.Name
+	waits := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
+	age := c.dates.now().Sub(node.CreationTimestamp.Time)
+	switch {
+	case !waits && node.Spec.ProviderID == "":
+		c.error("KubeletNotExternal", where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider+": its kubelet runs without --cloud-provider=external, so no manager ever initialises it",
+			"start the kubelet with --cloud-provider=external, delete the Node, and let the kubelet register again")
+	case waits && c.installed() && age > c.Patience:
+		c.error("NodeNotInitialized", where, fmt.Sprintf("it keeps the taint %s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)),
+			"ccmctl why node "+node.Name)
+	}
+	if strings.Contains(node.Spec.ProviderID, " ") || node.Spec.ProviderID != "" && !strings.Contains(node.Spec.ProviderID, "://") {
+		c.error("ProviderIDInvalid", where, fmt.Sprintf("its providerID %q is not SCHEME://ID; a kubelet with --provider-id has set it", node.Spec.ProviderID),
+			"remove --provider-id of the kubelet, delete the Node, and let the kubelet register again")
+	}
+}
+
+// routes looks for what the route controller needs of kube-controller-manager.
+func (c *checker) routes(context.Context) {
+	w := c.target()
+	if w == nil {
+		return
+	}
+	// Upstream's default is true.
+	if on, set := flag(w.container(), "configure-cloud-routes"); set && on == "false" {
+		return
+	}
+	c.section("Routes", w.where(), "with cloud routes, each Node has a pod CIDR", func() {
+		if cidr, _ := flag(w.container(), "cluster-cidr"); cidr == "" {
+			c.error("ClusterCIDRMissing", w.where(), "it configures routes (--configure-cloud-routes) without --cluster-cidr, and ends at once", "set routes.clusterCIDR in the values, or routes.enabled: false")
+		}
+		for i := range c.seen.nodes {
+			if c.seen.nodes[i].Spec.PodCIDR == "" {
+				c.error("PodCIDRMissing", "node "+c.seen.nodes[i].Name, "it has no pod CIDR, so it gets no route", "start kube-controller-manager with --allocate-node-cidrs=true and the same --cluster-cidr, or set routes.enabled: false")
+			}
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// workload looks at what makes the manager's Pods.
+func (c *checker) workload(ctx context.Context) {
+	w := c.target()
+	if w == nil {
+		if c.plan.configuration == nil {
+			c.warn("NotInstalled", "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
+				"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
+		}
+		return
+	}
+	c.section("Workload", w.where(), "its Pods start on new nodes, and one leads", func() {
+		c.tolerations(w)
+		c.election(w)
+		c.network(w)
+		c.priority(ctx, w)
+	})
+}
+
+// tolerations without which the manager cannot start on the nodes that wait for it.
+func (c *checker) tolerations(w *workload) {
+	for _, taint := range []corev1.Taint{
+		{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+	} {
+		if !slices.ContainsFunc(w.pod.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) }) {
+			c.error("TolerationMissing", w.where(), fmt.Sprintf("it does not tolerate %s:%s: it cannot start, or stay, on a Node that waits for it", taint.Key, taint.Effect),
+				"the chart's template tolerates it: run helm upgrade, and let nothing change the Pods")
+		}
+	}
+}
+
+func tolerates(t corev1.Toleration, taint corev1.Taint) bool {
+	return (t.Key == "" && t.Operator == corev1.TolerationOpExists || t.Key == taint.Key) &&
+		(t.Effect == "" || t.Effect == taint.Effect) && (t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+}
+
+func (c *checker) election(w *workload) {
+	elects, set := flag(w.container(), "leader-elect")
+	several := w.replicas > 1 || w.kind == "DaemonSet" && len(c.seen.nodes) > 1
+	if set && elects == "false" && several {
+		c.error("NoLeaderElection", w.where(), "it has --leader-elect=false and several Pods: all of them run the control loops at once", "remove the flag, or run one Pod")
+	}
+	if port, set := flag(w.container(), "secure-port"); set && port == "0" {
+		c.error("SecurePortOff", w.where(), "it has --secure-port=0: there is no liveness probe, no metrics and no ccmctl status", "set ports.secure in the values")
+	}
+	if w.kind == "Deployment" && w.replicas == 0 {
+		c.error("NoReplicas", w.where(), "it has 0 replicas", "kubectl -n "+c.Namespace+" scale deployment "+managerName+" --replicas=2")
+	}
+}
+
+// network looks whether the manager works before there is a pod network.
+func (c *checker) network(w *workload) {
+	spec := w.pod.Spec
+	switch {
+	case !spec.HostNetwork:
+		c.warn("NoHostNetwork", w.where(), "it is not on the host network: it starts only where there is a pod network already, and many of these wait for the manager", "set hostNetwork: true in the values, unless the pod network needs no initialised Node")
+	case spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet:
+		c.warn("ClusterDNS", w.where(), "it asks the cluster's DNS (dnsPolicy ClusterFirstWithHostNet), which does not run before a Node is initialised", "use dnsPolicy Default, as the chart does")
+	}
+}
+
+func (c *checker) priority(ctx context.Context, w *workload) {
+	name := w.pod.Spec.PriorityClassName
+	if name == "" {
+		c.warn("NoPriorityClass", w.where(), "it has no priorityClassName: its Pods are the first to be evicted", "set priorityClassName: system-node-critical in the values")
+		return
+	}
+	_, err := c.client.SchedulingV1().PriorityClasses().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !c.plan.has("PriorityClass", "", name) {
+		c.error("PriorityClassMissing", "priorityclass "+name, "it does not exist, and the API server refuses the Pods that name it", "create it, or set priorityClassName: system-node-critical in the values")
+		return
+	}
+	c.readable("priorityclass "+name, err)
+}
+
+// pods looks why Pods of the manager do not run.
+func (c *checker) pods(context.Context) {
+	if c.seen.workload == nil || c.seen.pods == nil {
+		return
+	}
+	c.section("Pods", "namespace "+c.Namespace, "the manager's Pods are ready", func() {
+		for i := range c.seen.pods {
+			if c.ours(&c.seen.pods[i]) {
+				c.pod(&c.seen.pods[i])
+			}
+		}
+	})
+}
+
+func (c *checker) pod(pod *corev1.Pod) {
+	logs := "kubectl -n " + pod.Namespace + " logs " + pod.Name
+	for _, s := range pod.Status.ContainerStatuses {
+		if waiting := s.State.Waiting; waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+			c.error("PodNotRunning", podName(pod), waiting.Reason+" "+waiting.Message, logs+" --previous; kubectl describe it")
+			return
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		switch {
+		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
+			c.error("PodNotScheduled", podName(pod), condition.Message, "kubectl -n "+pod.Namespace+" describe pod "+pod.Name)
+		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience:
+			c.error("PodNotReady", podName(pod), "it is not ready: no provider serves in it", "ccmctl status; "+logs)
+		}
+	}
+}
+
+// ports looks for Pods of others that have a port of the host that the manager needs.
+func (c *checker) ports(context.Context) {
+	w := c.target()
+	if w == nil || !w.pod.Spec.HostNetwork {
+		return
+	}
+	c.section("Ports", w.where(), "no other Pod has the manager's ports of the host", func() {
+		wanted := hostPorts(w.pod.Spec)
+		for i := range c.seen.pods {
+			pod := &c.seen.pods[i]
+			for port := range hostPorts(pod.Spec) {
+				if !c.ours(pod) && wanted[port] {
+					c.error("PortTaken", podName(pod), fmt.Sprintf("it has port %d of node %s, which the manager needs there", port, pod.Spec.NodeName), "stop it, or set other ports in the values (ports.secure, ports.probes)")
+				}
+			}
+		}
+	})
+}
+
+// hostPorts are the ports of a Pod on its host, as far as it names them.
+func hostPorts(spec corev1.PodSpec) map[int32]bool {
+	ports := map[int32]bool{}
+	for _, container := range spec.Containers {
+		for _, port := range container.Ports {
+			if spec.HostNetwork {
+				ports[port.ContainerPort] = true
+			} else if port.HostPort != 0 {
+				ports[port.HostPort] = true
+			}
+		}
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+			if spec.HostNetwork && probe != nil && probe.HTTPGet != nil && probe.HTTPGet.Port.IntVal != 0 {
+				ports[probe.HTTPGet.Port.IntVal] = true
+			}
+		}
+		if value, set := flag(container, "secure-port"); set && spec.HostNetwork {
+			var port int32
+			if _, err := fmt.Sscan(value, &port); err == nil && port != 0 {
+				ports[port] = true
+			}
+		}
+	}
+	return ports
+}

@@ -1,0 +1,51 @@
+package routing
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+)
+
+// classDecides is the Event's reason.
+const classDecides = "LoadBalancerClassDecides"
+
+// Classes selects, among the provider's Services, those of a class
+// (spec.loadBalancerClass) that it serves: the owner decides, and without one
+// the class. All others with a class are of other controllers.
+func (r *Router) Classes(provider string) func(*corev1.Service) bool {
+	return func(service *corev1.Service) bool {
+		t := r.table()
+		return t.known(provider) && service.Spec.LoadBalancerClass != nil && t.serviceName(service) == provider
+	}
+}
+
+// cleanedByOthers reports whether a Service of another controller's class is
+// being deleted. All controllers have the same finalizer (KEP-1959): upstream
+// would take off that of the other one, which then forgets its load balancer.
+func (t *table) cleanedByOthers(service *corev1.Service) bool {
+	return service.DeletionTimestamp != nil && service.Spec.LoadBalancerClass != nil && t.serviceName(service) == ""
+}
+
+// unlabelled reports whether nothing is written to a Service: it is of a
+// provider that has everything, and of no class.
+func (l *loadBalancer) unlabelled(service *corev1.Service) bool {
+	return l.router.Everything() && service.Spec.LoadBalancerClass == nil && service.Labels[ServiceOwnerLabel] == ""
+}
+
+// adviseClass says of a Service with a class why an annotation that names
+// another provider has no effect, or "".
+func (t *table) adviseClass(service *corev1.Service) string {
+	class, choice := service.Spec.LoadBalancerClass, service.Annotations[ServiceAnnotation]
+	if t.everything || class == nil || choice == "" || service.DeletionTimestamp != nil || t.classes[*class] == choice {
+		return ""
+	}
+	if owner := t.classes[*class]; owner != "" {
+		return fmt.Sprintf("The class %s (spec.loadBalancerClass) is that of provider %q and decides, so the annotation %s, which says %s, has no effect. "+
+			"Remove the annotation; or make the Service again without the class", text.Quote(*class), owner, ServiceAnnotation, text.Quote(choice))
+	}
+	return fmt.Sprintf("The class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so the Service is left to another controller, "+
+		"and the annotation %s, which says %s, has no effect. Remove the annotation; or make the Service again without the class",
+		text.Quote(*class), ServiceAnnotation, text.Quote(choice))
+}

@@ -1,0 +1,249 @@
+package credential
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxSessions is how many sessions of one credential are remembered: more
+	// than instances that log in.
+	maxSessions = 64
+	// minSessionBytes is the length of the shortest value that is taken for a
+	// session: what is shorter cannot be scrubbed, and is not handed on.
+	minSessionBytes = 8
+	maxSessionBytes = 8 << 10
+	// maxCookies is how many sessions are taken from the cookies of one answer: for
+	// each one the whole body is searched.
+	maxCookies = 8
+	// placeholderPrefix is what every placeholder begins with.
+	placeholderPrefix = "session-"
+	// wholeAnswer is the Field of a session that is the whole answer, as a string.
+	wholeAnswer = "."
+)
+
+// sessions keep what logins gave. A provider gets a placeholder for each, and
+// the cloud gets the session where a request brings the placeholder.
+type sessions struct {
+	redacted
+	Session
+	holder holder
+
+	mu    sync.Mutex
+	known []*session // the one that was used last is the last
+}
+
+// session belongs to one scheme, host and port, and to the Secret that it was
+// obtained with.
+type session struct {
+	redacted
+	placeholder, value, origin, version string
+	// quoted: the cookie's value stands in quotes.
+	quoted bool
+}
+
+func newSessions(s Session, h holder) *sessions { return &sessions{Session: s, holder: h} }
+
+// take removes from a request what may bring a session, and returns the session
+// that it brings; nil: none. A session that a provider knows by its value, as it
+// had it before a login, must not become one that is logged in.
+//
+// Invariant L4 (host/SECURITY.md): a request brings a session of ours, or none.
+func (s *sessions) take(c *call) *session {
+	var brought []string
+	if s.Cookie != "" {
+		brought = takeCookie(c.req.Header, s.Cookie)
+	} else {
+		brought, c.scheme = takeHeader(c.req.Header, s.Header)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, known := range s.known {
+		if known.origin != originOf(c.req) || known.version != c.version {
+			continue
+		}
+		for _, value := range brought {
+			if value == known.placeholder {
+				s.known = append(append(s.known[:i:i], s.known[i+1:]...), known)
+				return known
+			}
+		}
+	}
+	return nil
+}
+
+// put has a request bring a session.
+func (s *sessions) put(c *call, of *session) error {
+	if s.Header != "" {
+		return setHeader(c.req, s.Header, c.scheme+of.value)
+	}
+	pairs := append(c.req.Header["Cookie"], (&http.Cookie{Name: s.Cookie, Value: of.value, Quoted: of.quoted}).String())
+	return setHeader(c.req, "Cookie", strings.Join(pairs, "; "))
+}
+
+func originOf(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
+
+// takeCookie removes a cookie, in whatever way a server may find it, and returns
+// its values.
+func takeCookie(h http.Header, name string) (values []string) {
+	var kept []string
+	for key, lines := range h {
+		switch textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(key, "_", "-")) {
+		case "Cookie":
+		case "Cookie2":
+			delete(h, key)
+			continue
+		default:
+			continue
+		}
+		delete(h, key)
+		for pair := range strings.FieldsFuncSeq(strings.Join(lines, ";"), func(r rune) bool { return r == ';' || r == ',' }) {
+			pair = strings.TrimSpace(pair)
+			if !strings.Contains(strings.ToLower(pair), strings.ToLower(name)) {
+				kept = append(kept, pair)
+				continue
+			}
+			_, value, _ := strings.Cut(pair, "=")
+			values = append(values, strings.Trim(value, `" `))
+		}
+	}
+	if len(kept) > 0 {
+		h.Set("Cookie", strings.Join(kept, "; "))
+	}
+	return values
+}
+
+// takeHeader removes a header, and returns the last words of its values, and what
+// stands before the last one of them, as "Bearer ".
+func takeHeader(h http.Header, name string) (values []string, scheme string) {
+	for key, lines := range h {
+		if !strings.EqualFold(strings.ReplaceAll(key, "_", "-"), strings.ReplaceAll(name, "_", "-")) {
+			continue
+		}
+		delete(h, key)
+		for _, line := range lines {
+			last := strings.LastIndexByte(line, ' ') + 1
+			values, scheme = append(values, line[last:]), line[:last]
+		}
+	}
+	return values, scheme
+}
+
+// learn replaces the sessions of an answer by placeholders, in its header and in
+// the body, which it returns. login: the request was one.
+//
+// Invariant L3 (host/SECURITY.md): a provider gets the placeholder of a session.
+func (s *sessions) learn(c *call, login bool, status int, header http.Header, body []byte) []byte {
+	if s.Cookie != "" {
+		body = s.learnCookies(c, header, body)
+	}
+	if s.Field == "" || !login || status >= http.StatusMultipleChoices {
+		return body
+	}
+	value, ok := fieldOf(body, s.Field)
+	if !ok {
+		return body
+	}
+	placeholder := s.keep(c, value, false)
+	if placeholder == "" {
+		return nil
+	}
+	return replaced(body, value, placeholder)
+}
+
+func (s *sessions) learnCookies(c *call, header http.Header, body []byte) []byte {
+	lines := header["Set-Cookie"]
+	header.Del("Set-Cookie")
+	header.Del("Set-Cookie2")
+	placeholders := map[string]string{}
+	for _, line := range lines {
+		cookie, err := http.ParseSetCookie(line)
+		switch {
+		case err != nil: // what it sets is not known
+			continue
+		case !strings.EqualFold(cookie.Name, s.Cookie):
+			header.Add("Set-Cookie", line)
+			continue
+		case cookie.Value != "" && cookie.MaxAge >= 0:
+			placeholder, seen := placeholders[cookie.Value]
+			if !seen && len(placeholders) < maxCookies {
+				placeholder = s.keep(c, cookie.Value, cookie.Quoted)
+				placeholders[cookie.Value] = placeholder
+				body = replaced(body, cookie.Value, placeholder)
+			}
+			if placeholder == "" {
+				continue
+			}
+			cookie.Value = placeholder
+		default: // it ends
+			cookie.Value = ""
+		}
+		header.Add("Set-Cookie", cookie.String())
+	}
+	return body
+}
+
+// replaced is a body with a placeholder for each session of that value. It is
+// called once for a value: a placeholder might hold it again.
+func replaced(body []byte, value, placeholder string) []byte {
+	if placeholder == "" {
+		return body
+	}
+	return bytes.ReplaceAll(body, []byte(value), []byte(placeholder))
+}
+
+// keep remembers a session, and returns its placeholder; "": the value is none.
+func (s *sessions) keep(c *call, value string, quoted bool) string {
+	if len(value) < minSessionBytes || len(value) > maxSessionBytes || strings.Contains(placeholderPrefix, value) {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.known {
+		if known.value == value && known.origin == originOf(c.req) && known.version == c.version {
+			return known.placeholder
+		}
+	}
+	next := &session{placeholder: placeholderPrefix + rand.Text(), value: value, origin: originOf(c.req), version: c.version, quoted: quoted}
+	s.holder.hold("session/"+next.placeholder, []byte(value))
+	s.known = append(s.known, next)
+	s.forget(c.version)
+	return next.placeholder
+}
+
+// forget drops the sessions of other Secrets, and those above the bound that were
+// not used for longest.
+func (s *sessions) forget(version string) {
+	excess := len(s.known) - maxSessions
+	var kept []*session
+	for i, known := range s.known {
+		if i < excess || known.version != version {
+			s.holder.hold("session/" + known.placeholder)
+			continue
+		}
+		kept = append(kept, known)
+	}
+	s.known = kept
+}
+
+// fieldOf returns a text of a JSON document: a.b is the field b of the field a, and
+// wholeAnswer is the document itself.
+func fieldOf(body []byte, path string) (string, bool) {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return "", false
+	}
+	if path != wholeAnswer {
+		for name := range strings.SplitSeq(path, ".") {
+			object, _ := v.(map[string]any)
+			v = object[name]
+		}
+	}
+	text, ok := v.(string)
+	return text, ok && text != ""
+}

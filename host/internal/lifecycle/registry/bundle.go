@@ -1,0 +1,89 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+const (
+	// maxBundle bounds a bundle of sigstore, in bytes: one of a key has 1 KiB,
+	// and one of an identity comes with certificates and entries of a log.
+	maxBundle = 32 << 10
+	// mediaTypeBundle begins the type of every version.
+	mediaTypeBundle = "application/vnd.dev.sigstore.bundle"
+)
+
+// referrers returns the manifests of the bundles that refer to an image, and a
+// digest of their list, "" when there are none: by the API for that, or by the
+// tag that stands for it. A registry that knows neither has none.
+func (c *Client) referrers(ctx context.Context, digest string) (bundles []v1.Descriptor, list string, err error) {
+	c.guard.expect(maxManifest)
+	index, err := remote.Referrers(c.ref.Context().Digest(digest), remote.Reuse(c.puller), remote.WithContext(ctx))
+	var answer *transport.Error
+	if errors.As(err, &answer) && answer.StatusCode < http.StatusInternalServerError && answer.StatusCode != http.StatusTooManyRequests {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, "", invalid("the list of what refers to it is not valid: %w", err)
+	}
+	for i := range manifest.Manifests {
+		m := manifest.Manifests[i]
+		if strings.HasPrefix(m.ArtifactType, mediaTypeBundle) && checkDescriptor(&m, maxManifest) == nil && len(bundles) < maxSignatures {
+			bundles = append(bundles, m)
+			list += m.Digest.String()
+		}
+	}
+	return bundles, list, nil
+}
+
+// pullBundles reads the bundles that refer to an image. What is none is left
+// out.
+func (c *Client) pullBundles(ctx context.Context, image string) (all [][]byte, err error) {
+	found, _, err := c.referrers(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		c.guard.expect(maxManifest)
+		got, err := c.puller.Get(ctx, c.ref.Context().Digest(m.Digest.String()))
+		if err != nil {
+			return nil, err
+		}
+		d, ok := bundleLayer(got.Manifest)
+		if !ok {
+			continue
+		}
+		var data []byte
+		err = c.blob(ctx, d, func(r io.Reader) (err error) {
+			data, err = io.ReadAll(r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
+// bundleLayer is the layer of a manifest that is a bundle.
+func bundleLayer(manifest []byte) (v1.Descriptor, bool) {
+	var d document
+	if len(manifest) > maxManifest || json.Unmarshal(manifest, &d) != nil || len(d.Layers) != 1 {
+		return v1.Descriptor{}, false
+	}
+	l := d.Layers[0]
+	return l, strings.HasPrefix(string(l.MediaType), mediaTypeBundle) && checkDescriptor(&l, maxBundle) == nil
+}

@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+const (
+	// maxRequests bounds those of one look, as the library follows any number of
+	// redirects: with a token, an index, a layer,
+	// signatures and redirects there are some twenty.
+	maxRequests = 100
+	// Times of one request; all together are bounded by the context.
+	dialTimeout   = 10 * time.Second
+	headerTimeout = 30 * time.Second
+	idleTimeout   = 5 * time.Second
+)
+
+// guard stands before the network: it bounds what the registry sends, and sees
+// where a request goes after the library has followed challenges and redirects.
+type guard struct {
+	inner    *http.Transport
+	registry string // host, with the port if the reference has one
+	requests atomic.Int32
+	most     atomic.Int64 // bytes of an answer
+}
+
+// refusedError is of a request that is not sent.
+type refusedError struct{ why string }
+
+func (e *refusedError) Error() string { return e.why }
+
+// errTooLong is of an answer with more bytes than it may have.
+var errTooLong = errors.New("the answer is longer than it may be")
+
+func newGuard(ref Reference, bundle string) (*guard, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if bundle != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(bundle)) {
+			return nil, errors.New("the caBundle has no certificate in PEM")
+		}
+	}
+	inner := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout, IdleConnTimeout: idleTimeout,
+		MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 4,
+	}
+	g := &guard{inner: inner, registry: ref.Host()}
+	g.expect(maxManifest)
+	return g, nil
+}
+
+// expect bounds the answers from now on. Each may be as long as a manifest: a
+// token may be renewed between two small blobs.
+func (g *guard) expect(most int64) { g.most.Store(max(most, maxManifest)) }
+
+// RoundTrip is http.RoundTripper's.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := g.check(r); err != nil {
+		return nil, err
+	}
+	response, err := g.inner.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &bounded{ReadCloser: response.Body, left: g.most.Load()}
+	if response.StatusCode >= http.StatusMultipleChoices { // its status says it all
+		response.Body = cut{io.LimitReader(response.Body, maxManifest), response.Body}
+	}
+	return response, nil
+}
+
+// check refuses what would give something away, or does not end.
+func (g *guard) check(r *http.Request) error {
+	own := r.URL.Host == g.registry
+	plain := r.URL.Scheme == "http" && own && isLoopback(r.URL)
+	switch {
+	// Invariant I3 (host/SECURITY.md): a look at the registry ends, whatever it answers.
+	case g.requests.Add(1) > maxRequests:
+		return &refusedError{fmt.Sprintf("the registry %s wants more than %d requests for one image", g.registry, maxRequests)}
+	// Invariant I4 (host/SECURITY.md): nothing goes over plain HTTP but on this machine, and
+	// credentials go to the registry and to its own token server.
+	case r.URL.Scheme != "https" && !plain:
+		return &refusedError{fmt.Sprintf("no request to %s://%s: plain HTTP is for registries on loopback only", r.URL.Scheme, r.URL.Host)}
+	case own || !carriesSecret(r):
+		return nil
+	case !sameDomain(r.URL.Hostname(), hostname(g.registry)):
+		return &refusedError{fmt.Sprintf("the registry %s sends for tokens to %s, which is not of its domain: credentials do not go there", g.registry, r.URL.Host)}
+	}
+	return nil
+}
+
+// carriesSecret reports whether a request may hold a credential or a token.
+func carriesSecret(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
+func isLoopback(u *url.URL) bool {
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && a.IsLoopback()
+}
+
+func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }
+
+// sameDomain reports whether two names are those of one owner: the same, or
+// below the same name that can be registered.
+func sameDomain(a, b string) bool {
+	if a, b = strings.ToLower(a), strings.ToLower(b); a == b {
+		return true
+	}
+	one, err := publicsuffix.EffectiveTLDPlusOne(a)
+	if err != nil || net.ParseIP(a) != nil || net.ParseIP(b) != nil {
+		return false
+	}
+	other, err := publicsuffix.EffectiveTLDPlusOne(b)
+	return err == nil && one == other
+}
+
+// cut is the body of an answer that counts as far as it is read.
+type cut struct {
+	io.Reader
+	io.Closer
+}
+
+// bounded is the body of an answer.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read is io.Reader's.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, errTooLong
+	}
+	return n, err
+}

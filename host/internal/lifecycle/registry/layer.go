@@ -1,0 +1,119 @@
+package registry
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	mebibyte = 1 << 20
+	// maxFiles bounds the entries of a layer.
+	maxFiles = 1000
+	// besides is the room for what is not the module: the configuration, the
+	// signature, and the headers.
+	besides = 4 * mebibyte
+	// maxWindow is what a decoder of zstd allocates before it has seen anything.
+	maxWindow = 8 * mebibyte
+)
+
+// limits bound what is read, in bytes.
+type limits struct{ maxFile int64 }
+
+func newLimits(maxFile int64) limits {
+	if maxFile == 0 {
+		maxFile = 64 * mebibyte
+	}
+	return limits{maxFile}
+}
+
+// layer bounds a layer, before and after decompression.
+func (l limits) layer() int64 { return l.maxFile + besides }
+
+// file reads one file, into room for what it is said to have: a module is held
+// once.
+func (l limits) file(r io.Reader, name string, said int64) ([]byte, error) {
+	if said > l.maxFile {
+		return nil, invalid("%.100q in it has more than %d bytes: raise limits.module of the provider, or make it smaller", name, l.maxFile)
+	}
+	data := bytes.NewBuffer(make([]byte, 0, max(said, 0)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(r, said+1)); err != nil {
+		return nil, err
+	}
+	if int64(data.Len()) != said {
+		return nil, invalid("%.100q in it does not have %d bytes, as its layer says", name, said)
+	}
+	return data.Bytes(), nil
+}
+
+// untar reads the files of a layer that lie at its root, as the files of a
+// directory count: none whose name begins with a dot, and no directories.
+func (l limits) untar(r io.Reader, compression string) (map[string][]byte, error) {
+	plain, end, err := decompress(r, compression)
+	if err != nil {
+		return nil, invalid("its layer does not decompress: %w", err)
+	}
+	defer end()
+	// Invariant I7 (host/SECURITY.md): no more is unpacked than a module may have, whatever the layer says.
+	all := &io.LimitedReader{R: plain, N: l.layer() + 1}
+	files, err := l.entries(tar.NewReader(all))
+	if all.N <= 0 {
+		return nil, invalid("its layer has more than %d bytes after decompression: raise limits.module of the provider, or make it smaller", l.layer())
+	}
+	var known *Error
+	if err != nil && !errors.As(err, &known) {
+		return nil, invalid("its layer is no tar that can be read: %w", err)
+	}
+	return files, err
+}
+
+func (l limits) entries(r *tar.Reader) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for range maxFiles {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+		if h.Typeflag == tar.TypeDir || strings.Contains(name, "/") || strings.HasPrefix(name, ".") || name == "" {
+			continue
+		}
+		if h.Typeflag != tar.TypeReg {
+			return nil, invalid("%.100q in its layer is a link or a device: make it a file", name)
+		}
+		if _, ok := files[name]; ok {
+			return nil, invalid("%.100q is in its layer twice: leave one", name)
+		}
+		if files[name], err = l.file(r, name, h.Size); err != nil {
+			return nil, err
+		}
+	}
+	return nil, invalid("its layer has %d entries or more: leave the module, its signature and its configuration", maxFiles)
+}
+
+func decompress(r io.Reader, compression string) (plain io.Reader, end func(), err error) {
+	switch compression {
+	case "gzip":
+		z, err := gzip.NewReader(r)
+		return z, func() {}, err
+	case "zstd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	case "":
+		return r, func() {}, nil
+	}
+	return nil, nil, fmt.Errorf("%s is unknown", compression)
+}

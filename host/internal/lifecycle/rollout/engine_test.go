@@ -1,0 +1,72 @@
+package rollout_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+)
+
+// onWasmtime are the terms h1 on the second engine.
+var onWasmtime = rollout.Terms("h1", "wasmtime")
+
+func TestTermsSayTheEngine(t *testing.T) {
+	for engineName, terms := range map[string]string{"wazero": "h1", "wasmtime": "h1@wasmtime"} {
+		r := rollout.ParseRevision("m", rollout.Revision{Bundle: "b", Terms: rollout.Terms("h1", engineName)}.String())
+		if r.Terms != terms || r.Engine() != engineName {
+			t.Errorf("%s: terms %q, engine %q", engineName, r.Terms, r.Engine())
+		}
+	}
+}
+
+// What was kept is trusted with another password, and on trial on another engine.
+func TestAnotherEngineIsATrial(t *testing.T) {
+	w, trials := withTrials(t, &journal{})
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	var standings []rollout.Standing
+	trials.set(func(_ string, s rollout.Standing) error {
+		standings = append(standings, s)
+		return nil
+	})
+	for _, terms := range []string{"h2", onWasmtime} {
+		w.loader.revision.Store(terms)
+		w.Reload()
+		w.until(rollout.Shadowed)
+		w.until(rollout.Serving)
+		w.pass(w.policy.ObservePeriod)
+		w.until(rollout.Kept)
+	}
+	if len(standings) != 2 || standings[0] != rollout.Trusted || standings[1] != rollout.Offered {
+		t.Errorf("standings %v", standings)
+	}
+	w.pass(rollout.SettlePeriod)
+	w.journal.await(func(r rollout.Record) bool { return r.Good != nil && r.Good.Engine == "wasmtime" })
+}
+
+// After a restart what was kept on another engine waits for the leader to try it.
+func TestAnotherEngineAfterARestartIsATrial(t *testing.T) {
+	one := bundle(t, "one")
+	w, trials := withTrials(t, &journal{bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}}})
+	var standings []rollout.Standing
+	trials.verdict = func(_ string, s rollout.Standing) error {
+		standings = append(standings, s)
+		if s == rollout.Standby {
+			return rollout.ErrTriedElsewhere
+		}
+		return nil
+	}
+	w.loader.revision.Store(onWasmtime)
+	w.run(false)
+	if err := <-w.reporter.journal; !errors.Is(err, rollout.ErrTriedElsewhere) {
+		t.Errorf("journalled %v", err)
+	}
+	w.Lead()
+	if got := w.until(rollout.Kept); got.Serving.Engine != "wasmtime" {
+		t.Errorf("%+v serves", got.Serving)
+	}
+	if len(standings) != 2 || standings[0] != rollout.Standby || standings[1] != rollout.Offered {
+		t.Errorf("standings %v", standings)
+	}
+}

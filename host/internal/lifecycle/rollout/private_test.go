@@ -1,0 +1,83 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+)
+
+// A configuration that moves into a Secret as it is leaves no copy that a restart
+// would begin with, whatever becomes of the offer.
+func TestAConfigurationThatBecomesPrivateIsKeptNoLonger(t *testing.T) {
+	w := newWorld(t, &journal{}).run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.journal.await(func(r rollout.Record) bool { return r.Good != nil })
+	if err := w.command(rollout.CommandPause, ""); err != nil {
+		t.Fatal(err)
+	}
+	moved := bundle(t, "one")
+	moved.ConfigPrivate, moved.Revision = true, "one, from a Secret"
+	w.Offer(moved, nil)
+	w.until(rollout.Held)
+	w.journal.await(func(rollout.Record) bool { return w.journal.bundle.ConfigPrivate })
+	w.serves("one")
+}
+
+func TestNoDigestOfAPrivateConfigurationIsReported(t *testing.T) {
+	for _, private := range []bool{true, false} {
+		w := newWorld(t, &journal{}).run(true)
+		b := bundle(t, "one")
+		b.ConfigPrivate = private
+		w.Offer(b, nil)
+		got := w.until(rollout.Kept)
+		w.journal.await(func(r rollout.Record) bool { return r.Good != nil })
+		for what, v := range map[string]*rollout.Version{"offered": got.Offered, "serving": got.Serving, "good": got.Good, "recorded": w.journal.read().Good} {
+			if v == nil || (v.ConfigDigest == "") != private {
+				t.Errorf("private %v: %s is %+v", private, what, v)
+			}
+		}
+		w.stop()
+	}
+}
+
+// The next leader begins with what was kept before the move, and does not keep it
+// any longer either.
+func TestTheNextLeaderKeepsNoConfigurationThatBecamePrivate(t *testing.T) {
+	kept := bundle(t, "one")
+	w := newWorld(t, &journal{bundle: &kept, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Generation: 1}}).run(false)
+	w.until(rollout.Kept)
+	moved := bundle(t, "one")
+	moved.ConfigPrivate, moved.Revision = true, "one, from a Secret"
+	w.Offer(moved, nil)
+	w.until(rollout.Probed)
+	w.Lead()
+	w.journal.await(func(rollout.Record) bool { return w.journal.bundle.ConfigPrivate })
+}
+
+// A private configuration is kept nowhere, and a module without its own would
+// say that there are no machines: what the source holds is waited for.
+func TestARestartWaitsForAPrivateConfiguration(t *testing.T) {
+	kept := bundle(t, "one")
+	kept.Config, kept.ConfigPrivate = nil, true
+	for _, lead := range []bool{true, false} {
+		j := &journal{bundle: &kept, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Generation: 1}}
+		w := newWorld(t, j).run(lead)
+		select {
+		case err := <-w.reporter.journal:
+			if !strings.Contains(err.Error(), "private") {
+				t.Errorf("it is told otherwise: %v", err)
+			}
+		case got := <-w.reporter.reports:
+			t.Fatalf("%s: the module serves without its configuration", got.Phase)
+		}
+		if !lead {
+			w.Lead()
+		}
+		w.offer("one")
+		w.until(rollout.Serving)
+		w.serves("one")
+		w.stop()
+	}
+}

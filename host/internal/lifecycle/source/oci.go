@@ -1,0 +1,226 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
+)
+
+// OCIOptions say how an image is read. The zero value of a field is its default
+// where there is one.
+type OCIOptions struct {
+	Reference registry.Reference
+	// Once says that what a tag stands for is asked once, and not at each
+	// interval. Of a reference by digest it is asked once in any case.
+	Once bool
+	// Interval is the time in which what is new is looked for, and the longest
+	// one between two tries while that fails. Default 5 min.
+	Interval time.Duration
+	// CABundle holds certificates in PEM that verify the registry, instead of
+	// those of the system.
+	CABundle string
+	// UserAgent is what the registry's log has of the manager.
+	UserAgent string
+	// PullSecret has the credentials; nil: there are none.
+	PullSecret *PullSecret
+	// Reached, unless nil, is told whether the registry answers: nil when it
+	// does, and again when that has changed. It must not block.
+	Reached func(err error)
+	Limits  Limits
+	// Clock is the real one by default.
+	Clock clock.Clock
+}
+
+// Times of looks at the registry.
+const (
+	defaultInterval = 5 * time.Minute
+	// firstRetry doubles up to the interval.
+	firstRetry = 2 * time.Second
+	// resolveTimeout and pullTimeout bound one look.
+	resolveTimeout = 30 * time.Second
+	pullTimeout    = 5 * time.Minute
+)
+
+// OCI is a source that reads an image in a registry. While the registry cannot
+// be asked, what it held last stays: Reached is told, and the handler is not,
+// unless it was never told of anything.
+type OCI struct {
+	options OCIOptions
+	last    registry.State // that was read
+	told    bool           // the handler was told of something that the registry holds
+	reached *string        // what Reached was told; nil: nothing yet
+	delay   time.Duration  // before the next try
+}
+
+// NewOCI returns the source for an image.
+func NewOCI(o OCIOptions) *OCI {
+	o.Limits = o.Limits.withDefaults(0)
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Reached == nil {
+		o.Reached = func(error) {}
+	}
+	return &OCI{options: o}
+}
+
+// Run looks at the registry; see Source.
+func (o *OCI) Run(ctx context.Context, handle Handler) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	renewed := o.options.PullSecret.run(ctx, &wg)
+	p := publisher{handle: handle}
+	for ctx.Err() == nil {
+		// Invariant I2 (host/SECURITY.md): while the registry fails nothing changes but what is said of it.
+		again := o.look(ctx, &p)
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-renewed:
+			o.delay = 0
+		}
+	}
+}
+
+// look asks the registry once, and returns when that is to be done again; never
+// when nothing can change.
+func (o *OCI) look(ctx context.Context, p *publisher) <-chan time.Time {
+	bundle, err := o.read(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	var failure *registry.Error
+	if errors.As(err, &failure) && failure.Passing() {
+		o.tell(err)
+		if !o.told {
+			p.publish(o.origin(), &Error{Reason: failure.Reason, Err: failure, Passing: true})
+		}
+		return o.options.Clock.After(o.retry())
+	}
+	o.delay = 0
+	o.tell(nil)
+	if bundle != nil || err != nil {
+		o.told = true
+		p.publish(o.offer(bundle, err))
+	}
+	if o.options.Once || o.options.Reference.Digest() != "" {
+		return nil
+	}
+	// Several managers that were started together do not ask together.
+	return o.options.Clock.After(jitter(o.options.Interval))
+}
+
+// tell says once what is new of the registry.
+func (o *OCI) tell(err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if o.reached == nil || *o.reached != said {
+		o.reached = &said
+		o.options.Reached(err)
+	}
+}
+
+// jitter takes a tenth to a fifth away: what is new is to serve within the
+// interval, and has to be pulled and compiled before that.
+func jitter(d time.Duration) time.Duration { return d - d/10 - rand.N(d/10+1) }
+
+// retry is the time until the next try.
+func (o *OCI) retry() time.Duration {
+	o.delay = min(max(2*o.delay, firstRetry), o.options.Interval)
+	return jitter(o.delay)
+}
+
+// origin is a bundle without content.
+func (o *OCI) origin() Bundle { return Bundle{Origin: "image " + o.options.Reference.String()} }
+
+func (o *OCI) offer(bundle *Bundle, err error) (Bundle, error) {
+	if err == nil {
+		return *bundle, nil
+	}
+	var known *registry.Error
+	if errors.As(err, &known) {
+		err = &Error{Reason: known.Reason, Err: known.Err}
+	}
+	return o.origin(), err
+}
+
+// read returns what the registry holds, and nil when it is what was read last.
+func (o *OCI) read(ctx context.Context) (*Bundle, error) {
+	keys, err := o.options.PullSecret.keys(ctx)
+	if err != nil {
+		return nil, &registry.Error{Reason: registry.ReasonDenied, Err: fmt.Errorf("%s: %w", o.origin().Origin, err)}
+	}
+	client, err := registry.New(o.options.Reference, registry.Options{
+		CABundle: o.options.CABundle, Keys: keys, KeysOf: o.options.PullSecret.String(), AddKeys: "kubectl create secret docker-registry --docker-server=", UserAgent: o.options.UserAgent, MaxFile: o.options.Limits.MaxModule,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	state, err := o.resolve(ctx, client)
+	if err != nil || state == o.last {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	image, err := client.Pull(ctx, state)
+	var failure *registry.Error
+	if errors.As(err, &failure) && failure.Passing() {
+		return nil, err
+	}
+	o.last = state // an image that is not valid is not read again
+	if err != nil {
+		return nil, err
+	}
+	return o.open(image)
+}
+
+func (o *OCI) resolve(ctx context.Context, client *registry.Client) (registry.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	return client.Resolve(ctx)
+}
+
+// open makes a bundle of an image, by the rules for a directory.
+func (o *OCI) open(image *registry.Image) (*Bundle, error) {
+	read := func(name string, _ int64) ([]byte, error) { return image.Files[name], nil }
+	part := func(p part, _ int64) ([]byte, error) {
+		if image.Files[p.file()] == nil {
+			return nil, errNoPart
+		}
+		return image.Files[p.file()], nil
+	}
+	bundle, err := box{names: slices.Collect(maps.Keys(image.Files)), read: read, part: part, beside: true}.open(o.options.Limits)
+	origin := o.origin().Origin
+	if err != nil {
+		return nil, inside(err, origin)
+	}
+	bundle.Origin, bundle.Image = origin, image.Digest
+	s := provenance.ImageSignatures{Document: image.Document, Beside: bundle.Signature}
+	for _, one := range image.Signatures {
+		s.Signatures = append(s.Signatures, provenance.ImageSignature{Payload: one.Payload, Base64: one.Base64})
+	}
+	s.AddBundles(image.Bundles)
+	if len(s.Signatures) == 0 {
+		return &bundle, nil
+	}
+	if bundle.Signature, err = s.Encode(); err != nil {
+		return nil, failed(ReasonSignatureTooLarge, "%s: %w", origin, err)
+	}
+	return &bundle, nil
+}

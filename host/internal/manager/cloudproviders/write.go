@@ -1,0 +1,154 @@
+package cloudproviders
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+)
+
+const (
+	// fieldManager owns the status in server-side apply.
+	fieldManager = "wasm-ccm"
+	// writeTimeout bounds one request.
+	writeTimeout = 10 * time.Second
+	// settlePeriod is the time in which a rollout begins after a change of its
+	// terms. Until then a provider still looks as if all were done.
+	settlePeriod = time.Second
+)
+
+// WriteStatuses writes what is new until the context ends. The manager that
+// leads calls it, once.
+func (o *Objects) WriteStatuses(ctx context.Context) {
+	defer context.AfterFunc(ctx, o.queue.ShutDown)()
+	for {
+		name, ended := o.queue.Get()
+		if ended {
+			return
+		}
+		o.writeOne(ctx, name)
+		o.queue.Done(name)
+	}
+}
+
+func (o *Objects) writeOne(ctx context.Context, name string) {
+	err := o.write(ctx, name)
+	if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+		o.queue.Forget(name)
+		return
+	}
+	klog.FromContext(ctx).Error(explain(err), "The status of a CloudProvider is not written, which is tried again", "cloudProvider", name)
+	o.queue.AddRateLimited(name)
+}
+
+// seen returns an object as it was seen last, nil when it is not there or is
+// being deleted.
+func (o *Objects) seen(name string) (object *unstructured.Unstructured, s v1alpha1.CloudProviderStatus) {
+	item, _, _ := o.informer.GetStore().GetByKey(name) // of a store in memory there is no error
+	object, ok := item.(*unstructured.Unstructured)
+	if !ok || object.GetDeletionTimestamp() != nil {
+		return nil, s
+	}
+	if given, ok := object.Object["status"].(map[string]any); ok {
+		// What nobody can read was written by somebody else.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(given, &s)
+	}
+	return object, s
+}
+
+// Lacks names a provider that serves by another manager, and not by this one:
+// when this one began there was a mistake in its object, and nobody remembers
+// what stood there before. "": there is none.
+func (o *Objects) Lacks() string {
+	o.mu.Lock()
+	states := maps.Clone(o.states)
+	o.mu.Unlock()
+	for name, state := range states {
+		if _, s := o.seen(name); state.reason == reasonInvalid && state.inForce == 0 && meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (o *Objects) write(ctx context.Context, name string) error {
+	object, before := o.seen(name)
+	if object == nil {
+		delete(o.written, name)
+		return nil
+	}
+	if last := o.written[name]; last.over == object {
+		before = last.status
+	}
+	next, ready := o.next(object, before)
+	if !ready || equality.Semantic.DeepEqual(before, next) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
+	if err != nil {
+		return fmt.Errorf("the status of CloudProvider %s: %w", name, err)
+	}
+	applied := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.CloudProviderKind,
+		// Of another one that has the name now this is not the status.
+		"metadata": map[string]any{"name": name, "uid": string(object.GetUID())},
+		"status":   fields,
+	}}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = o.options.Client.Resource(v1alpha1.CloudProviderResource()).ApplyStatus(ctx, name, applied, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err == nil {
+		o.written[name] = written{object, next}
+		o.tell(object, before, next)
+	}
+	return err
+}
+
+// written is a status that was written over what the watch told of.
+type written struct {
+	over   *unstructured.Unstructured
+	status v1alpha1.CloudProviderStatus
+}
+
+// next returns the status that an object is to have; not ready while what is
+// known may be about the spec before.
+func (o *Objects) next(object *unstructured.Unstructured, before v1alpha1.CloudProviderStatus) (s v1alpha1.CloudProviderStatus, ready bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name, generation := object.GetName(), object.GetGeneration()
+	state, judged := o.states[name]
+	if !judged || state.generation != generation {
+		return s, false // it is about to be judged
+	}
+	known := o.knownOf(name, state)
+	if state.reason == "" {
+		if known == nil && before.ObservedGeneration > 0 {
+			return s, false // a manager that has just begun takes nothing back
+		}
+		if wait := settlePeriod - time.Since(state.since); wait > 0 && known != nil && known.Phase == string(rollout.Kept) && before.ObservedGeneration != generation {
+			o.queue.AddAfter(name, wait)
+			return s, false
+		}
+	}
+	return statusOf(generation, before, state.verdict, known), true
+}
+
+func (o *Objects) knownOf(name string, state state) *status.Status {
+	known, ok := o.known[name]
+	if !ok || state.inForce == 0 {
+		return nil
+	}
+	return &known
+}

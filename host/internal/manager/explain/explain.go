@@ -1,0 +1,226 @@
+// Package explain says why an object is as it is, in words for people, of facts
+// that the manager has gathered. It asks nobody and changes nothing.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// The causes, in the CamelCase of Events. Those of a rollout are its own reasons.
+const (
+	NotALoadBalancer     = "NotALoadBalancer"
+	OtherController      = "OtherController"
+	NoProvider           = "NoProvider"
+	NothingServes        = "NothingServes"
+	LoopNotRunning       = "LoopNotRunning"
+	InProgress           = "InProgress"
+	NotAskedYet          = "NotAskedYet"
+	BackedOff            = "BackedOff"
+	NoAnswer             = "NoAnswer"
+	Postponed            = "Postponed"
+	Breaker              = "Breaker"
+	AddressRefused       = "AddressRefused"
+	Forbidden            = "Forbidden"
+	NotGranted           = "NotGranted"
+	CredentialsRefused   = "CredentialsRefused"
+	CloudUnavailable     = "CloudUnavailable"
+	Throttled            = "Throttled"
+	Refused              = "Refused"
+	Failed               = "Failed"
+	ImplementedElsewhere = "ImplementedElsewhere"
+	NotImplemented       = "NotImplemented"
+	NoNodes              = "NoNodes"
+	NotMoved             = "LoadBalancerNotMoved"
+	MachineUnknown       = "MachineUnknown"
+	DeletionHeld         = "DeletionHeld"
+	BrakeEngaged         = "DeletionBrakeEngaged"
+	NotHandedOver        = "NotHandedOver"
+	Shutdown             = "Shutdown"
+	NoPodCIDR            = "NoPodCIDR"
+	Paused               = "Paused"
+	HostConfiguration    = "HostConfigurationRejected"
+	SourceUnavailable    = "SourceUnavailable"
+	NotDurable           = "NotDurable"
+	NotAdmitted          = "ServingModuleNotAdmitted"
+	TickFailed           = "TickFailed"
+)
+
+// Heard is what a control loop was told last about an object.
+type Heard struct {
+	// Op is what it wanted.
+	Op string
+	// At is when, Since when it began to end like that: with errors, or without.
+	At, Since time.Time
+	// Cause is one of the constants; "" of success.
+	Cause   string
+	Message string
+	// Code is that of the provider's answer; "" if it gave none.
+	Code string
+	// RetryAfter is when it is tried again, counted from At; 0 if that was not said.
+	RetryAfter time.Duration
+}
+
+// Failing is an op without an answer.
+type Failing struct {
+	Op       string
+	Failures int
+	Last     string
+	At       time.Time
+	// Until is when the provider is asked again.
+	Until time.Time
+}
+
+// Held is a Node that the provider says is gone, and that stays.
+type Held struct {
+	Reason, Message string
+	Since           time.Time
+}
+
+// Facts are what is known beside an object itself.
+type Facts struct {
+	// Now is the manager's clock, Namespace that of its ConfigMaps.
+	Now       time.Time
+	Namespace string
+	// Providers are those that are configured, Provider is whose the object is; nil:
+	// nobody's.
+	Providers []string
+	Provider  *v1alpha1.Provider
+	// Advice is why it is nobody's, and what to do; "" if it need be nobody's.
+	Advice string
+	// OtherChoice is what on a Service asks for another provider.
+	OtherChoice string
+	Running     *v1alpha1.Op
+	// RunsUntil is when the op that runs is ended.
+	RunsUntil time.Time
+	Asked     *v1alpha1.Op
+	Failing   *Failing
+	Heard     *Heard
+	Held      *Held
+	// ReadyNodes are those that a load balancer of the provider can have.
+	ReadyNodes int
+}
+
+// Names of control loops, as in --controllers.
+const (
+	serviceLoop = "service-lb-controller"
+	nodeLoop    = "cloud-node-controller"
+	routeLoop   = "node-route-controller"
+)
+
+// begin makes an explanation of an object that is as it should be.
+func begin(kind, namespace, name string, f Facts) v1alpha1.Explanation {
+	e := v1alpha1.Explanation{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Explanation"},
+		Object:   v1alpha1.Object{Kind: kind, Namespace: namespace, Name: name},
+		State:    v1alpha1.StateDone, Asked: f.Asked,
+	}
+	if f.Provider != nil {
+		e.Provider = f.Provider.Name
+	}
+	if f.Running != nil {
+		e.Asked = f.Running
+	}
+	return e
+}
+
+// bounded cuts all texts.
+func bounded(e v1alpha1.Explanation) v1alpha1.Explanation {
+	// Invariant M26 (host/SECURITY.md): no text of others leaves as more than one line within a limit.
+	e.Message, e.WaitsFor = text.Line(e.Message, v1alpha1.MaxText), text.Line(e.WaitsFor, v1alpha1.MaxText)
+	for i := range e.Next {
+		e.Next[i].What, e.Next[i].Command = text.Line(e.Next[i].What, v1alpha1.MaxText), text.Line(e.Next[i].Command, v1alpha1.MaxText)
+	}
+	for i := range e.Also {
+		e.Also[i].Message = text.Line(e.Also[i].Message, v1alpha1.MaxText)
+	}
+	return e
+}
+
+// is sets the main finding.
+func is(e *v1alpha1.Explanation, state v1alpha1.State, cause, format string, args ...any) {
+	e.State, e.Cause, e.Message = state, cause, fmt.Sprintf(format, args...)
+}
+
+func next(e *v1alpha1.Explanation, command, format string, args ...any) {
+	e.Next = append(e.Next, v1alpha1.Step{What: fmt.Sprintf(format, args...), Command: command})
+}
+
+func since(e *v1alpha1.Explanation, t time.Time) {
+	if !t.IsZero() {
+		e.Since = metav1.NewTime(t)
+	}
+}
+
+// idle explains what keeps a provider from being asked about any object of a loop. It
+// reports whether something does.
+func idle(e *v1alpha1.Explanation, f Facts, loop string) bool {
+	p := f.Provider
+	if p.Serving == nil {
+		is(e, v1alpha1.StateStuck, NothingServes, "provider %s serves no module: phase %s, reason %s: %s", p.Name, p.Phase, orNone(p.Reason), orNone(p.Message))
+		since(e, p.Since.Time)
+		next(e, "ccmctl why provider "+p.Name, "see why the provider serves nothing")
+		return true
+	}
+	at := slices.IndexFunc(p.Loops, func(l v1alpha1.Loop) bool { return l.Name == loop })
+	switch {
+	case at < 0:
+		is(e, v1alpha1.StateStuck, LoopNotRunning, "the manager runs no %s: its flag --controllers leaves it out, or it is starting", loop)
+		next(e, fmt.Sprintf("kubectl -n %s get daemonset,deployment cloud-controller-manager -o jsonpath='{..args}'", f.Namespace), "look at the manager's flags")
+	case !p.Loops[at].Running:
+		is(e, v1alpha1.StateStuck, LoopNotRunning, "the %s of provider %s does not run: %s", loop, p.Name, orNone(p.Loops[at].Reason))
+		next(e, "ccmctl why provider "+p.Name, "see what the module of the provider can do, and the manager's flags")
+	default:
+		return false
+	}
+	return true
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// asked explains an op that runs, or has had no answer. It reports whether there is
+// one.
+func asked(e *v1alpha1.Explanation, f Facts) bool {
+	failed := ""
+	if x := f.Failing; x != nil {
+		failed = fmt.Sprintf("%s has failed %d times in a row without an answer, the last time with: %s", x.Op, x.Failures, x.Last)
+		since(e, x.At)
+	}
+	switch {
+	case f.Failing != nil && f.Failing.Until.After(f.Now) && f.Running == nil:
+		is(e, v1alpha1.StateStuck, BackedOff, "%s. So the provider is not asked again before %s", failed, clock(f.Failing.Until))
+		e.WaitsFor = "the back-off ends in " + f.Failing.Until.Sub(f.Now).Round(time.Second).String() + ", and at once when another module or configuration serves"
+		logs(e, f)
+	case f.Failing != nil:
+		is(e, v1alpha1.StateStuck, NoAnswer, "%s", failed)
+		e.WaitsFor = "it is tried again"
+		logs(e, f)
+	case f.Running != nil:
+		took := f.Now.Sub(f.Running.At.Time).Round(time.Second)
+		is(e, v1alpha1.StateProgressing, InProgress, "%s has been running for %v", f.Running.Name, took)
+		since(e, f.Running.At.Time)
+		e.WaitsFor = "the module's answer; without one the op is ended at " + clock(f.RunsUntil) + " (providers[].ops)"
+	default:
+		return false
+	}
+	return true
+}
+
+// logs tells where the module's own words are.
+func logs(e *v1alpha1.Explanation, f Facts) {
+	next(e, fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=-1 | grep configured=%q", f.Namespace, f.Provider.Name),
+		"read what the provider wrote, and mend it or its cloud; providers[].ops.timeouts of the values gives an op more time")
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }

@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// Provider says what a provider serves, and why it does not serve what is offered.
+func Provider(f Facts) v1alpha1.Explanation {
+	p := f.Provider
+	e := begin(v1alpha1.KindProvider, "", p.Name, f)
+	var findings []v1alpha1.Explanation
+	for _, look := range []func(*v1alpha1.Explanation, Facts) bool{rollout, rights, brakes, breakers, conditions} {
+		one := begin(v1alpha1.KindProvider, "", p.Name, f)
+		if look(&one, f) {
+			findings = append(findings, one)
+		}
+	}
+	if len(findings) == 0 {
+		is(&e, v1alpha1.StateDone, "", "%s serves what is offered: %s", p.Name, describe(p.Serving))
+		since(&e, p.Since.Time)
+		return bounded(e)
+	}
+	e = findings[0]
+	for _, other := range findings[1:] {
+		e.Also = append(e.Also, v1alpha1.Finding{Cause: other.Cause, Message: other.Message})
+		e.Next = append(e.Next, other.Next...)
+	}
+	return bounded(e)
+}
+
+func describe(m *v1alpha1.Module) string {
+	if m == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s (sha256:%s)", m.Name, m.Version, text.Digest(m.Digest))
+}
+
+// rollout explains what is offered and does not serve.
+func rollout(e *v1alpha1.Explanation, f Facts) bool {
+	p := f.Provider
+	since(e, p.Since.Time)
+	said := fmt.Sprintf("phase %s", p.Phase)
+	if p.Reason != "" {
+		said += ", reason " + p.Reason
+	}
+	if p.Message != "" {
+		said += ": " + p.Message
+	}
+	said += ". It serves " + describe(p.Serving)
+	switch p.Phase {
+	case "Kept":
+		if !p.Paused {
+			return false
+		}
+		is(e, v1alpha1.StateStuck, Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
+		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+	case "Rejected":
+		is(e, v1alpha1.StateStuck, cause(p), "what is offered is not fit to serve: %s", said)
+		rejected(e, f)
+	case "Held", "RolledBack":
+		is(e, v1alpha1.StateStuck, cause(p), "what is offered does not serve: %s", said)
+		if p.Paused {
+			next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+		}
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve all the same")
+		next(e, "", "or offer another module or configuration")
+	case "", "Waiting":
+		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
+		next(e, fmt.Sprintf("kubectl -n %s get events --field-selector involvedObject.name=wasm-ccm-provider-%s", f.Namespace, p.Name), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+	default:
+		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
+		e.WaitsFor = "the rollout goes on by itself"
+	}
+	return true
+}
+
+func cause(p *v1alpha1.Provider) string {
+	if p.Reason == "" {
+		return p.Phase
+	}
+	return p.Reason
+}
+
+func waiting(p *v1alpha1.Provider) string {
+	if p.Reason == "" {
+		return NothingServes
+	}
+	return p.Reason
+}
+
+func offered(p *v1alpha1.Provider) string {
+	if p.Offered == nil {
+		return "DIGEST"
+	}
+	return text.Digest(p.Offered.Digest)
+}
+
+// rejected says what mends a module that is not fit.
+func rejected(e *v1alpha1.Explanation, f Facts) {
+	p := f.Provider
+	switch {
+	case p.Reason == "ModuleSuspected":
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "if the module was not the cause of the manager's end, have it tried once more; else offer another one")
+	case p.Reason == "ModuleNotMarked":
+		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server is there, and give the manager the right that the message names")
+	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
+		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign the module with a key that providers[].provenance names, or pin its digest")
+	default:
+		next(e, fmt.Sprintf("kubectl -n %s get events --field-selector involvedObject.name=wasm-ccm-provider-%s", f.Namespace, p.Name), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+	}
+}
+
+// rights explains a configuration that is not in force as it is.
+func rights(e *v1alpha1.Explanation, f Facts) bool {
+	c := lost(f.Provider.Conditions, "Configured")
+	if c == nil {
+		return false
+	}
+	is(e, v1alpha1.StateStuck, HostConfiguration, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
+	since(e, c.LastTransitionTime.Time)
+	next(e, fmt.Sprintf("kubectl -n %s get configmap cloud-controller-manager-config -o yaml", f.Namespace), "correct the field that the message names, before the manager restarts")
+	return true
+}
+
+func brakes(e *v1alpha1.Explanation, f Facts) bool {
+	b := f.Provider.Brake
+	if b == nil || !b.Engaged {
+		return false
+	}
+	is(e, v1alpha1.StateStuck, BrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
+	next(e, fmt.Sprintf("kubectl annotate --overwrite namespace %s wasm-ccm.dev/deletion-brake-lifted-until=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)", f.Namespace), "if these machines are really gone, lift the brake for an hour; else mend the provider: it may look into the wrong account")
+	return true
+}
+
+func breakers(e *v1alpha1.Explanation, f Facts) bool {
+	host := openBreaker(f.Provider)
+	if host == nil {
+		return false
+	}
+	breaker(e, host)
+	return true
+}
+
+// conditions explains those that say no, and are nobody else's.
+func conditions(e *v1alpha1.Explanation, f Facts) bool {
+	p := f.Provider
+	for _, known := range []struct{ kind, cause, what, command, step string }{
+		{"SourceAvailable", SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", "kubectl -n %[1]s get events --field-selector involvedObject.name=wasm-ccm-provider-%[2]s", "correct what the message names: the registry, its name, or the pull Secret"},
+		{"Durable", NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
+		{"Ticked", TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
+	} {
+		c := lost(p.Conditions, known.kind)
+		if c == nil {
+			continue
+		}
+		is(e, v1alpha1.StateStuck, known.cause, "%s: %s: %s", known.what, c.Reason, c.Message)
+		since(e, c.LastTransitionTime.Time)
+		next(e, fmt.Sprintf(known.command+"%[3]s", f.Namespace, p.Name, ""), "%s", known.step)
+		return true
+	}
+	for _, c := range p.Conditions {
+		if c.Type == "Serving" && c.Reason == NotAdmitted {
+			is(e, v1alpha1.StateStuck, NotAdmitted, "what serves would not be loaded again: %s. It serves until the manager restarts", c.Message)
+			since(e, c.LastTransitionTime.Time)
+			next(e, "ccmctl sign --key KEY MODULE.wasm", "sign or pin the module before the manager restarts")
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// Service says why a Service has its load balancer, or has none.
+func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
+	e := begin(v1alpha1.KindService, s.Namespace, s.Name, f)
+	wants, cleansUp := s.Spec.Type == corev1.ServiceTypeLoadBalancer, servicehelpers.HasLBFinalizer(s)
+	switch {
+	case !wants && !cleansUp:
+		is(&e, v1alpha1.StateIgnored, NotALoadBalancer, "spec.type is %s, so no load balancer is made", s.Spec.Type)
+		next(&e, fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"type\":\"LoadBalancer\"}}'", s.Namespace, s.Name), "if it should have one, change its type")
+	case f.Provider == nil:
+		nobodysService(&e, s, f)
+	case idle(&e, f, serviceLoop), asked(&e, f), heard(&e, f):
+	default:
+		balanced(&e, s, f)
+	}
+	if s.DeletionTimestamp != nil && e.State != v1alpha1.StateIgnored {
+		e.Message = "it is being deleted, and waits until its load balancer is gone: " + e.Message
+		if e.State == v1alpha1.StateDone {
+			e.State, e.Cause = v1alpha1.StateProgressing, InProgress
+		}
+	}
+	if f.OtherChoice != "" {
+		e.Also = append(e.Also, v1alpha1.Finding{Cause: NotMoved, Message: "the load balancer stays with its provider, although " + f.OtherChoice})
+	}
+	return bounded(e)
+}
+
+// nobodysService explains a Service that no provider has.
+func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
+	if f.Advice == "" {
+		class := ""
+		if s.Spec.LoadBalancerClass != nil {
+			class = *s.Spec.LoadBalancerClass
+		}
+		is(e, v1alpha1.StateIgnored, OtherController, "its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so it is left to another controller", text.Quote(class))
+		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "if a provider should serve it, add the class to providers[].routing.services.classes of the values")
+		return
+	}
+	is(e, v1alpha1.StateStuck, NoProvider, "%s", f.Advice)
+	since(e, s.CreationTimestamp.Time)
+	if s.Labels["wasm-ccm.dev/load-balancer-provider"] != "" {
+		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "configure that provider again; or, when its load balancer is gone, remove the label wasm-ccm.dev/load-balancer-provider")
+		return
+	}
+	next(e, fmt.Sprintf("kubectl -n %s annotate --overwrite service %s wasm-ccm.dev/provider=%s", s.Namespace, s.Name, oneOf(f.Providers)), "name a provider; or make one the default (routing.services.default)")
+}
+
+// oneOf is the provider to fill in, where there is one to choose.
+func oneOf(providers []string) string {
+	if len(providers) == 1 {
+		return providers[0]
+	}
+	return "PROVIDER"
+}
+
+// balanced explains a Service of which no error is known.
+func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
+	has := len(s.Status.LoadBalancer.Ingress) > 0
+	switch {
+	case s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		is(e, v1alpha1.StateProgressing, InProgress, "the service controller removes the load balancer")
+	case f.ReadyNodes == 0 && (has || f.Heard != nil):
+		is(e, v1alpha1.StateStuck, NoNodes, "no Node of provider %s is Ready and may be behind a load balancer, so its traffic goes nowhere", e.Provider)
+		next(e, "kubectl get nodes -l '!node.kubernetes.io/exclude-from-external-load-balancers'", "see why no Node is Ready, or has its taint: ccmctl why node NAME")
+		e.WaitsFor = "a Node that is Ready; then it is told to the provider within seconds"
+	case has:
+		is(e, v1alpha1.StateDone, "", "provider %s has made the load balancer as the Service says: %s", e.Provider, ingress(s))
+	case f.Heard != nil:
+		is(e, v1alpha1.StateStuck, Failed, "the provider says that the load balancer is made, and gives it no address")
+		next(e, fmt.Sprintf("kubectl -n %s describe service %s", s.Namespace, s.Name), "look at the Service's Events, and at the provider")
+	default:
+		is(e, v1alpha1.StateProgressing, NotAskedYet, "the service controller has not come to it yet")
+		since(e, s.CreationTimestamp.Time)
+		e.WaitsFor = "its turn: there are few workers (--concurrent-service-syncs), and a manager that has just begun to lead asks about every Service"
+	}
+}
+
+func ingress(s *corev1.Service) string {
+	var all []string
+	for _, i := range s.Status.LoadBalancer.Ingress[:min(len(s.Status.LoadBalancer.Ingress), 8)] {
+		all = append(all, i.IP+i.Hostname)
+	}
+	return fmt.Sprint(slices.Compact(all))
+}

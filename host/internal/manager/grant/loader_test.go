@@ -1,0 +1,34 @@
+package grant_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+// What the configuration says of a compilation is what the compiler gets.
+func TestLimitsOfACompilation(t *testing.T) {
+	c, err := v1alpha1.Decode([]byte(`
+apiVersion: config.wasm-ccm.dev/v1alpha1
+kind: HostConfiguration
+providers:
+- name: large
+  source: {directory: /provider}
+  limits: {compile: {memory: 2Gi, cpu: 5m, wall: 10m, output: 512Mi}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := grant.Loader(plugin.Loader{}, &c.Providers[0]).Limits.Compile
+	want := compile.Limits{
+		MemoryBytes: 2 << 30, CPU: 5 * time.Minute, Wall: 10 * time.Minute, OutputBytes: 512 << 20,
+		Setting: "providers[].limits.compile of the HostConfiguration",
+	}
+	if got != want {
+		t.Errorf("limits %+v, want %+v", got, want)
+	}
+}

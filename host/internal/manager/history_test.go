@@ -1,0 +1,101 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+)
+
+func serviceOp(ctx context.Context, name string) context.Context {
+	return opcontext.NewContext(ctx, opcontext.Op{Object: &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: name}})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	h := newHistory()
+	long := &abi.Error{Code: abi.CodeInternal, Message: strings.Repeat("a\n", 4<<10)}
+	for i := range 2 * maxRemembered {
+		h.ended(serviceOp(t.Context(), fmt.Sprint(i)), abi.OpLoadBalancerEnsure, time.Now(), long)
+		h.told(controllers.Call{Kind: "Service", Name: fmt.Sprint(i), Op: "ensure", Err: long})
+	}
+	if h.asked.Len() > maxRemembered || h.heard.Len() > maxRemembered {
+		t.Errorf("%d and %d are remembered", h.asked.Len(), h.heard.Len())
+	}
+	if latest := h.latest.Load(); latest.Object.Name != fmt.Sprint(2*maxRemembered-1) || len(latest.Message) > maxRememberedBytes {
+		t.Errorf("the latest is %+v", latest)
+	}
+	last := h.last(abi.GroupLoadBalancers, fmt.Sprint("default/", 2*maxRemembered-1), "")
+	if last == nil || len(last.Message) > maxRememberedBytes || strings.Contains(last.Message, "\n") || last.Code != "internal" {
+		t.Errorf("%+v", last)
+	}
+}
+
+// What failed is remembered until the same succeeds: upstream also updates Services
+// of which nothing was made yet.
+func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
+	h := newHistory()
+	heard := func(op string, err error) *explain.Heard {
+		h.told(controllers.Call{Kind: "Service", Name: "default/web", UID: "1", Op: op, Err: err})
+		return h.heardOf("Service", "default/web", "1")
+	}
+	first := heard("ensure", errors.New("no"))
+	if first == nil || first.Cause != explain.Failed {
+		t.Fatalf("%+v", first)
+	}
+	if now := heard("update", nil); now.Cause != explain.Failed {
+		t.Errorf("an update hides it: %+v", now)
+	}
+	if now := heard("ensure", errors.New("still no")); !now.Since.Equal(first.Since) || now.Message != "still no" {
+		t.Errorf("it fails since %v, want %v: %q", now.Since, first.Since, now.Message)
+	}
+	if now := heard("ensure", nil); now.Cause != "" {
+		t.Errorf("it succeeded: %+v", now)
+	}
+	if heard("ensure", context.Canceled).Cause != "" {
+		t.Error("the end of a loop is no failure")
+	}
+	if h.heardOf("Service", "default/web", "2") != nil {
+		t.Error("another Service of this name has its past")
+	}
+}
+
+func TestCauses(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&abi.Error{Code: abi.CodeDenied}, explain.NotGranted},
+		{&abi.Error{Code: abi.CodeUnauthenticated}, explain.CredentialsRefused},
+		{&abi.Error{Code: abi.CodeUnavailable}, explain.CloudUnavailable},
+		{&abi.Error{Code: abi.CodeInvalid}, explain.Refused},
+		{&abi.Error{Code: abi.CodeInternal}, explain.Failed},
+		{&abi.Error{Code: abi.CodeThrottled}, explain.Throttled},
+		{cloudproviderapi.NewRetryError("later", time.Second), explain.Postponed},
+		{apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", errors.New("rbac")), explain.Forbidden},
+		{cloudprovider.InstanceNotFound, explain.MachineUnknown},
+		{cloudprovider.ImplementedElsewhere, explain.ImplementedElsewhere},
+		{cloudprovider.NotImplemented, explain.NotImplemented},
+		{plugin.ErrNotServing, explain.NothingServes},
+		{&plugin.Crash{Err: errors.New("unreachable")}, explain.NoAnswer},
+		{context.DeadlineExceeded, explain.NoAnswer},
+		{errors.New("what else"), explain.Failed},
+	} {
+		if got, _, _ := causeOf(fmt.Errorf("lb_ensure default/web: %w", test.err)); got != test.want {
+			t.Errorf("%v: %s, want %s", test.err, got, test.want)
+		}
+	}
+}

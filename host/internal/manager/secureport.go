@@ -1,0 +1,47 @@
+package manager
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/component-base/metrics/prometheus/slis"
+	controllermanager "k8s.io/controller-manager/app"
+	controllerhealthz "k8s.io/controller-manager/pkg/healthz"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/statusapi"
+)
+
+// leaseTolerance is how long after its end a Lease may still be held by a
+// process that should have ended, as in upstream's command.
+const leaseTolerance = 20 * time.Second
+
+// serveSecurely serves the secure port in place of upstream's command, which
+// knows no further paths and lets nobody add any. Everything is made of upstream's
+// parts, as its command makes it: who asks is authenticated and authorized by the
+// API server, whatever the path is, but for /healthz.
+func (m *manager) serveSecurely(c *ccmconfig.CompletedConfig) error {
+	serving := c.SecureServing
+	if serving == nil {
+		return nil
+	}
+	c.SecureServing = nil // upstream's command leaves it to us
+	mux := controllermanager.NewBaseHandler(&c.ComponentConfig.Generic.Debugging, controllerhealthz.NewMutableHealthzHandler(m.checks(c)...))
+	slis.SLIMetricsWithReset{}.Install(mux)
+	// Invariant V1 (host/SECURITY.md): the API is behind the authentication and the
+	// authorization of the secure port.
+	statusapi.Install(mux, m.newStatusSource(c))
+	_, _, err := serving.Serve(controllermanager.BuildHandlerChain(mux, &c.Authorization, &c.Authentication), 0, m.work.Done())
+	return err
+}
+
+// checks are those of /healthz: the Lease, and each kind of control loop.
+func (m *manager) checks(c *ccmconfig.CompletedConfig) []healthz.HealthChecker {
+	all := m.loops.Checks()
+	if election := c.ComponentConfig.Generic.LeaderElection; election.LeaderElect {
+		after := election.LeaseDuration.Duration + leaseTolerance
+		all = append(all, healthz.NamedCheck("leaderElection", func(*http.Request) error { return m.leases.Overdue(after) }))
+	}
+	return all
+}

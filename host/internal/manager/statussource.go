@@ -1,0 +1,150 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	componentbaseconfig "k8s.io/component-base/config"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// statusSource makes the answers of the manager's API of what the manager, its
+// providers and its informers know. It is a statusapi.Source.
+type statusSource struct {
+	manager  *manager
+	client   kubernetes.Interface
+	election componentbaseconfig.LeaderElectionConfiguration
+	// These are of the informers of the control loops: they know something in the
+	// manager that leads.
+	services corelisters.ServiceLister
+	nodes    corelisters.NodeLister
+	synced   func() bool
+}
+
+func (m *manager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
+	core := c.SharedInformers.Core().V1()
+	services, nodes := core.Services(), core.Nodes()
+	return &statusSource{
+		manager: m, client: m.providers.shared.client, election: c.ComponentConfig.Generic.LeaderElection,
+		services: services.Lister(), nodes: nodes.Lister(),
+		synced: func() bool { return services.Informer().HasSynced() && nodes.Informer().HasSynced() },
+	}
+}
+
+// list returns all Nodes; of a store in memory there is no error.
+func (s *statusSource) list() []*corev1.Node {
+	all, _ := s.nodes.List(labels.Everything())
+	return all
+}
+
+// Status is statusapi.Source's.
+func (s *statusSource) Status(ctx context.Context) (*v1alpha1.Status, error) {
+	out := &v1alpha1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Status"}, Time: metav1.Now(),
+		Manager: s.self(), Providers: []v1alpha1.Provider{},
+	}
+	if s.election.LeaderElect {
+		out.Manager.Holder = s.holder(ctx)
+	}
+	all := s.statuses()
+	if out.Manager.Leads && s.synced() {
+		out.Nobodys = s.countObjects(all)
+	}
+	for _, p := range all {
+		out.Providers = append(out.Providers, p.status)
+	}
+	return out, nil
+}
+
+// self is this manager, without its Holder.
+func (s *statusSource) self() v1alpha1.Manager {
+	m := s.manager
+	out := v1alpha1.Manager{
+		Version: version.Release(), Host: m.identity, Leads: m.leadership.Leads(), Started: metav1.NewTime(m.pulse.begun),
+		Namespace: m.options.StoreNamespace,
+	}
+	if s.election.LeaderElect {
+		out.Lease = s.election.ResourceNamespace + "/" + s.election.ResourceName
+	}
+	return out
+}
+
+// holderTimeout bounds the question for the holder of the Lease.
+const holderTimeout = 2 * time.Second
+
+// holder says who leads; "" while that is not known.
+func (s *statusSource) holder(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, holderTimeout)
+	defer cancel()
+	lease, err := s.client.CoordinationV1().Leases(s.election.ResourceNamespace).Get(ctx, s.election.ResourceName, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return text.Line(*lease.Spec.HolderIdentity, v1alpha1.MaxText)
+}
+
+// provider is the status of one, without its objects.
+func (s *statusSource) provider(one *managed) v1alpha1.Provider {
+	out := v1alpha1.Provider{Name: one.name}
+	if now := one.status.Newest(); now != nil {
+		out.Phase, out.Reason, out.Message, out.Since = now.Phase, now.Reason, now.Message, metav1.NewTime(now.Since)
+		out.Generation, out.Paused, out.Conditions = now.Generation, now.Paused, now.Conditions
+		out.Serving, out.Offered, out.Candidate, out.Good = moduleOf(now.Serving), moduleOf(now.Offered), moduleOf(now.Candidate), moduleOf(now.Good)
+	}
+	for _, l := range s.manager.loops.States(one.name) {
+		out.Loops = append(out.Loops, v1alpha1.Loop{Name: l.Name, Running: l.Running, Reason: text.Line(l.Reason, v1alpha1.MaxText)})
+	}
+	counts := one.invoker.Counts()
+	out.Ops = v1alpha1.Ops{Running: counts.Running, Background: counts.Background, BackedOff: counts.BackedOff}
+	out.Latest = one.history.latest.Load()
+	out.Hosts = hostsOf(one)
+	if s.manager.leadership.Leads() {
+		b := one.brake.Status()
+		out.Brake = &v1alpha1.Brake{Engaged: b.Engaged, Gone: b.Gone, Nodes: b.Size, Permits: int(b.Permits)}
+	}
+	return out
+}
+
+func moduleOf(v *status.Version) *v1alpha1.Module {
+	if v == nil {
+		return nil
+	}
+	return &v1alpha1.Module{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image}
+}
+
+// hostsOf says how the hosts of a provider's cloud are.
+func hostsOf(one *managed) (all []v1alpha1.Host) {
+	for _, h := range one.networks.traffic.Hosts() {
+		if len(all) == v1alpha1.MaxHosts {
+			break
+		}
+		all = append(all, v1alpha1.Host{
+			Host: text.Line(h.Host, v1alpha1.MaxText), Breaker: h.Breaker, Until: metav1.NewTime(heldUntil(h)),
+			LastFault: text.Line(one.allowed.scrub(h.LastFault), v1alpha1.MaxText),
+		})
+	}
+	return all
+}
+
+// heldUntil is until when nothing is sent to a host; zero when something is.
+func heldUntil(h egress.HostState) (until time.Time) {
+	now := time.Now()
+	if h.Breaker == "open" && h.OpenUntil.After(now) {
+		until = h.OpenUntil
+	}
+	if h.QuietUntil.After(now) && h.QuietUntil.After(until) {
+		until = h.QuietUntil
+	}
+	return until
+}

@@ -1,0 +1,198 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// Why is statusapi.Source's.
+func (s *statusSource) Why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Explanation, error) {
+	if o.Kind == v1alpha1.KindProvider {
+		return s.whyProvider(o.Name)
+	}
+	if !s.manager.leadership.Leads() {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("this manager does not lead, and knows nothing of objects; %s leads", orNobody(s.holder(ctx))))
+	}
+	if !s.synced() {
+		return nil, apierrors.NewServiceUnavailable("this manager has just begun to lead, and has not read the cluster's objects yet: ask again")
+	}
+	var e v1alpha1.Explanation
+	if o.Kind == v1alpha1.KindService {
+		service, err := s.services.Services(o.Namespace).Get(o.Name)
+		if err != nil {
+			return nil, err
+		}
+		e = s.service(service, s.statuses())
+		return &e, nil
+	}
+	node, err := s.nodes.Get(o.Name)
+	if err != nil {
+		return nil, err
+	}
+	e = s.node(node, s.statuses())
+	if o.Kind == v1alpha1.KindRoute {
+		e = s.route(node, s.statuses())
+	}
+	return &e, nil
+}
+
+func orNobody(holder string) string {
+	if holder == "" {
+		return "nobody"
+	}
+	return holder
+}
+
+func (s *statusSource) whyProvider(name string) (*v1alpha1.Explanation, error) {
+	all := s.statuses()
+	at := slices.IndexFunc(all, func(p view) bool { return p.status.Name == name })
+	if at < 0 {
+		return nil, s.noProvider(name)
+	}
+	f := s.facts(&all[at])
+	e := explain.Provider(f)
+	return &e, nil
+}
+
+// noProvider is the error of a provider that there is not.
+func (s *statusSource) noProvider(name string) error {
+	err := apierrors.NewNotFound(schema.GroupResource{Resource: "providers"}, name)
+	err.ErrStatus.Message += fmt.Sprintf(": this manager has %v", s.manager.router.Providers())
+	return err
+}
+
+// view is a provider as it is at one time.
+type view struct {
+	one    *managed
+	status v1alpha1.Provider
+	ready  int // Nodes that may be behind its load balancers
+}
+
+// statuses are those of all providers.
+func (s *statusSource) statuses() (all []view) {
+	for _, one := range s.manager.all() {
+		all = append(all, view{one, s.provider(one), s.readyNodes(one.name)})
+	}
+	return all
+}
+
+// facts are those of a provider, which may be nil.
+func (s *statusSource) facts(p *view) explain.Facts {
+	f := explain.Facts{Now: time.Now(), Namespace: s.manager.options.StoreNamespace, Providers: s.manager.router.Providers()}
+	if p != nil {
+		f.Provider = &p.status
+	}
+	return f
+}
+
+func viewOf(all []view, name string) *view {
+	if at := slices.IndexFunc(all, func(p view) bool { return p.status.Name == name }); at >= 0 {
+		return &all[at]
+	}
+	return nil
+}
+
+func (s *statusSource) service(o *corev1.Service, all []view) v1alpha1.Explanation {
+	router := s.manager.router
+	p := viewOf(all, router.ServiceProvider(o))
+	f := s.facts(p)
+	f.Advice, f.OtherChoice = router.AdviseService(o), router.OtherChoice(o)
+	if p != nil {
+		key := o.Namespace + "/" + o.Name
+		p.one.recall(&f, abi.GroupLoadBalancers, key)
+		f.Asked = p.one.history.last(abi.GroupLoadBalancers, key, o.UID)
+		f.Heard = p.one.history.heardOf(v1alpha1.KindService, key, o.UID)
+		f.ReadyNodes = p.ready
+	}
+	return explain.Service(o, f)
+}
+
+func (s *statusSource) node(o *corev1.Node, all []view) v1alpha1.Explanation {
+	p := s.asked(o, all)
+	f := s.facts(p)
+	f.Advice = s.manager.router.AdviseNode(o)
+	if p != nil {
+		p.one.recall(&f, abi.GroupInstances, o.Name)
+		f.Asked = p.one.history.last(abi.GroupInstances, o.Name, o.UID)
+		f.Heard = p.one.history.heardOf(v1alpha1.KindNode, o.Name, o.UID)
+		if held := p.one.brake.Look(o); held != nil {
+			f.Held = &explain.Held{Reason: string(held.Reason), Message: held.Message, Since: held.Since}
+		}
+	}
+	return explain.Node(o, f)
+}
+
+func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
+	p := s.asked(o, all)
+	f := s.facts(p)
+	f.Advice = s.manager.router.AdviseNode(o)
+	if p != nil {
+		p.one.recall(&f, abi.GroupRoutes, o.Name)
+		f.Asked = p.one.history.last(abi.GroupRoutes, o.Name, "")
+		f.Heard = p.one.history.heardOf(v1alpha1.KindRoute, o.Name, "")
+		if f.Heard == nil || f.Heard.Cause == "" { // without the list nothing is made
+			if list := p.one.history.heardOf(v1alpha1.KindRoute, "", ""); list != nil && list.Cause != "" {
+				f.Heard = list
+			}
+		}
+	}
+	return explain.Route(o, f)
+}
+
+// asked is the provider whose a Node is. Of several that are asked for it, it is
+// the one that has said something else than that it does not know it, if there is one.
+func (s *statusSource) asked(o *corev1.Node, all []view) (found *view) {
+	for _, name := range s.manager.router.NodeProviders(o) {
+		p := viewOf(all, name)
+		if p == nil {
+			continue
+		}
+		heard := p.one.history.heardOf(v1alpha1.KindNode, o.Name, o.UID)
+		if found == nil || heard != nil && heard.Cause != explain.MachineUnknown {
+			found = p
+		}
+	}
+	return found
+}
+
+// readyNodes counts the Nodes of a provider that may be behind a load balancer, by
+// the rules of upstream's service controller.
+func (s *statusSource) readyNodes(provider string) (n int) {
+	own := s.manager.router.Nodes(provider)
+	for _, node := range s.list() {
+		_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
+		if (own == nil || own(node)) && !excluded && isReady(node) {
+			n++
+		}
+	}
+	return n
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// recall adds what the invoker knows of an object.
+func (m *managed) recall(f *explain.Facts, group abi.Group, name string) {
+	running, failing := m.invoker.Look(group, name)
+	if running != nil {
+		f.Running = &v1alpha1.Op{Name: running.Op.String(), At: metav1.NewTime(running.Started), Took: metav1.Duration{Duration: time.Since(running.Started)}, Running: true}
+		f.RunsUntil = running.Started.Add(running.Timeout)
+	}
+	if failing != nil {
+		f.Failing = &explain.Failing{Op: failing.Op.String(), Failures: failing.Failures, Last: m.allowed.scrub(failing.Last.Error()), At: failing.At, Until: failing.Until}
+	}
+}

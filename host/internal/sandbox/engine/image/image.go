@@ -1,0 +1,24 @@
+// Package image keeps what memories begin with, for the instances of a module.
+// Where the system can, they share it: a memory takes of its own only the pages
+// that are written.
+package image
+
+import "bytes"
+
+const pageBytes = 4 << 10
+
+// Of keeps a copy of a memory. Pages of zeros take no room.
+func Of(memory []byte) (*Image, error) {
+	return New(len(memory), func(copied []byte) {
+		for n := 0; n < len(memory); n += pageBytes {
+			if page := memory[n:min(n+pageBytes, len(memory))]; !isZero(page) {
+				copy(copied[n:], page)
+			}
+		}
+	})
+}
+
+func isZero(page []byte) bool {
+	var zeros [pageBytes]byte
+	return bytes.Equal(page, zeros[:len(page)])
+}
