@@ -136,8 +136,18 @@ func newRig(t *testing.T, config string, create New, options ...Option) *rig {
 	p := newProvider("fake", "1.0.0", create, options...)
 	p.listen = "127.0.0.1:0"
 	r := &rig{Host: sdktest.New(t), t: t, p: p}
+	t.Cleanup(r.end)
 	r.Configure(p, config)
 	return r
+}
+
+// end ends the provider's informers, as the end of an instance does.
+func (r *rig) end() {
+	if r.p.kube == nil {
+		return
+	}
+	close(r.p.kube.stop)
+	r.p.kube.informers.Shutdown()
 }
 
 // serve answers each request by status and body.

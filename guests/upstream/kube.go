@@ -24,7 +24,7 @@ type kube struct {
 	stop      chan struct{} // never closed: the instance ends as a whole
 
 	mu      sync.Mutex
-	ops     uint64 // counts them
+	ops     uint64 // counts them, from 1 on
 	follows map[scope]*follow
 	// refused are resources that the host does not give as a whole, for ever: another
 	// grant is another instance.
@@ -33,7 +33,7 @@ type kube struct {
 }
 
 func newKube(b *bridge) (*kube, error) {
-	k := &kube{bridge: b, stop: make(chan struct{}), follows: map[scope]*follow{}, refused: map[string]bool{}, told: map[string]bool{}}
+	k := &kube{bridge: b, stop: make(chan struct{}), ops: 1, follows: map[scope]*follow{}, refused: map[string]bool{}, told: map[string]bool{}}
 	client, err := k.Client("informers")
 	if err != nil {
 		return nil, err
@@ -45,11 +45,15 @@ func newKube(b *bridge) (*kube, error) {
 // start starts the informers.
 func (k *kube) start() { k.informers.Start(k.stop) }
 
-// refresh brings informers to what the cluster has now.
-func (k *kube) refresh(ctx context.Context) error {
+// next begins the next op: what was asked in the one before is old.
+func (k *kube) next() {
 	k.mu.Lock()
 	k.ops++
 	k.mu.Unlock()
+}
+
+// refresh brings informers to what the cluster has now.
+func (k *kube) refresh(ctx context.Context) error {
 	if err := k.synced(ctx); err != nil {
 		return err
 	}
@@ -64,8 +68,9 @@ func (k *kube) refresh(ctx context.Context) error {
 
 const settle = 64
 
-// synced waits until the informers have what they listed, without those that may
-// not list. Their own way of waiting sleeps for 100 ms.
+// synced waits until the informers have what they listed and watch what comes
+// after it, without those that may not. Their own way of waiting sleeps for
+// 100 ms, and ends before they watch: an op would miss what the next one knows.
 func (k *kube) synced(ctx context.Context) error {
 	closed := make(chan struct{})
 	close(closed)
@@ -75,7 +80,7 @@ func (k *kube) synced(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return errors.New("the provider's informer of " + waiting + " got no list; the log says why")
+			return errors.New("the provider's informer of " + waiting + " got no list or no watch; the log says why")
 		}
 		for range settle {
 			runtime.Gosched()
@@ -84,22 +89,30 @@ func (k *kube) synced(ctx context.Context) error {
 	}
 }
 
-// waiting is a resource whose informer has no list yet, and may have one.
+// waiting is a resource whose informer has no list or no watch yet, and may have
+// both.
 func (k *kube) waiting(closed <-chan struct{}) string {
-	var waiting []string
-	for kind, ok := range k.informers.WaitForCacheSync(closed) {
-		if !ok {
-			waiting = append(waiting, resourceOf(kind.Elem().Name()))
-		}
-	}
+	listed := k.informers.WaitForCacheSync(closed)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, resource := range waiting {
-		if !k.refused[resource] {
+	for kind, ok := range listed {
+		resource := resourceOf(kind.Elem().Name())
+		if !k.refused[resource] && !(ok && k.watched(resource)) {
 			return resource
 		}
 	}
 	return ""
+}
+
+// watched is called with the lock.
+func (k *kube) watched(resource string) bool {
+	for _, f := range k.follows {
+		f.watches = slices.DeleteFunc(f.watches, (*watch).ended)
+		if f.resource == resource && len(f.watches) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // resourceOf is the resource of a kind, "nodes" of "Node".

@@ -2,8 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -65,11 +63,11 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 	return configured, nil
 }
 
-// verbosity sets klog's, and its output to stderr, which the host logs.
+// verbosity sets klog's, and its output to stderr, which the host logs. klog's
+// flags would set both without its lock.
 func verbosity(level int32) error {
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	return errors.Join(flags.Set("logtostderr", "true"), flags.Set("v", strconv.Itoa(int(level))))
+	klog.LogToStderr(true)
+	return new(klog.Level).Set(strconv.Itoa(int(level)))
 }
 
 // Probe is part of sdk.Provider.
@@ -129,6 +127,8 @@ func (p *provider) ready(ctx context.Context) error {
 		if err := p.make(); err != nil {
 			return err
 		}
+	} else {
+		p.kube.next()
 	}
 	return p.kube.refresh(ctx)
 }
