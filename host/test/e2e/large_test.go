@@ -54,7 +54,10 @@ func TestALargeModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := r.loads(t, "large", module, nil, config)
-	t.Logf("after a restart it serves after %v, %v of them processor time; the most memory of its own is %d MiB", again.took.Round(time.Millisecond), again.cpu, again.peak>>20)
+	t.Logf("after a restart it serves after %v, %v of them processor time; its own memory is %d MiB, %d at most", again.took.Round(time.Millisecond), again.cpu, again.now>>20, again.peak>>20)
+	if more := again.now - small.now; more > mostPeak {
+		t.Errorf("the manager has %d MiB more than with a small module when it serves, at most %d are wanted: machine code is a file's", more>>20, mostPeak>>20)
+	}
 }
 
 // large returns the module, its configuration, and what its machine code takes.
@@ -96,7 +99,7 @@ func (r *rig) machineCode(t *testing.T) (most int64) {
 type loading struct {
 	*manager
 	took, cpu time.Duration
-	peak      int64 // bytes of anonymous memory
+	peak, now int64 // bytes of anonymous memory
 }
 
 // loads starts a manager, whose provider has the name, with a module in its
@@ -134,7 +137,8 @@ func (r *rig) loads(t *testing.T, name string, wanted, module []byte, config str
 		return err == nil && strings.Contains(strings.SplitN(serving, "\n", 2)[0], digest), fmt.Sprint(err)
 	})
 	l.took, l.cpu = time.Since(began), processorTime(m)
-	l.peak = max(l.peak, anonymous(m))
+	l.now = anonymous(m)
+	l.peak = max(l.peak, l.now)
 	return l
 }
 

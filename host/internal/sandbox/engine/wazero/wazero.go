@@ -65,7 +65,11 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 		runtimeConfig = runtimeConfig.WithCompilationCache(cache)
 	}
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, runtimeConfig)
-	if err := m.compile(ctx, e.compiling(ctx), wasm); err != nil {
+	err := m.compile(ctx, e.compiling(ctx), wasm)
+	if err == nil {
+		err = mapCode(ctx, m.compiled, e.options.CacheDir)
+	}
+	if err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
 	}
 	return m, nil
