@@ -28,6 +28,8 @@ const (
 	ReasonDigestMismatch = "ImageDigestMismatch"
 	// ReasonInvalid: the image is not one that a module can be taken from.
 	ReasonInvalid = "ImageInvalid"
+	// ReasonNotKept: there is no room for its module.
+	ReasonNotKept = "ImageNotKept"
 )
 
 // Error is why there is no module.
@@ -44,8 +46,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Passing reports whether the error is of the way to the image, and not of the
-// image: it may pass without another image.
-func (e *Error) Passing() bool { return e.Reason != ReasonInvalid }
+// image or of the manager: it may pass without another of them.
+func (e *Error) Passing() bool { return e.Reason != ReasonInvalid && e.Reason != ReasonNotKept }
 
 func invalid(format string, args ...any) *Error {
 	return &Error{ReasonInvalid, fmt.Errorf(format, args...)}

@@ -47,7 +47,7 @@ func FuzzLayer(f *testing.F) {
 	for _, compression := range []string{"", "gzip", "zstd"} {
 		f.Add(index, compression)
 	}
-	l := newLimits(64 << 10)
+	l := newLimits(64<<10, nil)
 	f.Fuzz(func(t *testing.T, data []byte, compression string) {
 		files, err := l.untar(bytes.NewReader(data), compression)
 		if err != nil {

@@ -25,13 +25,16 @@ const (
 )
 
 // limits bound what is read, in bytes.
-type limits struct{ maxFile int64 }
+type limits struct {
+	maxFile int64
+	keep    func(name string, size int64, content io.Reader) (bool, error) // may be nil
+}
 
-func newLimits(maxFile int64) limits {
+func newLimits(maxFile int64, keep func(string, int64, io.Reader) (bool, error)) limits {
 	if maxFile == 0 {
 		maxFile = 64 * mebibyte
 	}
-	return limits{maxFile}
+	return limits{maxFile, keep}
 }
 
 // layer bounds a layer, before and after decompression.
@@ -43,14 +46,40 @@ func (l limits) file(r io.Reader, name string, said int64) ([]byte, error) {
 	if said > l.maxFile {
 		return nil, invalid("%.100q in it has more than %d bytes: raise limits.module of the provider, or make it smaller", name, l.maxFile)
 	}
+	if taken, err := l.kept(r, name, said); taken || err != nil {
+		return nil, err
+	}
 	data := bytes.NewBuffer(make([]byte, 0, max(said, 0)+bytes.MinRead))
 	if _, err := data.ReadFrom(io.LimitReader(r, said+1)); err != nil {
 		return nil, err
 	}
 	if int64(data.Len()) != said {
-		return nil, invalid("%.100q in it does not have %d bytes, as its layer says", name, said)
+		return nil, notSo(name, said)
 	}
 	return data.Bytes(), nil
+}
+
+func notSo(name string, said int64) error {
+	return invalid("%.100q in it does not have %d bytes, as its layer says", name, said)
+}
+
+// kept offers a file to who may keep it.
+func (l limits) kept(r io.Reader, name string, said int64) (taken bool, err error) {
+	if l.keep == nil {
+		return false, nil
+	}
+	// Invariant M11 (host/SECURITY.md): of a large module of an image, too, no more is in memory than passes.
+	content := &kept{Reader: io.LimitReader(r, said+1)}
+	taken, err = l.keep(name, said, content)
+	switch {
+	case content.err != nil && !errors.Is(content.err, io.EOF):
+		return false, content.err
+	case err != nil:
+		return false, &Error{ReasonNotKept, err}
+	case taken && content.read != said:
+		return false, notSo(name, said)
+	}
+	return taken, nil
 }
 
 // untar reads the files of a layer that lie at its root, as the files of a

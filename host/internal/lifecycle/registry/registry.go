@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -81,6 +82,11 @@ type Options struct {
 	UserAgent string
 	// MaxFile bounds each file, in bytes, and the module. Default 64 MiB.
 	MaxFile int64
+	// Keep, unless nil, may take the content of a file, which is said to have so many
+	// bytes, and tells whether it did: then Files has its name and nothing else.
+	// Otherwise it reads none of it. What it took counts for nothing when Pull
+	// fails. Its own error is Pull's, with ReasonNotKept.
+	Keep func(name string, size int64, content io.Reader) (taken bool, err error)
 	// Platform is that which is taken from an index of several, without
 	// operating system: amd64, arm64. Default: that of this program.
 	Platform string
@@ -116,7 +122,7 @@ func New(ref Reference, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the registry %s: %w", ref.Host(), err)
 	}
-	return &Client{ref: ref, limits: newLimits(o.MaxFile), arch: o.Platform, guard: g, puller: puller, opts: opts, credentials: credentials(ref, o)}, nil
+	return &Client{ref: ref, limits: newLimits(o.MaxFile, o.Keep), arch: o.Platform, guard: g, puller: puller, opts: opts, credentials: credentials(ref, o)}, nil
 }
 
 // credentials says what a registry that denies something was shown.

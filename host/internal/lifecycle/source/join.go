@@ -104,6 +104,8 @@ type box struct {
 	part func(p part, most int64) ([]byte, error)
 	// file opens what is under a name; nil, also as its result: read has it.
 	file func(name string) (*os.File, error)
+	// stored are files that the store has already.
+	stored map[string]*File
 	// beside says that the parts are under names of the box.
 	beside bool
 }
@@ -197,6 +199,9 @@ func (b box) module(name string, x *index, limits Limits) (Bundle, error) {
 // large puts a large file into the store as it is; nil if there is no store, or
 // the file is small.
 func (b box) large(name string, limits Limits) (_ *Bundle, err error) {
+	if f := b.stored[name]; f != nil {
+		return &Bundle{File: f}, nil
+	}
 	if b.file == nil || limits.Store == nil {
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -165,7 +166,9 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	if err != nil {
 		return nil, &registry.Error{Reason: registry.ReasonDenied, Err: fmt.Errorf("%s: %w", o.origin().Origin, err)}
 	}
+	stored := map[string]*File{}
 	client, err := registry.New(o.options.Reference, registry.Options{
+		Keep: o.keep(stored),
 		CABundle: o.options.CABundle, Keys: keys, KeysOf: o.options.PullSecret.String(), AddKeys: "kubectl create secret docker-registry --docker-server=", UserAgent: o.options.UserAgent, MaxFile: o.options.Limits.MaxModule,
 	})
 	if err != nil {
@@ -187,7 +190,25 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.open(image)
+	return o.open(image, stored)
+}
+
+// keep puts large modules that are not compressed by themselves into the store.
+func (o *OCI) keep(stored map[string]*File) func(string, int64, io.Reader) (bool, error) {
+	store := o.options.Limits.Store
+	if store == nil {
+		return nil
+	}
+	return func(name string, size int64, content io.Reader) (taken bool, err error) {
+		if size < largeModule || !isModule(name) || compressionOf(name) != "" {
+			return false, nil
+		}
+		stored[name], err = store.Put(content, o.options.Limits.MaxModule)
+		if errors.Is(err, errTooLarge) {
+			err = tooLarge(name, o.options.Limits)
+		}
+		return true, err
+	}
 }
 
 func (o *OCI) resolve(ctx context.Context, client *registry.Client) (registry.State, error) {
@@ -197,7 +218,7 @@ func (o *OCI) resolve(ctx context.Context, client *registry.Client) (registry.St
 }
 
 // open makes a bundle of an image, by the rules for a directory.
-func (o *OCI) open(image *registry.Image) (*Bundle, error) {
+func (o *OCI) open(image *registry.Image, stored map[string]*File) (*Bundle, error) {
 	read := func(name string, _ int64) ([]byte, error) { return image.Files[name], nil }
 	part := func(p part, _ int64) ([]byte, error) {
 		if image.Files[p.file()] == nil {
@@ -205,7 +226,7 @@ func (o *OCI) open(image *registry.Image) (*Bundle, error) {
 		}
 		return image.Files[p.file()], nil
 	}
-	bundle, err := box{names: slices.Collect(maps.Keys(image.Files)), read: read, part: part, beside: true}.open(o.options.Limits)
+	bundle, err := box{names: slices.Collect(maps.Keys(image.Files)), read: read, part: part, stored: stored, beside: true}.open(o.options.Limits)
 	origin := o.origin().Origin
 	if err != nil {
 		return nil, inside(err, origin)
