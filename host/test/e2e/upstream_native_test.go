@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ const (
 // run is what a manager did for the same Nodes and Services.
 type run struct {
 	nodes, services, deleted time.Duration
-	idle, after              int // MiB of the process
+	idle, after              taken
 	counts                   map[string]int
 	state                    string
 }
@@ -50,7 +49,7 @@ func TestUpstreamBesideNative(t *testing.T) {
 	}{{"fifty nodes with routes", native.nodes, guest.nodes}, {"ten Services", native.services, guest.services}, {"ten Services deleted", native.deleted, guest.deleted}} {
 		t.Logf("%-24s native %7.1f s, guest %7.1f s, ratio %.2f", line.what, line.native.Seconds(), line.guest.Seconds(), line.guest.Seconds()/line.native.Seconds())
 	}
-	t.Logf("memory: native %d MiB idle, %d after; guest %d idle, %d after", native.idle, native.after, guest.idle, guest.after)
+	t.Logf("memory: native %s idle, %s after; guest %s idle, %s after", native.idle, native.after, guest.idle, guest.after)
 	if native.state != guest.state {
 		t.Errorf("the cloud differs, - native, + guest:\n%s", difference(native.state, guest.state))
 	}
@@ -92,7 +91,7 @@ func runGuest(t *testing.T) run {
 
 // life is the same for both.
 func (u *upstreamRig) life(t *testing.T, m *manager) (r run) {
-	r.idle = residentMiB(t, m)
+	r.idle = memoryOf(t, m)
 	u.proxy.reset(nativeDelay)
 	begin := time.Now()
 	u.joinNodes(t)
@@ -116,7 +115,7 @@ func (u *upstreamRig) life(t *testing.T, m *manager) (r run) {
 		classic, network := u.moto.balancers(t)
 		return len(classic)+len(network)+len(u.services(t)) == 0, fmt.Sprint(classic, network)
 	})
-	r.deleted, r.after = time.Since(begin), residentMiB(t, m)
+	r.deleted, r.after = time.Since(begin), memoryOf(t, m)
 	r.state += u.moto.state(t, nil) + u.labels(t)
 	r.counts, _ = u.proxy.seen()
 	return r
@@ -142,19 +141,28 @@ func (u *upstreamRig) labels(t *testing.T) string {
 	return b.String()
 }
 
-var resident = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+// taken is the memory of a process: its own, and the pages of files that happen
+// to be in memory, which the kernel may take back.
+type taken struct{ own, files int } // MiB
 
-func residentMiB(t *testing.T, m *manager) int {
+func (m taken) String() string {
+	return fmt.Sprintf("%d MiB (%d its own, %d of files)", m.own+m.files, m.own, m.files)
+}
+
+func memoryOf(t *testing.T, m *manager) taken {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kib, err := strconv.Atoi(first(t, resident.String(), string(status)))
-	if err != nil {
-		t.Fatal(err)
+	mib := func(field string) int {
+		kib, err := strconv.Atoi(first(t, field+`:\s+(\d+) kB`, string(status)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kib >> 10
 	}
-	return kib >> 10
+	return taken{own: mib("RssAnon") + mib("RssShmem"), files: mib("RssFile")}
 }
 
 func merged(one, other map[string]int) map[string]int {

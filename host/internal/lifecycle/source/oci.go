@@ -168,7 +168,7 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	}
 	stored := map[string]*File{}
 	client, err := registry.New(o.options.Reference, registry.Options{
-		Keep: o.keep(stored),
+		Keep:     o.keep(stored),
 		CABundle: o.options.CABundle, Keys: keys, KeysOf: o.options.PullSecret.String(), AddKeys: "kubectl create secret docker-registry --docker-server=", UserAgent: o.options.UserAgent, MaxFile: o.options.Limits.MaxModule,
 	})
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
@@ -18,7 +20,13 @@ const (
 	DiscardClosed   = "closed"   // its generation was replaced
 	DiscardFresh    = "fresh"    // it was made for one op
 	DiscardIdle     = "idle"     // its generation is kept in reserve
+	DiscardUnused   = "unused"   // the others were enough for unusedAfter
 )
+
+// unusedAfter is how long an instance waits for an op before its memory is given
+// back, while others serve. A burst of Services needs many; the ops of every
+// five seconds need one.
+const unusedAfter = 5 * time.Minute
 
 // Observer hears of the instances of all pools. Its methods must be safe for
 // concurrent use and must not block.
@@ -45,7 +53,7 @@ type pool struct {
 	tokens chan struct{}
 
 	mu     sync.Mutex
-	idle   []*lent
+	idle   []*lent // the one that was used last is at the end
 	closed bool
 }
 
@@ -53,6 +61,7 @@ type pool struct {
 type lent struct {
 	engine.Instance
 	calls int
+	since time.Time // it is idle
 }
 
 func newPool(module engine.Module, prepare func(context.Context, engine.Instance) error, limits Limits, observer Observer) *pool {
@@ -176,7 +185,11 @@ func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 	case p.maxCalls > 0 && instance.calls >= p.maxCalls:
 		reason = DiscardQuota
 	default:
+		instance.since = time.Now()
 		p.idle = append(p.idle, instance)
+		if instance = p.idle[0]; time.Since(instance.since) > unusedAfter {
+			p.idle, reason = slices.Delete(p.idle, 0, 1), DiscardUnused
+		}
 	}
 	p.mu.Unlock()
 	if reason != "" {

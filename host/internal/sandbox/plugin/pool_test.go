@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -174,6 +175,35 @@ func TestPoolIsBoundedAndWaits(t *testing.T) {
 	if most.Load() != 3 {
 		t.Errorf("%d instances ran at the same time, the limit is 3", most.Load())
 	}
+}
+
+// After a burst the instances that no op needs any more give their memory back; the
+// last one stays.
+func TestUnusedInstancesAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slot, c := serve(t, onExists(func(context.Context) error { time.Sleep(3 * time.Second); return nil }), testLimits())
+		var burst sync.WaitGroup
+		for range 3 {
+			burst.Go(func() {
+				if err := exists(t.Context(), slot); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		burst.Wait()
+		for minute := range 10 {
+			if unused := c.count(plugin.DiscardUnused); minute < 5 && unused != 0 {
+				t.Errorf("%d instances were closed after %d minutes", unused, minute)
+			}
+			time.Sleep(time.Minute)
+			if err := exists(t.Context(), slot); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if unused := c.count(plugin.DiscardUnused); unused != 2 {
+			t.Errorf("%d of 3 instances were closed, want 2", unused)
+		}
+	})
 }
 
 // Many callers, many replacements: no call fails, and everything that was
