@@ -163,6 +163,7 @@ func TestDeletionNeedsMoreThanAFailure(t *testing.T) {
 		{"throttled without a word", 429, ``, false},
 		{"overloaded", 503, `{"error": "try again"}`, false},
 		{"no answer", 0, ``, false},
+		{"no grant", -1, ``, true},
 	} {
 		r := newRig(t, "", func(e *Environment) (cloudprovider.Interface, error) {
 			return &cloud{balancers: &balancers{ensure: func(ctx context.Context, _ *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
@@ -171,7 +172,10 @@ func TestDeletionNeedsMoreThanAFailure(t *testing.T) {
 			}}}, nil
 		})
 		r.HTTP = func(*abi.HttpRequest) (*abi.HttpResponse, error) {
-			if c.status == 0 {
+			switch c.status {
+			case -1:
+				return nil, &abi.Error{Code: abi.CodeDenied, Message: "no grant for it"}
+			case 0:
 				return nil, &abi.Error{Code: abi.CodeUnavailable, Message: "connection refused"}
 			}
 			return &abi.HttpResponse{Status: c.status, Body: []byte(c.body)}, nil

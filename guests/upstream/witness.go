@@ -98,7 +98,7 @@ func (a *answer) silence(gone []string) error {
 	}
 	reads := method == http.MethodGet
 	switch {
-	case reads && a.err != nil:
+	case reads && a.err != nil && sdk.CodeOf(a.err) != abi.CodeDenied: // what may never be asked is no failure of the cloud
 		return fmt.Errorf("%s had no answer: %w", a.line, a.err)
 	case reads && (a.status == http.StatusTooManyRequests || a.status >= http.StatusInternalServerError):
 		return fmt.Errorf("%s was answered with status %d", a.line, a.status)
