@@ -3,7 +3,6 @@ package upstream
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -97,11 +96,15 @@ func (p *provider) instanceFailure(w *witness, node *abi.Node, err error) error 
 }
 
 // listed reports whether a complete list has another instance that is known to
-// exist, and nothing names this one.
+// exist, and nothing names this one. An answer that says nothing may be the page
+// of the list that would.
 func (p *provider) listed(w *witness, ids []string) bool {
-	others, found := p.known.others(ids), false
+	others, gone, found := p.known.others(ids), p.goneWords(), false
 	for i := range w.answers {
 		a := &w.answers[i]
+		if a.silence(gone) != nil {
+			return false
+		}
 		if slices.ContainsFunc(ids, func(id string) bool { return contains(a.answer, id) }) {
 			return false
 		}
@@ -134,18 +137,12 @@ func (p *provider) balancerGone(w *witness, name string) error {
 }
 
 // heard is nil when each answer from which a provider may have learned that
-// there is nothing to delete says something. An empty object is of somebody
-// else. Answers to changes, and those without a body, need not say anything.
-func (p *provider) heard(w *witness, name string) error {
+// there is nothing says something.
+func (p *provider) heard(w *witness, what string) error {
 	gone := p.goneWords()
 	for i := range w.answers {
-		a := &w.answers[i]
-		method, _, _ := strings.Cut(a.line, " ")
-		if len(a.answer) == 0 || a.says(gone) || slices.Contains([]string{http.MethodPut, http.MethodPatch, http.MethodDelete}, method) {
-			continue
-		}
-		if values, list, err := read(a.answer); err != nil || !list && len(values) == 0 {
-			return unproven(abi.CodeInternal, "load balancer of Service "+name, w, errors.Join(errors.New(a.line+" was answered by nothing"), err))
+		if err := w.answers[i].silence(gone); err != nil {
+			return unproven(abi.CodeInternal, what, w, err)
 		}
 	}
 	return nil

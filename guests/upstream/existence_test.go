@@ -210,7 +210,7 @@ func TestDeletionNeedsAnAnswer(t *testing.T) {
 	}{
 		{"", `{"balancers": []}`, abi.CodeOK},
 		{"", `{"id": "lb-1"}`, abi.CodeOK},
-		{"", "", abi.CodeOK},
+		{"", "", abi.CodeInternal},
 		{"", "{}", abi.CodeInternal},
 		{"", "<html><body>Maintenance</body></html>", abi.CodeInternal},
 		{"strictExistence: false", "{}", abi.CodeOK},

@@ -36,7 +36,8 @@ func (k *kube) RoundTrip(r *http.Request) (*http.Response, error) {
 		return k.forbid(r, s.resource, "the host has no "+s.resource+" for providers: only nodes, services, endpointslices, configmaps and secrets")
 	case r.Method == http.MethodGet && rest == "":
 		return k.read(r, s, known)
-	case (r.Method == http.MethodPatch || r.Method == http.MethodPut) && rest == "":
+	case r.Method == http.MethodPatch && (rest == "" || rest == "status"), r.Method == http.MethodPut && rest == "":
+		// A patch of the status changes metadata, too: service/helpers.PatchService is one.
 		return k.change(r, s, known)
 	}
 	return k.forbid(r, s.resource+"/"+rest, onlyMetadata)

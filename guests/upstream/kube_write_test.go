@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
@@ -106,6 +107,27 @@ func updating(change func(*v1.Service)) func(context.Context, corev1.ServiceInte
 	}
 }
 
+// Most providers annotate a Service by upstream's helper, which patches its
+// status.
+func TestPatchService(t *testing.T) {
+	asking(t, func(c *cluster) { c.has(owned()) }, func(ctx context.Context, k *kube, c *cluster) {
+		client := k.ClientOrDie("test").CoreV1()
+		old, err := client.Services("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := old.DeepCopy()
+		changed.Annotations["example.com/pool"] = "b"
+		delete(changed.Annotations, "example.com/old")
+		if _, err := helpers.PatchService(client, old, changed); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.patches) != 1 || sorted(written(c.patches[0].Patch)) != sorted(`uid "", annotations map[example.com/pool:b], remove annotations [example.com/old]`) {
+			t.Errorf("the host got %v", c.patches)
+		}
+	})
+}
+
 // What no grant allows is refused as forbidden, with what could be granted, and
 // does not reach the host.
 func TestWritesRefused(t *testing.T) {
@@ -124,7 +146,8 @@ func TestWritesRefused(t *testing.T) {
 		"finalizers":         {services(patching(types.MergePatchType, `{"metadata":{"finalizers":null}}`)), "metadata.finalizers"},
 		"all annotations":    {services(patching(types.MergePatchType, `{"metadata":{"annotations":null}}`)), "annotations as a whole"},
 		"a directive":        {services(patching(types.StrategicMergePatchType, `{"metadata":{"annotations":{"$patch":"replace"}}}`)), "$patch"},
-		"status":             {services(patching(types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`, "status")), metadataOnly},
+		"status":             {services(patching(types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}},"status":{"loadBalancer":{"ingress":[{"ip":"1.2.3.4"}]}}}`, "status")), "the patch changes status"},
+		"another part":       {services(patching(types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`, "proxy")), metadataOnly},
 		"another name":       {services(patching(types.MergePatchType, `{"metadata":{"name":"db"}}`)), "metadata.name"},
 		"JSON patch of spec": {services(patching(types.JSONPatchType, `[{"op":"replace","path":"/spec/type","value":"ClusterIP"}]`)), "/spec/type"},
 		"JSON patch of all":  {services(patching(types.JSONPatchType, `[{"op":"remove","path":"/metadata/annotations"}]`)), "/metadata/annotations"},

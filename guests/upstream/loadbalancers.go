@@ -119,7 +119,7 @@ func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 	}
 	p.bridge.witness(nil)
 	if p.settings.strict() {
-		return p.heard(seen, request.Service.Namespace+"/"+request.Service.Name)
+		return p.heard(seen, "load balancer of Service "+request.Service.Namespace+"/"+request.Service.Name)
 	}
 	return nil
 }

@@ -29,9 +29,17 @@ func (p *provider) ListRoutes(op *sdk.Op, clusterName string) ([]*abi.Route, err
 		return nil, err
 	}
 	defer done()
+	seen := &witness{}
+	p.bridge.witness(seen)
 	list, err := routes.ListRoutes(ctx, clusterName)
 	if err != nil {
 		return nil, p.failure(err)
+	}
+	p.bridge.witness(nil)
+	if p.settings.strict() { // a Node whose route is missing gets the taint "no network"
+		if err := p.heard(seen, "routes that are missing"); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]*abi.Route, len(list))
 	for i, route := range list {

@@ -70,6 +70,8 @@ func (w *witness) whole(gone []string) error {
 		switch {
 		case a.err != nil:
 			return fmt.Errorf("%s had no answer: %w", a.line, a.err)
+		case a.status >= http.StatusBadRequest && isPage(a.answer):
+			return fmt.Errorf("%s was answered with status %d and a page of HTML, which is of a gateway before the cloud", a.line, a.status)
 		case a.status >= http.StatusBadRequest && !a.says(gone):
 			return fmt.Errorf("%s was answered with status %d", a.line, a.status)
 		}
@@ -85,10 +87,34 @@ func (w *witness) lists() bool {
 	})
 }
 
+// silence says why nobody can have learned from the answer that there is nothing;
+// nil when it says something, or need not, as answers to changes. Clients that
+// ignore failures are told by it apart from those that found nothing. An empty
+// object is of somebody else.
+func (a *answer) silence(gone []string) error {
+	method, _, _ := strings.Cut(a.line, " ")
+	if slices.Contains([]string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}, method) || a.says(gone) {
+		return nil
+	}
+	reads := method == http.MethodGet
+	switch {
+	case reads && a.err != nil && sdk.CodeOf(a.err) != abi.CodeDenied: // what may never be asked is no failure of the cloud
+		return fmt.Errorf("%s had no answer: %w", a.line, a.err)
+	case reads && (a.status == http.StatusTooManyRequests || a.status >= http.StatusInternalServerError):
+		return fmt.Errorf("%s was answered with status %d", a.line, a.status)
+	case len(a.answer) == 0 && !(reads && a.status == http.StatusOK):
+		return nil
+	}
+	if values, list, err := read(a.answer); err != nil || !list && len(values) == 0 {
+		return errors.Join(errors.New(a.line+" was answered by nothing"), err)
+	}
+	return nil
+}
+
 // says reports whether the answer means that something is not there: by its
-// status, or by a word of the cloud.
+// status, or by a word of the cloud. A page of HTML is of a gateway before it.
 func (a *answer) says(gone []string) bool {
-	if a.err != nil {
+	if a.err != nil || isPage(a.answer) {
 		return false
 	}
 	if a.status == http.StatusNotFound || a.status == http.StatusGone {
@@ -227,6 +253,16 @@ func readXML(document []byte) (values []string, list bool, err error) {
 			values = append(values, strings.TrimSpace(string(t)))
 		}
 	}
+}
+
+// isPage reports whether an answer is a page for people, of which no cloud's API
+// has any. It need not be complete, or XML.
+func isPage(document []byte) bool {
+	const head = 512
+	document = bytes.TrimSpace(document)
+	start := bytes.ToLower(document[:min(head, len(document))])
+	return bytes.HasPrefix(start, []byte("<html")) || bytes.HasPrefix(start, []byte("<!doctype html")) ||
+		bytes.HasPrefix(start, []byte("<?xml")) && (bytes.Contains(start, []byte("<!doctype html")) || bytes.Contains(start, []byte("<html")))
 }
 
 func complete(depth, elements int) error {

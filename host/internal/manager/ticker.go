@@ -22,12 +22,15 @@ type ticker struct {
 	clusterName string
 }
 
-// run ticks until the context ends. A change begins a new period.
+// run ticks until the context ends. A change may bring another period; it does not
+// begin a new one, or Secrets that are rotated more often would end each of them
+// before its tick.
 func (t *ticker) run(ctx context.Context) {
+	last := time.Now()
 	for ctx.Err() == nil {
 		changed, period := t.changed(), t.period()
 		if period > 0 {
-			t.wait(ctx, changed, period)
+			last = t.wait(ctx, changed, period, last)
 			continue
 		}
 		select {
@@ -37,25 +40,30 @@ func (t *ticker) run(ctx context.Context) {
 	}
 }
 
-// wait ticks at that period until something changes.
-func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.Duration) {
-	timer := time.NewTimer(period)
+// wait ticks at that period until something changes, and returns when it ticked
+// last.
+func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.Duration, last time.Time) time.Time {
+	// What serves only now has some time before its first one.
+	timer := time.NewTimer(max(period-time.Since(last), min(period, leastTickPeriod)))
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return last
 		case <-changed:
-			return
+			return last
 		case <-timer.C:
 		}
 		next := period
 		if delay := t.tick(ctx); delay > 0 {
-			next = min(period, max(delay, abi.LeastTickPeriodMs*time.Millisecond))
+			next = min(period, max(delay, leastTickPeriod))
 		}
+		last = time.Now().Add(next - period)
 		timer.Reset(next)
 	}
 }
+
+const leastTickPeriod = abi.LeastTickPeriodMs * time.Millisecond
 
 // tick runs the op once. One that goes on in the background has a delay, after
 // which its end is asked for.

@@ -85,3 +85,27 @@ func TestTicker(t *testing.T) {
 		}
 	})
 }
+
+// Secrets that are rotated more often than the guest wants to tick make new
+// generations, and take no tick away.
+func TestTickerTicksBetweenChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guest := &ticking{begun: time.Now(), answer: func(int) error { return nil }}
+		news := newChanges()
+		ticker := &ticker{invoker: guest, period: func() time.Duration { return time.Hour }, changed: news.Changed, ended: func(error) {}, clusterName: "c"}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); ticker.run(ctx) }()
+		for range 12 {
+			time.Sleep(25 * time.Minute)
+			synctest.Wait()
+			news.tell()
+		}
+		cancel()
+		<-ended
+		want := []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour}
+		if got := guest.at; len(got) < 4 || !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("it ticks at %v, want %v", got, want)
+		}
+	})
+}

@@ -153,7 +153,7 @@ func (s *sessions) learn(c *call, login bool, status int, header http.Header, bo
 	if placeholder == "" {
 		return nil
 	}
-	return replaced(body, value, placeholder)
+	return replaced(unescaped(body, value), value, placeholder)
 }
 
 func (s *sessions) learnCookies(c *call, header http.Header, body []byte) []byte {
@@ -195,6 +195,45 @@ func replaced(body []byte, value, placeholder string) []byte {
 		return body
 	}
 	return bytes.ReplaceAll(body, []byte(value), []byte(placeholder))
+}
+
+// unescaped writes the texts of a JSON document that have the value with escapes
+// (\/, \u002B), as some servers do, without those of it: else the provider would get
+// the mark of the scrubber for its session, and never be logged in.
+func unescaped(body []byte, value string) []byte {
+	var out []byte
+	for rest := body; ; {
+		begin := bytes.IndexByte(rest, '"')
+		if begin < 0 {
+			return append(out, rest...)
+		}
+		end := begin + 1
+		for end < len(rest) && rest[end] != '"' {
+			if rest[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end+1, len(rest))
+		out = append(out, rest[:begin]...)
+		out = append(out, unescapedText(rest[begin:end], value)...)
+		rest = rest[end:]
+	}
+}
+
+// unescapedText is one text with its quotes.
+func unescapedText(literal []byte, value string) []byte {
+	var text string
+	if !bytes.ContainsRune(literal, '\\') || json.Unmarshal(literal, &text) != nil || !strings.Contains(text, value) {
+		return literal
+	}
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil { // it is a text
+		return literal
+	}
+	return bytes.TrimSpace(plain.Bytes())
 }
 
 // keep remembers a session, and returns its placeholder; "": the value is none.
