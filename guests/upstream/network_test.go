@@ -103,6 +103,33 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+// A client that has found no way to the host reads "connection refused", as if
+// the cloud were away. The op's error says what is missing.
+func TestNoWayOut(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + free.Addr().String()
+	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
+		return &cloud{v2: &servers{&http.Client{Transport: &http.Transport{}}, address + "/%s"}}, nil
+	})
+	err = r.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node("m1", "fake:///101")}, &abi.InstanceExistsResponse{})
+	if want := "loopback of the configuration: [" + address + "]"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	lookup := &url.Error{Op: "Get", URL: "https://api.example.com", Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "api.example.com"}}}
+	if why := unreachable(lookup); !strings.Contains(why, "upstream.Environment.Transport") {
+		t.Errorf("%v: %q", lookup, why)
+	}
+	if why := unreachable(&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}); why != "" {
+		t.Errorf("a connection that was there: %q", why)
+	}
+}
+
 func proxyOf(b *bridge) func(*http.Request) (*url.URL, error) {
 	return http.ProxyURL(&url.URL{Scheme: "http", Host: b.server.at.String()})
 }
