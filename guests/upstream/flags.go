@@ -30,16 +30,22 @@ func setFlag(name, value string) (found bool, err error) {
 	if flag.Lookup(name) != nil {
 		found = true
 		if err := flag.Set(name, value); err != nil {
-			return found, err
+			return found, described(err, flag.Lookup(name).Usage, flag.Lookup(name).DefValue)
 		}
 	}
 	if pflag.Lookup(name) != nil {
 		found = true
 		if err := pflag.Set(name, value); err != nil {
-			return found, err
+			return found, described(err, pflag.Lookup(name).Usage, pflag.Lookup(name).DefValue)
 		}
 	}
 	return found, nil
+}
+
+// described has the flag's default: errors of either library do not say what a
+// value looks like.
+func described(err error, usage, standard string) error {
+	return fmt.Errorf("%w; the flag's default is %q: %s", err, standard, usage)
 }
 
 // declaredFlags tells an administrator, who does not see the code, what there is.

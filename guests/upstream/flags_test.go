@@ -18,7 +18,7 @@ import (
 func TestFlags(t *testing.T) {
 	plan := flag.String("fake-plan", "", "")
 	timeout := pflag.Duration("fake-timeout", time.Second, "")
-	both := flag.Int("fake-both", 0, "")
+	both := flag.Int("fake-both", 0, "how many")
 	pflag.CommandLine.AddGoFlag(flag.Lookup("fake-both"))
 	made := ""
 	r := newRig(t, "flags: {fake-plan: small, fake-timeout: 3s, fake-both: '7'}", func(*Environment) (cloudprovider.Interface, error) {
@@ -34,6 +34,7 @@ func TestFlags(t *testing.T) {
 	for config, want := range map[string]string{
 		"flags: {fake-plam: small}":      `the provider declares no "fake-plam". It has fake-both, fake-plan, fake-timeout`,
 		"flags: {fake-timeout: quickly}": `fake-timeout: "quickly"`,
+		"flags: {fake-both: both}":       `the flag's default is "0": how many`,
 	} {
 		_, err := newProvider("fake", "1", nil).Configure(nil, sdk.Config{Bytes: []byte(config)})
 		if sdk.CodeOf(err) != abi.CodeInvalid || !strings.Contains(err.Error(), want) {
