@@ -304,7 +304,7 @@ func TestRefusedCredentialsSayWhose(t *testing.T) {
 		"requests: [{host: api.example.org, credential: token}]": "no credential, since no line of requests in the configuration is for api.example.com",
 		"requests: [{host: api.example.com, credential: token}]": "the host added its credential token",
 	} {
-		r := newRig(t, config, withServers("https://api.example.com/%s"), ProbeInstance("fake:///nobody"))
+		r := newRig(t, config, silent, ProbeInstance("fake:///nobody"))
 		r.serve(func(*abi.HttpRequest) (int32, string) { return 401, "" })
 		probe := r.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{})
 		op := r.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node("m1", "fake:///101")}, &abi.InstanceExistsResponse{})
