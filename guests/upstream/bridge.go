@@ -216,7 +216,7 @@ func (b *bridge) explain(err error) error {
 		// The code of the host's error is not passed on: the provider may mean another request.
 		return fmt.Errorf("%w (%s)", err, b.unanswered.Error())
 	}
-	if why := unreachable(err); why != "" {
+	if why := missing(err); why != "" {
 		return fmt.Errorf("%w (%s)", err, why)
 	}
 	return err
