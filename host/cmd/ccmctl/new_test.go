@@ -74,8 +74,8 @@ func TestNewUpstream(t *testing.T) {
 	if adapter, err := os.ReadFile("../../../guests/upstream/values.yaml"); err != nil || !bytes.Equal(read("values.yaml"), adapter) {
 		t.Errorf("values.yaml is not that of guests/upstream: %v\n%s", err, read("values.yaml"))
 	}
-	if !strings.Contains(string(read("Makefile")), "../checkout") || !strings.Contains(string(read(".gitignore")), "secrets/") {
-		t.Error("the Makefile does not know the checkout, or git takes the secrets")
+	if !strings.Contains(string(read("Makefile")), "../checkout") || !strings.Contains(string(read(".gitignore")), "secrets/") || !strings.Contains(string(read(".gitignore")), "*.key") {
+		t.Error("the Makefile does not know the checkout, or git takes the secrets or the key of ccmctl generate-key-pair")
 	}
 	if err := runNew(t, dir); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
