@@ -35,7 +35,7 @@ type bridge struct {
 	// unanswered says why the latest request of the op had no answer, if it had
 	// none: many clients only see how a connection ends.
 	unanswered error
-	// refused says which request of the latest batch was answered 401, if one was.
+	// refused says which request of the latest batch was answered 401, if one was, and why.
 	refused string
 
 	mu    sync.Mutex
@@ -181,7 +181,7 @@ func (b *bridge) sendBatch() bool {
 		b.seen.add(e.request, e.result)
 		b.unanswered = unanswered(e.request, e.result.Err)
 		if answer := e.result.Response; answer != nil && answer.Status == http.StatusUnauthorized {
-			b.refused = line(e.request)
+			b.refused = refusal(e.request, answer.Status)
 		}
 		close(e.done)
 	}
@@ -211,10 +211,13 @@ func (b *bridge) explain(err error) error {
 	case err == nil || sdk.CodeOf(err) != abi.CodeInternal:
 		return err
 	case b.refused != "" && sdk.CodeOf(convertError(err)) == abi.CodeInternal:
-		return fmt.Errorf("%w (%w)", err, sdk.Unauthenticated(b.refused+" was answered 401: the credentials are refused"))
+		return fmt.Errorf("%w (%w)", err, sdk.Unauthenticated(b.refused))
 	case b.unanswered != nil:
 		// The code of the host's error is not passed on: the provider may mean another request.
 		return fmt.Errorf("%w (%s)", err, b.unanswered.Error())
+	}
+	if why := missing(err); why != "" {
+		return fmt.Errorf("%w (%s)", err, why)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ replace (
 )
 
 require (
+	github.com/spf13/pflag v1.0.10
 	github.com/wasm-ccm/wasm-ccm/abi v0.0.0-00010101000000-000000000000
 	github.com/wasm-ccm/wasm-ccm/guests v0.0.0-00010101000000-000000000000
 	k8s.io/api v0.37.2

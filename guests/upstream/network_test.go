@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +102,47 @@ func TestLoopback(t *testing.T) {
 	}
 	if r.requests[0].Url != address+"/101" {
 		t.Errorf("sent to %s", r.requests[0].Url)
+	}
+}
+
+// A client that has found no way to the host reads "connection refused", as if
+// the cloud were away. The op's error says what is missing.
+func TestNoWayOut(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + free.Addr().String()
+	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
+		return &cloud{v2: &servers{&http.Client{Transport: &http.Transport{}}, address + "/%s"}}, nil
+	})
+	err = r.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node("m1", "fake:///101")}, &abi.InstanceExistsResponse{})
+	if want := "add to the configuration loopback: [" + address + "]"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	lookup := &url.Error{Op: "Get", URL: "https://api.example.com", Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "api.example.com"}}}
+	if why := missing(lookup); !strings.Contains(why, "upstream.Environment.Transport") {
+		t.Errorf("%v: %q", lookup, why)
+	}
+	if why := missing(&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}); why != "" {
+		t.Errorf("a connection that was there: %q", why)
+	}
+}
+
+// A token in a file is what many providers have beside their cloud config.
+func TestNoFiles(t *testing.T) {
+	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
+		return nil, fmt.Errorf("token: %w", &fs.PathError{Op: "open", Path: "/etc/mycloud/token", Err: syscall.EBADF})
+	})
+	err := r.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{})
+	if err == nil || !strings.Contains(err.Error(), "/etc/mycloud/token") || !strings.Contains(err.Error(), "a guest has no files") {
+		t.Error(err)
+	}
+	if why := missing(&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrNotExist}); why != "" {
+		t.Errorf("a file that was removed: %q", why)
 	}
 }
 

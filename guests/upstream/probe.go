@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -69,7 +68,7 @@ func (p *provider) asked(what string, ask func() error) error {
 	}
 	err = fmt.Errorf("asking for %s that cannot exist: %w", what, err)
 	if refused := seen.refused(); refused != "" {
-		return sdk.Unauthenticated(err.Error() + " (" + refused + ": the credentials are refused, or may not do it)")
+		return sdk.Unauthenticated(err.Error() + " (" + refused + ")")
 	}
 	var host *abi.Error
 	if errors.As(failed, &host) {
@@ -98,8 +97,8 @@ func (p *provider) answered(w *witness, err error) bool {
 // refused says which request was answered 401 or 403, or "".
 func (w *witness) refused() string {
 	for i := range w.answers {
-		if a := &w.answers[i]; a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
-			return fmt.Sprintf("%s was answered %d", a.line, a.status)
+		if refused := w.answers[i].refused; refused != "" {
+			return refused
 		}
 	}
 	return ""

@@ -52,6 +52,9 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 			return sdk.Configured{}, sdk.Invalidf("configuration: env %q: %v", name, err)
 		}
 	}
+	if err := setFlags(settings.Flags); err != nil {
+		return sdk.Configured{}, sdk.Invalidf("configuration: %v", err)
+	}
 	if err := verbosity(settings.Verbosity); err != nil {
 		return sdk.Configured{}, sdk.Invalidf("configuration: verbosity: %v", err)
 	}

@@ -297,6 +297,25 @@ func TestCredentialsByHost(t *testing.T) {
 	}
 }
 
+// Whether the host's credential was refused, or the provider's own dummy because
+// no rule is for the request, is mended in two different places.
+func TestRefusedCredentialsSayWhose(t *testing.T) {
+	for config, want := range map[string]string{
+		"requests: [{host: api.example.org, credential: token}]": "no credential, since no line of requests in the configuration is for api.example.com",
+		"requests: [{host: api.example.com, credential: token}]": "the host added its credential token",
+	} {
+		r := newRig(t, config, silent, ProbeInstance("fake:///nobody"))
+		r.serve(func(*abi.HttpRequest) (int32, string) { return 401, "" })
+		probe := r.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{})
+		op := r.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node("m1", "fake:///101")}, &abi.InstanceExistsResponse{})
+		for name, err := range map[string]error{"probe": probe, "op": op} {
+			if sdk.CodeOf(err) != abi.CodeUnauthenticated || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %s: %v, want %q", config, name, err, want)
+			}
+		}
+	}
+}
+
 // An op whose requests are refused is unauthenticated, whatever the provider
 // makes of the answer.
 func TestRefusedCredentials(t *testing.T) {

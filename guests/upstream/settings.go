@@ -15,6 +15,9 @@ type Settings struct {
 	// Env is the provider's environment. It is no place for secrets: a provider
 	// that needs a key to sign with gets a dummy, and the host signs again.
 	Env map[string]string `json:"env,omitempty"`
+	// Flags are the provider's own flags, by their names without dashes: those
+	// that its packages declare in flag.CommandLine or pflag.CommandLine.
+	Flags map[string]string `json:"flags,omitempty"`
 	// CloudConfig is the content of the file of --cloud-config.
 	CloudConfig string `json:"cloudConfig,omitempty"`
 	// Requests say how requests leave. The first that matches counts.

@@ -39,6 +39,7 @@ type answer struct {
 	err     error
 	status  int
 	answer  []byte
+	refused string // what refusal says
 }
 
 // add is called by the bridge. A nil witness keeps nothing.
@@ -50,6 +51,7 @@ func (w *witness) add(request *abi.HttpRequest, result sdk.HTTPResult) {
 	a.request = sha256.Sum256(append([]byte(a.line+"\n"), request.Body...))
 	if result.Response != nil {
 		a.status, a.answer = int(result.Response.Status), result.Response.Body
+		a.refused = refusal(request, result.Response.Status)
 	}
 	w.bytes += len(a.answer) + len(a.body)
 	if w.bytes > maxWitnessedBytes || len(w.answers) >= maxWitnessed {
@@ -73,10 +75,17 @@ func (w *witness) whole(gone []string) error {
 		case a.status >= http.StatusBadRequest && isPage(a.answer):
 			return fmt.Errorf("%s was answered with status %d and a page of HTML, which is of a gateway before the cloud", a.line, a.status)
 		case a.status >= http.StatusBadRequest && !a.says(gone):
-			return fmt.Errorf("%s was answered with status %d", a.line, a.status)
+			return a.failed()
 		}
 	}
 	return nil
+}
+
+func (a *answer) failed() error {
+	if a.refused != "" {
+		return errors.New(a.refused)
+	}
+	return fmt.Errorf("%s was answered with status %d", a.line, a.status)
 }
 
 // lists reports whether there is a complete list.

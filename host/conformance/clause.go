@@ -139,6 +139,9 @@ func (k *kit) inapplicable(one clause) string {
 	if k.loaded != nil && one.id != "load" {
 		return "the guest did not load"
 	}
+	if k.Except != nil && k.Except.MatchString(one.id) {
+		return "it was left out: " + k.Except.String()
+	}
 	for _, op := range one.ops {
 		if !k.slot.Supports(op) {
 			return "the guest has no " + op.String()

@@ -52,6 +52,9 @@ type Options struct {
 	Ignore *regexp.Regexp
 	// Only picks the clauses whose ID it matches; nil takes all.
 	Only *regexp.Regexp
+	// Except leaves out the clauses whose ID it matches; the report has them as
+	// not applicable. Nil: none.
+	Except *regexp.Regexp
 	// Progress is told when a clause begins and, with a Note, each time that
 	// it disturbs an op (no verdict yet), and when it ends; may be nil.
 	Progress func(Result)

@@ -37,7 +37,7 @@ type conformanceFlags struct {
 	inspect                string
 	ignoreIPs              bool
 	ignore                 string
-	only, output           string
+	only, except, output   string
 	quiet, verbose         bool
 	options                conformance.Options // times and bounds
 }
@@ -80,6 +80,7 @@ func (f *conformanceFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs, times and numbers of six digits and more.")
 	fs.StringVar(&f.ignore, "inspect-ignore", "", "Regular expression: treat what it matches in the output of --inspect as equal, as IDs of fewer than six digits.")
 	fs.StringVar(&f.only, "only", "", "Regular expression: run the clauses whose ID it matches.")
+	fs.StringVar(&f.except, "except", "", "Regular expression: leave out the clauses whose ID it matches, and say so in the report.")
 	fs.StringVarP(&f.output, "output", "o", "text", "text or json.")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not tell on standard error which clause runs.")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Tell on standard error each time that an op is disturbed, too.")
@@ -215,6 +216,11 @@ func (f *conformanceFlags) read() (o conformance.Options, err error) {
 	if f.only != "" {
 		if o.Only, err = regexp.Compile(f.only); err != nil {
 			return o, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if f.except != "" {
+		if o.Except, err = regexp.Compile(f.except); err != nil {
+			return o, fmt.Errorf("--except: %w", err)
 		}
 	}
 	if f.ignore != "" {

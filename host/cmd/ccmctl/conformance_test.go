@@ -70,6 +70,19 @@ func TestConformanceCountsNoIDs(t *testing.T) {
 	wantFailure(t, "--inspect-ignore", conformanceOf(b, "--inspect", "true", "--inspect-ignore", "(")...)
 }
 
+// TestConformanceExcept: what a provider is known not to promise does not fail
+// the run, and stands in the report.
+func TestConformanceExcept(t *testing.T) {
+	b := newBench(t)
+	out := mustCcmctl(t, conformanceOf(b, "--only", "^(load|probe)$", "--except", "^pro")...)
+	for _, want := range []string{"PASS            load", "NOT APPLICABLE  probe ", "it was left out: ^pro", "1 passed, 0 failed, 1 not applicable"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	wantFailure(t, "--except", conformanceOf(b, "--except", "(")...)
+}
+
 // TestConformanceThatIsEnded tells what it has found until then.
 func TestConformanceThatIsEnded(t *testing.T) {
 	b := newBench(t)

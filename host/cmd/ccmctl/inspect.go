@@ -122,7 +122,7 @@ func (i inspection) grants() string {
 	if slices.Contains(m.Ops, abi.OpSign.String()) {
 		return "\nA signer: it is named by a credential's signer, and is granted nothing.\n"
 	}
-	fmt.Fprintf(&b, "\nIn the HostConfiguration:\n\n  providers:\n  - name: %s\n    source: {configMap: {namespace: kube-system, name: %s}}\n    capabilities: [%s]\n", m.Name, m.Name, strings.Join(m.Capabilities, ", "))
+	fmt.Fprintf(&b, "\nIn the HostConfiguration:\n\n  providers:\n  - name: %s\n    source: %s\n    capabilities: [%s]\n", m.Name, i.source(), strings.Join(m.Capabilities, ", "))
 	if slices.Contains(m.Capabilities, abi.CapabilityHTTP) {
 		b.WriteString("    grants:" + beginnings(m) + "\n")
 	}
@@ -132,7 +132,25 @@ func (i inspection) grants() string {
 	for _, name := range m.Credentials {
 		fmt.Fprintf(&b, "    - {name: %s, secret: {namespace: kube-system, name: %s}, bearer: {}}  # or another kind\n", text.Line(name, 64), m.Name)
 	}
+	if slices.Contains(m.Capabilities, abi.CapabilityKube) {
+		b.WriteString("    kube: {nodes: true}  # the objects of the cluster that it reads\n")
+	}
+	if i.size > largeModule {
+		b.WriteString("    limits: {memory: 256Mi, module: 128Mi, compile: {memory: 3Gi, cpu: 10m, wall: 20m, output: 512Mi}}  # the module is large\n")
+	}
 	return b.String()
+}
+
+// largeModule is from where on compiling a module needs more than a provider
+// may have by default.
+const largeModule = 16 << 20
+
+// source is where a module of this size can be.
+func (i inspection) source() string {
+	if i.compressed > maxConfigMap {
+		return fmt.Sprintf("{oci: {reference: registry.example.com/providers/%s:v1}}  # ccmctl push", i.manifest.Name)
+	}
+	return fmt.Sprintf("{configMap: {namespace: kube-system, name: %s}}", i.manifest.Name)
 }
 
 // beginnings are the grants that the manifest asks for.

@@ -54,11 +54,7 @@ func TestInspectedGrants(t *testing.T) {
 		Name: "mycloud", Capabilities: []string{abi.CapabilityHTTP, abi.CapabilityNodes},
 		Hosts: []string{"https://api.example.com/v1/", "http://192.0.2.1:8080/"}, Credentials: []string{"api-token"},
 	}}
-	_, yaml, _ := strings.Cut(i.grants(), "\n\n")
-	c, err := v1alpha1.Decode([]byte("apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\n" + strings.ReplaceAll(strings.ReplaceAll(yaml, "\n  ", "\n"), "  providers:", "providers:")))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, yaml)
-	}
+	c := inspectedConfiguration(t, i)
 	if g := c.Providers[0].Grants; len(g) != 2 || g[0].Host != "api.example.com" || g[0].PathPrefix != "/v1/" || g[1].Port != 8080 {
 		t.Errorf("%+v", g)
 	}
@@ -70,4 +66,26 @@ func TestInspectedGrants(t *testing.T) {
 	if text := signer.grants(); !strings.Contains(text, "A signer") {
 		t.Errorf("%s", text)
 	}
+}
+
+// A large module fits into no ConfigMap, and is not compiled by the default limits.
+func TestInspectedGrantsOfALargeModule(t *testing.T) {
+	i := inspection{manifest: &manifest.Manifest{Name: "mycloud", Capabilities: []string{abi.CapabilityKube}}, size: 62 << 20, compressed: 9 << 20}
+	p := inspectedConfiguration(t, i).Providers[0]
+	if p.Source.OCI == nil || p.Source.OCI.Reference != "registry.example.com/providers/mycloud:v1" {
+		t.Errorf("source %+v", p.Source)
+	}
+	if p.Limits.Module.Value() < int64(i.size) || p.Limits.Compile.Memory.Value() < 3<<30 || !p.Kube.Nodes {
+		t.Errorf("limits %+v, kube %+v", p.Limits, p.Kube)
+	}
+}
+
+func inspectedConfiguration(t *testing.T, i inspection) *v1alpha1.HostConfiguration {
+	t.Helper()
+	_, yaml, _ := strings.Cut(i.grants(), "\n\n")
+	c, err := v1alpha1.Decode([]byte("apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\n" + strings.ReplaceAll(strings.ReplaceAll(yaml, "\n  ", "\n"), "  providers:", "providers:")))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, yaml)
+	}
+	return c
 }

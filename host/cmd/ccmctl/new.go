@@ -54,7 +54,7 @@ func newNew() *cobra.Command {
 			"  ccmctl new --upstream --name hcloud --host api.hetzner.cloud \\\n" +
 			"    --package github.com/hetznercloud/hcloud-cloud-controller-manager/hcloud \\\n" +
 			"    --require github.com/hetznercloud/hcloud-cloud-controller-manager@v1.30.1 \\\n" +
-			"    --wasm-ccm ../wasm-ccm guest-hcloud",
+			"    guest-hcloud",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.write(args[0]); err != nil {
@@ -69,9 +69,9 @@ func newNew() *cobra.Command {
 	cmd.Flags().StringVar(&f.Package, "package", "", "with --upstream: the package that registers the provider")
 	cmd.Flags().StringVar(&f.Require, "require", "", "with --upstream: the module that has the package, MODULE@VERSION")
 	cmd.Flags().StringVar(&f.Host, "host", "api.example.com", "with --upstream: the cloud's API, for the example of a grant")
-	cmd.Flags().StringVar(&f.Checkout, "wasm-ccm", "", "a checkout of wasm-ccm, seen from the directory; with --upstream ../wasm-ccm where it is not given")
+	cmd.Flags().StringVar(&f.Checkout, "wasm-ccm", "", "a checkout of wasm-ccm, seen from the directory: go.mod leads there instead of to a version")
 	cmd.Flags().StringVar(&f.Version, "version", "0.1.0", "the guest's version")
-	cmd.Flags().StringVar(&f.Module, "module", "", "the path of the new Go module (default the name)")
+	cmd.Flags().StringVar(&f.Module, "module", "", "the path of the new Go module (default the name; with --upstream guest-NAME)")
 	cmd.Flags().StringVar(&f.SDK, "sdk", "", "the version of the SDK (default that of ccmctl)")
 	_ = cmd.MarkFlagRequired("name") // fails only for a flag that is not there
 	return cmd
@@ -90,8 +90,11 @@ func (f *newFlags) check() error {
 	if errs := validation.IsDNS1123Label(f.Name); len(errs) > 0 {
 		return fmt.Errorf("--name %q: %s", f.Name, strings.Join(errs, "; "))
 	}
-	if !f.upstream {
-		return f.checkSDK()
+	if !f.upstream && (f.Package != "" || f.Require != "") {
+		return errors.New("--package and --require are for a provider of cloudprovider.Interface: add --upstream, or leave them out")
+	}
+	if err := f.checkSDK(); err != nil || !f.upstream {
+		return err
 	}
 	if err := module.CheckImportPath(f.Package); err != nil {
 		return fmt.Errorf("--package: %w", err)
@@ -105,12 +108,6 @@ func (f *newFlags) check() error {
 	}
 	if errs := validation.IsDNS1123Subdomain(f.Host); len(errs) > 0 {
 		return fmt.Errorf("--host %q: give a DNS name: %s", f.Host, strings.Join(errs, "; "))
-	}
-	if f.Checkout == "" {
-		f.Checkout = "../wasm-ccm"
-	}
-	if !modfile.IsDirectoryPath(f.Checkout) {
-		return fmt.Errorf("--wasm-ccm %q: begin it with / or ./ or ../, as go.mod wants directories", f.Checkout)
 	}
 	if !newVersionText.MatchString(f.Version) {
 		return fmt.Errorf("--version %q: give letters, digits, dots, + and -, at most 64", f.Version)
@@ -179,16 +176,11 @@ func (f *newFlags) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// goMod leads the adapter and what it needs to the checkout: they are not
-// published as modules.
+// goMod requires the provider, and the adapter as sdkModule does the SDK.
 func (f *newFlags) goMod() ([]byte, error) {
 	var file modfile.File
 	path, version, _ := strings.Cut(f.Require, "@")
-	const home, none = "github.com/wasm-ccm/wasm-ccm/", "v0.0.0-00010101000000-000000000000"
-	err := errors.Join(file.AddModuleStmt("guest-"+f.Name), file.AddGoStmt("1.26.0"), file.AddRequire(path, version), file.AddRequire(home+"guests/upstream", none))
-	for _, own := range []string{"abi", "guests", "guests/upstream"} {
-		err = errors.Join(err, file.AddReplace(home+own, "", strings.TrimSuffix(f.Checkout, "/")+"/"+own, ""))
-	}
+	err := errors.Join(file.AddModuleStmt(f.Module), file.AddGoStmt("1.26.0"), file.AddRequire(path, version), f.requireOwn(&file, "abi", "guests", "guests/upstream"))
 	if err != nil {
 		return nil, err
 	}

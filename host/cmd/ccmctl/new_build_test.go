@@ -17,6 +17,49 @@ import (
 // writes, filled in as its README says, is built by its Makefile and passes its
 // own test. The provider in it is testdata/mycloud, a module of its own.
 func TestGeneratedRepository(t *testing.T) {
+	checkout := vendorsHour(t)
+	dir := filepath.Join(t.TempDir(), "guest-mycloud")
+	mustCcmctl(t, "new", "--upstream", "--name", "mycloud", "--package", "example.com/mycloud/pkg/mycloud", "--require", "example.com/mycloud@v0.0.0",
+		"--wasm-ccm", checkout, dir)
+	fillIn(t, dir, checkout)
+	makeTest(t, dir, os.Environ(), "probe-credentials", "safe-exists", "fault-401")
+}
+
+// The same without a checkout: go.mod requires the modules of ours by a version,
+// which a proxy of files has, and the go command's cache knows nothing of them.
+func TestGeneratedRepositoryByVersion(t *testing.T) {
+	checkout := vendorsHour(t)
+	const version = "v0.9.0"
+	proxy := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./deploy/gomodules", "-version", version, "-o", proxy)
+	cmd.Dir = checkout
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, others, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	dir := filepath.Join(t.TempDir(), "guest-mycloud")
+	mustCcmctl(t, "new", "--upstream", "--name", "mycloud", "--package", "example.com/mycloud/pkg/mycloud", "--require", "example.com/mycloud@v0.0.0",
+		"--sdk", version, dir)
+	fillIn(t, dir, checkout)
+	makeTest(t, dir, append(os.Environ(),
+		"GOPROXY=file://"+proxy+",file://"+cache+"/cache/download,"+others, "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GONOSUMDB=github.com/wasm-ccm/*", "CONFORMANCE=--only=^(probe|instance)"), "probe-credentials", "instance-metadata")
+	goMod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(goMod), checkout) || strings.Count(string(goMod), " "+version) != 3 {
+		t.Errorf("go.mod of the vendor:\n%s", goMod)
+	}
+}
+
+// vendorsHour takes some minutes. It returns where this repository is.
+func vendorsHour(t *testing.T) (checkout string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("some minutes: stock Go builds client-go for WebAssembly")
 	}
@@ -24,9 +67,13 @@ func TestGeneratedRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vendor, dir := mycloudModule(t, checkout), filepath.Join(t.TempDir(), "guest-mycloud")
-	mustCcmctl(t, "new", "--upstream", "--name", "mycloud", "--package", "example.com/mycloud/pkg/mycloud", "--require", "example.com/mycloud@v0.0.0",
-		"--wasm-ccm", checkout, dir)
+	return checkout
+}
+
+// fillIn does what the README of the directory says, for a cloud that runs.
+func fillIn(t *testing.T, dir, checkout string) {
+	t.Helper()
+	vendor := mycloudModule(t, checkout)
 	api := httptest.NewServer(http.HandlerFunc(mycloudAPI))
 	t.Cleanup(api.Close)
 	address := strings.TrimPrefix(api.URL, "http://")
@@ -48,16 +95,24 @@ func TestGeneratedRepository(t *testing.T) {
 	if err := os.WriteFile(secret, []byte(mycloudToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// makeTest builds the guest and wants these clauses of the contract to hold.
+func makeTest(t *testing.T, dir string, env []string, clauses ...string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "make", "test", "CCMCTL="+releasedCcmctl(t))
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"PASS            probe-credentials", "PASS            safe-exists", "PASS            fault-401", "0 failed"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is missing in\n%s", want, out)
+	for _, clause := range clauses {
+		if !strings.Contains(string(out), "PASS            "+clause) {
+			t.Errorf("%s did not pass in\n%s", clause, out)
 		}
+	}
+	if !strings.Contains(string(out), "0 failed") {
+		t.Errorf("%s", out)
 	}
 }
 

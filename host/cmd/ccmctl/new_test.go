@@ -71,11 +71,42 @@ func TestNewUpstream(t *testing.T) {
 	if readme := string(read("README.md")); !strings.Contains(readme, "../checkout/build/ccmctl push") || !strings.Contains(readme, "secrets/kube-system/mycloud/token") {
 		t.Errorf("README.md: %s", readme)
 	}
-	if !strings.Contains(string(read("Makefile")), "../checkout") || !strings.Contains(string(read(".gitignore")), "secrets/") {
-		t.Error("the Makefile does not know the checkout, or git takes the secrets")
+	if adapter, err := os.ReadFile("../../../guests/upstream/values.yaml"); err != nil || !bytes.Equal(read("values.yaml"), adapter) {
+		t.Errorf("values.yaml is not that of guests/upstream: %v\n%s", err, read("values.yaml"))
+	}
+	if !strings.Contains(string(read("Makefile")), "../checkout") || !strings.Contains(string(read(".gitignore")), "secrets/") || !strings.Contains(string(read(".gitignore")), "*.key") {
+		t.Error("the Makefile does not know the checkout, or git takes the secrets or the key of ccmctl generate-key-pair")
 	}
 	if err := runNew(t, dir); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// Without a checkout, everything is of a release: nothing that new writes leads
+// to a directory of somebody's machine.
+func TestNewUpstreamOfAVersion(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "guest")
+	if _, err := runCommand(t, "new", "--upstream", "--name", "mycloud", "--package", "example.com/mycloud", "--require", "example.com/mycloud@v1.0.0",
+		"--sdk", "v0.2.0", "--module", "example.com/guests/mycloud", dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"go.mod":    {"module example.com/guests/mycloud\n", "github.com/wasm-ccm/wasm-ccm/guests/upstream v0.2.0\n"},
+		"Makefile":  {"\tgo mod tidy\n", "\t$(CCMCTL) build . --compiler go -o build/mycloud.wasm\n", "\ntest: all\n\tMODULE="},
+		"README.md": {"\n    ccmctl push", "helm install ccm wasm-ccm-0.2.0.tgz"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s has no %q:\n%s", name, part, text)
+			}
+		}
+		if strings.Contains(string(text), "../wasm-ccm") || strings.Contains(string(text), "WASM_CCM") || strings.Contains(string(text), "\nreplace") {
+			t.Errorf("%s wants a checkout:\n%s", name, text)
+		}
 	}
 }
 

@@ -19,11 +19,11 @@ const home = "github.com/wasm-ccm/wasm-ccm/"
 
 // checkSDK fills in what new knows itself.
 func (f *newFlags) checkSDK() error {
-	if f.Package != "" || f.Require != "" {
-		return errors.New("--package and --require are for a provider of cloudprovider.Interface: add --upstream, or leave them out")
-	}
 	if f.Module == "" {
 		f.Module = f.Name
+		if f.upstream {
+			f.Module = "guest-" + f.Name
+		}
 	}
 	if err := module.CheckImportPath(f.Module); err != nil {
 		return fmt.Errorf("--module: %w", err)
@@ -64,22 +64,28 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 	return files, err
 }
 
-// sdkModule requires the SDK by its version, or leads to a checkout.
+// sdkModule requires the SDK.
 func (f *newFlags) sdkModule() ([]byte, error) {
 	var file modfile.File
+	err := errors.Join(file.AddModuleStmt(f.Module), file.AddGoStmt("1.25.0"), f.requireOwn(&file, "abi", "guests"))
+	if err != nil {
+		return nil, err
+	}
+	return file.Format()
+}
+
+// requireOwn requires modules of ours by their version, or leads to a checkout.
+func (f *newFlags) requireOwn(file *modfile.File, modules ...string) error {
 	required := f.SDK
 	if required == "" {
 		required = "v0.0.0-00010101000000-000000000000"
 	}
-	err := errors.Join(file.AddModuleStmt(f.Module), file.AddGoStmt("1.25.0"))
-	for _, own := range []string{"abi", "guests"} {
+	var err error
+	for _, own := range modules {
 		err = errors.Join(err, file.AddRequire(home+own, required))
 		if f.Checkout != "" {
 			err = errors.Join(err, file.AddReplace(home+own, "", strings.TrimSuffix(f.Checkout, "/")+"/"+own, ""))
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return file.Format()
+	return err
 }

@@ -85,6 +85,7 @@ func TestNewProviderRefuses(t *testing.T) {
 		"--sdk \"1":  {"--name", "x", "--sdk", "1"},
 		"--wasm-ccm": {"--name", "x", "--wasm-ccm", "checkout"},
 		"--upstream": {"--name", "x", "--sdk", "v0.2.0", "--package", "example.com/x"},
+		"--sdk v0":   {"--upstream", "--name", "x", "--package", "example.com/x", "--require", "example.com/x@v1.0.0"},
 	} {
 		dir := filepath.Join(t.TempDir(), "guest")
 		if _, err := runCommand(t, append([]string{"new", dir}, args...)...); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 )
 
 // hosts makes what answers the host calls of each generation of a provider. The
@@ -72,7 +72,7 @@ func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi
 	if name == abi.ImportLog || g.allowed.capability(name) {
 		return g.Host.HostCall(ctx, name, request)
 	}
-	detail := &abi.ErrorDetail{Message: fmt.Sprintf("%s: the administrator's HostConfiguration does not grant it (providers[].capabilities)", name)}
+	detail := &abi.ErrorDetail{Message: name + ": it is no longer granted: " + module.Mend(name)}
 	data := make([]byte, detail.SizeVT())
 	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
 		return abi.CodeDenied, nil

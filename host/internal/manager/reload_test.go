@@ -120,6 +120,11 @@ func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
 	if code, detail := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeDenied || asked != 1 || !strings.Contains(string(detail), "providers[].capabilities") {
 		t.Errorf("withdrawn: %s %q", code, detail)
 	}
+	for capability, field := range map[string]string{abi.CapabilityHTTP: "providers[].grants", abi.CapabilityKube: "providers[].kube"} {
+		if code, detail := h.HostCall(t.Context(), capability, nil); code != abi.CodeDenied || !strings.Contains(string(detail), field) {
+			t.Errorf("withdrawn: %s %q, want %s", code, detail, field)
+		}
+	}
 	if code, _ := h.HostCall(t.Context(), abi.ImportLog, nil); code != abi.CodeOK || asked != 2 {
 		t.Errorf("the log needs no grant: %s", code)
 	}

@@ -243,16 +243,20 @@ func checkGranted(declared, granted []string) error {
 		if slices.Contains(granted, capability) {
 			continue
 		}
-		mend := "the administrator has not granted it; add it to the capabilities of the provider in the HostConfiguration (providers[].capabilities)"
-		switch capability {
-		case abi.CapabilityHTTP:
-			mend = "add a grant to the HostConfiguration (providers[].grants)"
-		case abi.CapabilityKube:
-			mend = "add what it may read to the HostConfiguration (providers[].kube)"
-		}
-		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, mend)
+		return errorf(ReasonCapabilityDenied, "the provider needs the capability %q: %s", capability, Mend(capability))
 	}
 	return nil
+}
+
+// Mend says what grants a capability: two of them are of other fields.
+func Mend(capability string) string {
+	switch capability {
+	case abi.CapabilityHTTP:
+		return "add a grant to the HostConfiguration (providers[].grants)"
+	case abi.CapabilityKube:
+		return "add what it may read to the HostConfiguration (providers[].kube)"
+	}
+	return "the administrator has not granted it; add it to the capabilities of the provider in the HostConfiguration (providers[].capabilities)"
 }
 
 // String returns the type as WebAssembly text, e.g. "(i32 i32) -> (i64)".

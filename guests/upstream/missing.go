@@ -1,0 +1,49 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// refusal says that the cloud refused a request, and who has to do with it: a
+// request that no rule is for bears what the provider itself has for a secret,
+// which is a dummy.
+func refusal(request *abi.HttpRequest, status int32) string {
+	if status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return ""
+	}
+	said := fmt.Sprintf("%s was answered %d: ", line(request), status)
+	if request.Credential != "" {
+		return said + fmt.Sprintf("the credentials are refused, or may not do it; the host added its credential %s", request.Credential)
+	}
+	host := "this host"
+	if u, err := url.Parse(request.Url); err == nil {
+		host = u.Hostname()
+	}
+	return said + fmt.Sprintf("the host added no credential, since no line of requests in the configuration is for %s with one", host)
+}
+
+// missing says what a provider has looked for in a guest in vain, or "". Who
+// dials has found none of the ways to the host, and reads of its own loopback,
+// or of no name server, that nobody answers. Files fail as if they were closed.
+func missing(err error) string {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		if at, ok := dial.Addr.(*net.TCPAddr); ok && at.IP.IsLoopback() {
+			return fmt.Sprintf("this is the guest's own loopback; for the manager's, add to the configuration loopback: [http://%s]", at)
+		}
+		return "a guest has no sockets: this client must use http.DefaultTransport, http.ProxyFromEnvironment or upstream.Environment.Transport"
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) && errors.Is(file.Err, syscall.EBADF) {
+		return "a guest has no files: give the provider what this one holds by env, flags or cloudConfig of the configuration; of a secret a dummy, the host adds it to requests"
+	}
+	return ""
+}
