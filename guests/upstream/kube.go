@@ -97,7 +97,7 @@ func (k *kube) waiting(closed <-chan struct{}) string {
 	defer k.mu.Unlock()
 	for kind, ok := range listed {
 		resource := resourceOf(kind.Elem().Name())
-		if !k.refused[resource] && !(ok && k.watched(resource)) {
+		if !k.refused[resource] && (!ok || !k.watched(resource)) {
 			return resource
 		}
 	}

@@ -111,7 +111,7 @@ func (a *answer) silence(gone []string) error {
 		return fmt.Errorf("%s had no answer: %w", a.line, a.err)
 	case reads && (a.status == http.StatusTooManyRequests || a.status >= http.StatusInternalServerError):
 		return fmt.Errorf("%s was answered with status %d", a.line, a.status)
-	case len(a.answer) == 0 && !(reads && a.status == http.StatusOK):
+	case len(a.answer) == 0 && (!reads || a.status != http.StatusOK):
 		return nil
 	}
 	if values, list, err := read(a.answer); err != nil || !list && len(values) == 0 {
