@@ -81,6 +81,7 @@ func NewController(client kubernetes.Interface, informer coreinformers.Persisten
 		},
 	})
 	if err != nil {
+		c.queue.ShutDown() // it has goroutines from the beginning, and nobody calls Run
 		return nil, fmt.Errorf("watching PersistentVolumes: %w", err)
 	}
 	c.synced = registration.HasSynced
