@@ -32,14 +32,14 @@ func balancerClauses() []clause {
 
 // backends are the nodes of the cases as the API server has them: with the
 // provider ID and addresses that the guest gives them, where it does.
-func (c *check) backends(ctx context.Context) []*corev1.Node {
-	nodes := c.nodes()
-	if !c.slot.Supports(abi.OpInstanceMetadata) {
+func (k *kit) backends(ctx context.Context) []*corev1.Node {
+	nodes := k.nodes()
+	if !k.slot.Supports(abi.OpInstanceMetadata) {
 		return nodes
 	}
 	for _, n := range nodes {
-		m, o := c.metadata(ctx, nil, n)
-		converted, err := convert.InstanceMetadata(m, c.policy)
+		m, o := k.metadata(ctx, nil, n)
+		converted, err := convert.InstanceMetadata(m, k.policy)
 		if o.err != nil || err != nil {
 			continue // the clauses about instances tell
 		}

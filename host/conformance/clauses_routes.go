@@ -26,12 +26,12 @@ func noRoutes(k *kit) string {
 }
 
 // wantedRoutes are those of the cases, as the route controller asks for them.
-func (c *check) wantedRoutes(ctx context.Context) (all []*abi.Route) {
+func (k *kit) wantedRoutes(ctx context.Context) (all []*abi.Route) {
 	byName := map[string]*corev1.Node{}
-	for _, n := range c.backends(ctx) {
+	for _, n := range k.backends(ctx) {
 		byName[n.Name] = n
 	}
-	for _, r := range c.Cases.Routes {
+	for _, r := range k.Cases.Routes {
 		all = append(all, routeTo(byName[r.Node], r.CIDR))
 	}
 	return all

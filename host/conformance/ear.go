@@ -11,13 +11,16 @@ import (
 )
 
 // ear hears all that a guest says: errors, log lines, Events, before and after
-// the host has scrubbed them. It looks for secrets in it and keeps nothing.
+// the host has scrubbed them. It looks for secrets in it, and keeps nothing until
+// somebody listens.
 type ear struct {
 	secrets []string
 
 	mu   sync.Mutex
 	said int
 	hits []string
+	kept []string // scrubbed lines
+	open bool
 }
 
 const maxHits = 10
@@ -42,11 +45,38 @@ func (e *ear) heard() (said int, hits []string) {
 	return e.said, append([]string(nil), e.hits...)
 }
 
+// maxKept bounds the lines that are kept for who listens.
+const maxKept = 1000
+
+// listen keeps lines of the log and Events from now on; heard returns them.
+func (e *ear) listen() (heard func() []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open, e.kept = true, []string{}
+	return func() []string {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.kept
+	}
+}
+
+func (e *ear) keep(line string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open && len(e.kept) < maxKept {
+		e.kept = append(e.kept, line)
+	}
+}
+
 func (e *ear) logger() logr.Logger {
-	return funcr.New(func(_, args string) { e.hear("a line of the log", args) }, funcr.Options{Verbosity: 10})
+	return funcr.New(func(_, args string) {
+		e.hear("a line of the log", args)
+		e.keep("log " + args)
+	}, funcr.Options{Verbosity: 10})
 }
 
 // Event is hostfunc.EventRecorder.
-func (e *ear) Event(_ runtime.Object, _, reason, message string) {
+func (e *ear) Event(_ runtime.Object, kind, reason, message string) {
 	e.hear("an Event", reason+" "+message)
+	e.keep("event " + kind + " " + reason + ": " + message)
 }
