@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -331,10 +332,18 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		w := newWorld(t, objects.Nodes(t)["kops-spot.yaml"])
 		c := newSlowCloud(4 * time.Hour) // hangs
 		invoker := async.New(c, async.Options{OpTimeout: 10 * time.Hour})
-		var delayed []string
+		var mu sync.Mutex // guards all: the race detector does not know that a sleep is over
+		var all []string
 		w.start(Provider{Name: "slow", Cloud: provider.New(invoker), Changed: c.Changed, Delayed: func(s *corev1.Service, took time.Duration, err error) {
-			delayed = append(delayed, fmt.Sprint(s.Name, " ", took.Truncate(time.Minute), " ", err))
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, fmt.Sprint(s.Name, " ", took.Truncate(time.Minute), " ", err))
 		}})
+		delayed := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		}
 		w.sleep()
 		w.create(t, objects.Services(t)["ingress-nginx.yaml"])
 		time.Sleep(50 * time.Second)
@@ -346,13 +355,13 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		if !w.toldAs(corev1.EventTypeNormal, inProgress, "has been in progress for 1m") {
 			t.Errorf("nobody was told: %v", w.events(t))
 		}
-		if len(delayed) > 0 {
-			t.Errorf("warned already: %q", delayed)
+		if d := delayed(); len(d) > 0 {
+			t.Errorf("warned already: %q", d)
 		}
 		time.Sleep(tooLongAfter)
 		synctest.Wait()
-		if len(delayed) != 1 || !strings.Contains(delayed[0], "ingress-nginx-controller 5m0s ") {
-			t.Errorf("warned %q", delayed)
+		if d := delayed(); len(d) != 1 || !strings.Contains(d[0], "ingress-nginx-controller 5m0s ") {
+			t.Errorf("warned %q", d)
 		}
 		w.stop()
 		if err := invoker.Shutdown(context.Background()); err != nil {
