@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/listing"
 )
 
 // Question is one op of a guest.
@@ -97,6 +96,10 @@ func (k *kit) hide(text string) string {
 	return k.network.scrub(text)
 }
 
+// askedPage is how many machines list_instances is asked for; a guest may have
+// more or fewer of them on a page.
+const askedPage = 100
+
 func (k *kit) ask(ctx context.Context, q Question) (response any, o outcome, err error) {
 	once := func(ctx context.Context) outcome { response, o, err = k.askOnce(ctx, q); return o }
 	if q.Wait {
@@ -127,7 +130,7 @@ func (k *kit) askOnce(ctx context.Context, q Question) (response any, o outcome,
 
 func (k *kit) askInstance(ctx context.Context, q Question) (response any, o outcome, err error) {
 	if q.Op == abi.OpListInstances {
-		response, o = k.list(ctx, nil, "", listing.DefaultPageSize)
+		response, o = k.list(ctx, nil, "", askedPage)
 		return response, o, nil
 	}
 	n, err := named(append(k.nodes(), k.Cases.UnknownNode.object()), q.Object, "nodes", func(n *corev1.Node) string { return n.Name })
