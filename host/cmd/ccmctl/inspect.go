@@ -136,7 +136,7 @@ func (i inspection) grants() string {
 		b.WriteString("    kube: {nodes: true}  # the objects of the cluster that it reads\n")
 	}
 	if i.size > largeModule {
-		b.WriteString("    limits: {memory: 256Mi, module: 128Mi, compile: {memory: 3Gi, cpu: 10m, wall: 20m, output: 512Mi}}  # the module is large\n")
+		b.WriteString("    limits: {memory: 128Mi, module: 128Mi, compile: {memory: 3Gi, cpu: 10m, wall: 20m, output: 512Mi}}  # the module is large\n")
 	}
 	return b.String()
 }
