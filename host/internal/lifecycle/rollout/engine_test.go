@@ -31,8 +31,7 @@ func TestAnotherEngineIsATrial(t *testing.T) {
 		return nil
 	})
 	for _, terms := range []string{"h2", onWasmtime} {
-		w.loader.revision.Store(terms)
-		w.Reload()
+		w.terms(terms)
 		w.until(rollout.Shadowed)
 		w.until(rollout.Serving)
 		w.pass(w.policy.ObservePeriod)

@@ -94,8 +94,7 @@ func TestAnEditDoesNotBringABrokenModuleBack(t *testing.T) {
 	}
 	w.Offer(other, nil)
 	refused()
-	w.loader.revision.Store("h2")
-	w.Reload()
+	w.terms("h2")
 	refused()
 	j.await(func(r rollout.Record) bool { return len(r.Refused) == 1 })
 	w.stop()
@@ -123,8 +122,7 @@ func TestABrokenConfigurationIsMendedByAnother(t *testing.T) {
 	w.until(rollout.Kept)
 	w.offer("trap")
 	w.breaks()
-	w.loader.revision.Store("h2") // a rotated Secret mends nothing
-	w.Reload()
+	w.terms("h2") // a rotated Secret mends nothing
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonErrorBudget {
 		t.Errorf("report %+v", got)
 	}

@@ -182,8 +182,7 @@ func TestAPauseHoldsNoPassword(t *testing.T) {
 		t.Error(err)
 	}
 	before := w.slot.Serving()
-	w.loader.revision.Store("h2")
-	w.Reload()
+	w.terms("h2")
 	w.until(rollout.Serving)
 	w.serves("one")
 	if w.slot.Serving() == before {
@@ -211,8 +210,7 @@ func TestAPasswordReachesWhatServes(t *testing.T) {
 			test.offer(w)
 			w.until(test.phase)
 			before := w.slot.Serving()
-			w.loader.revision.Store("h2")
-			w.Reload()
+			w.terms("h2")
 			if got := w.until(rollout.Serving); got.Serving.Revision != "one+h2" {
 				t.Errorf("serving %+v", got.Serving)
 			}
@@ -237,8 +235,7 @@ func TestAChangeOfTheAdministratorIsAGeneration(t *testing.T) {
 	if w.slot.Serving() != before {
 		t.Error("the same was loaded again")
 	}
-	w.loader.revision.Store("h2")
-	w.Reload()
+	w.terms("h2")
 	if got := w.until(rollout.Serving); got.Serving.Revision != "one+h2" {
 		t.Errorf("report %+v", got)
 	}

@@ -130,8 +130,7 @@ func TestASuspectIsLoadedWhenAPersonWantsIt(t *testing.T) {
 	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || got.Message != "it ended the manager" || got.Serving.Revision != "one+h1" {
 		t.Errorf("report %+v", got)
 	}
-	w.loader.revision.Store("h2") // another password makes it no better
-	w.Reload()
+	w.terms("h2") // another password makes it no better
 	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected {
 		t.Errorf("report %+v", got)
 	}

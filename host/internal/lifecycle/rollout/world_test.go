@@ -29,9 +29,13 @@ type reporter struct {
 	reports  chan rollout.Report
 	commands chan error
 	journal  chan error
+	told     atomic.Int64 // reports so far
 }
 
-func (r *reporter) Report(x rollout.Report)                { r.reports <- x }
+func (r *reporter) Report(x rollout.Report) {
+	r.told.Add(1)
+	r.reports <- x
+}
 func (r *reporter) Commanded(_ rollout.Command, err error) { r.commands <- err }
 func (r *reporter) Journalled(err error) {
 	if err != nil {
@@ -209,12 +213,13 @@ type world struct {
 	differs  atomic.Bool
 	policy   rollout.Policy
 	stop     func()
+	idle     atomic.Int64 // the reports there were when Run waited last
 }
 
 func newWorld(t *testing.T, j *journal) *world {
 	w := &world{
 		t: t, slot: plugin.NewSlot(), journal: j, clock: clocktesting.NewFakeClock(time.Now()),
-		reporter: &reporter{make(chan rollout.Report, 1000), make(chan error, 100), make(chan error, 100)},
+		reporter: &reporter{reports: make(chan rollout.Report, 1000), commands: make(chan error, 100), journal: make(chan error, 100)},
 		policy: rollout.Policy{
 			Modes:         rollout.Modes{Probe: rollout.Required, Shadow: rollout.Required, Observe: rollout.Required},
 			ObservePeriod: time.Minute, Budget: rollout.Budget{Failures: 3, Percent: 5},
@@ -248,6 +253,7 @@ func (w *world) run(lead bool) *world {
 		options.Trials = w.trials
 	}
 	w.Rollout = rollout.New(options)
+	w.Look(func(rollout.State, []rollout.Revision) { w.idle.Store(w.reporter.told.Load()) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -297,6 +303,16 @@ func (w *world) serves(config string) {
 	if got := w.slot.Serving(); got == nil || got.Digests().Config != want {
 		w.t.Errorf("%q does not serve", config)
 	}
+}
+
+// terms changes the terms of generations and tells of it, after Run has done all
+// that its last report is part of: before, it may notice them by itself.
+func (w *world) terms(now string) {
+	for w.idle.Load() != w.reporter.told.Load() {
+		runtime.Gosched()
+	}
+	w.loader.revision.Store(now)
+	w.Reload()
 }
 
 // question is what the worlds ask about a Node.
