@@ -182,7 +182,7 @@ func (d *dev) await(ctx context.Context, began time.Time, generation int64, dige
 	for {
 		p, err := d.status(ctx)
 		if err == nil {
-			if !serves && isModule(p.Serving, digest) && (p.Generation > generation || p.Phase == "Kept") {
+			if !serves && isModule(p.Serving, digest) && (p.Generation > generation || p.Phase == v1alpha1.PhaseKept) {
 				serves, generation = true, p.Generation
 				d.say("serves after %.2f s: %s, generation %d", time.Since(began).Seconds(), text.Digest(digest), p.Generation)
 				if err := d.touch(ctx, digest); err != nil {
@@ -198,7 +198,7 @@ func (d *dev) await(ctx context.Context, began time.Time, generation int64, dige
 				phase = now
 				d.say("%s %s: %s", p.Phase, p.Reason, p.Message)
 			}
-			if isModule(p.Offered, digest) && !serves && ended(p.Phase) {
+			if isModule(p.Offered, digest) && !serves && p.Refused() {
 				return fmt.Errorf("the module does not serve: %s %s", p.Phase, p.Reason)
 			}
 		}
@@ -256,11 +256,6 @@ func (d *dev) missing() error {
 }
 
 func isModule(m *v1alpha1.Module, digest string) bool { return m != nil && m.Digest == digest }
-
-// ended says that a module in this phase is not let through.
-func ended(phase string) bool {
-	return phase == "Rejected" || phase == "Held" || phase == "RolledBack"
-}
 
 // status is that of the provider, from the manager that leads.
 func (d *dev) status(ctx context.Context) (*v1alpha1.Provider, error) {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
 
 // What a person saves begins a round; what a build writes does not.
@@ -135,20 +134,6 @@ func TestDifferences(t *testing.T) {
 	}
 	if len(lines) != len(want)+1 { // and the size
 		t.Errorf("%q", lines)
-	}
-}
-
-// The phases that end a round are those of a rollout that lets a module not through.
-func TestPhasesThatEndARound(t *testing.T) {
-	for _, phase := range []rollout.Phase{rollout.Rejected, rollout.Held, rollout.RolledBack} {
-		if !ended(string(phase)) {
-			t.Errorf("%s does not end a round", phase)
-		}
-	}
-	for _, phase := range []rollout.Phase{rollout.Waiting, rollout.Loading, rollout.Verified, rollout.Compiled, rollout.Described, rollout.Configured, rollout.Probed, rollout.Shadowed, rollout.Serving, rollout.Kept} {
-		if ended(string(phase)) {
-			t.Errorf("%s ends a round", phase)
-		}
 	}
 }
 

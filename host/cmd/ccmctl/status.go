@@ -145,8 +145,8 @@ func unready(s *v1alpha1.Status) string {
 			return fmt.Sprintf("provider %s does not serve what is offered: %s %s %s", p.Name, p.Phase, p.Reason, p.Message)
 		case len(p.Stuck) > 0:
 			return fmt.Sprintf("%s: %s", objectName(p.Stuck[0].Object), p.Stuck[0].Message)
-		case meta.IsStatusConditionFalse(p.Conditions, "Configured"):
-			return fmt.Sprintf("provider %s: a changed configuration is rejected: %s", p.Name, meta.FindStatusCondition(p.Conditions, "Configured").Message)
+		case meta.IsStatusConditionFalse(p.Conditions, v1alpha1.ConditionConfigured):
+			return fmt.Sprintf("provider %s: a changed configuration is rejected: %s", p.Name, meta.FindStatusCondition(p.Conditions, v1alpha1.ConditionConfigured).Message)
 		}
 	}
 	if len(s.Nobodys) > 0 {
@@ -218,7 +218,7 @@ func printStuck(w io.Writer, s *v1alpha1.Status) {
 	all := slices.Clone(s.Nobodys)
 	for i := range s.Providers {
 		p := &s.Providers[i]
-		if p.Message != "" && p.Phase != "Kept" {
+		if p.Message != "" && p.Phase != v1alpha1.PhaseKept {
 			fmt.Fprintf(w, "\nprovider %s: %s\n", p.Name, p.Message)
 		}
 		for _, c := range faults(p) {
@@ -241,7 +241,7 @@ func printStuck(w io.Writer, s *v1alpha1.Status) {
 // faults are the conditions that are False where they should be True, besides those
 // of the phase: such as Configured, when a changed configuration is rejected.
 func faults(p *v1alpha1.Provider) (out []metav1.Condition) {
-	ofPhase := []string{"Serving", "Progressing"}
+	ofPhase := []string{v1alpha1.ConditionServing, v1alpha1.ConditionProgressing}
 	for _, c := range p.Conditions {
 		if c.Status == metav1.ConditionFalse && !slices.Contains(ofPhase, c.Type) {
 			out = append(out, c)

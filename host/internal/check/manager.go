@@ -79,7 +79,7 @@ func (c *checker) provider(p *status.Provider) {
 	switch {
 	case p.Serving == nil:
 		c.error("NothingServes", where, "no module serves: "+said, why)
-	case p.Phase == "Rejected" || p.Phase == "Held" || p.Phase == "RolledBack":
+	case p.Refused():
 		c.error("OfferRefused", where, "what is offered does not serve: "+said, why)
 	}
 	if p.Paused {

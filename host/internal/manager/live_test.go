@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	statusv1alpha1 "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // inWalk runs a test with a leader and a standby of the providers one and two.
@@ -95,7 +96,7 @@ func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 // configured is the message of the condition Configured.
 func (w *walk) configured(name string) string {
 	for _, c := range w.statusOf(name).Conditions {
-		if c.Type == conditionConfigured {
+		if c.Type == statusv1alpha1.ConditionConfigured {
 			return c.Message
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	statusv1alpha1 "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func example(t *testing.T, change func(string) string) *v1alpha1.HostConfiguration {
@@ -65,7 +66,7 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 		if !strings.HasPrefix(text, "Warning "+eventConfiguration+" ") || !strings.Contains(text, test.want) {
 			t.Errorf("Event %q, want %q", text, test.want)
 		}
-		if c := meta.FindStatusCondition(reporter.status.status.Conditions, conditionConfigured); c == nil || c.Status != "False" || !strings.Contains(c.Message, test.want) {
+		if c := meta.FindStatusCondition(reporter.status.status.Conditions, statusv1alpha1.ConditionConfigured); c == nil || c.Status != "False" || !strings.Contains(c.Message, test.want) {
 			t.Errorf("condition %+v, want %q", c, test.want)
 		}
 	}
@@ -78,7 +79,7 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	if text := <-events; !strings.HasPrefix(text, "Normal "+eventReconfigured+" ") {
 		t.Error(text)
 	}
-	if !meta.IsStatusConditionTrue(reporter.status.status.Conditions, conditionConfigured) {
+	if !meta.IsStatusConditionTrue(reporter.status.status.Conditions, statusv1alpha1.ConditionConfigured) {
 		t.Errorf("conditions %+v", reporter.status.status.Conditions)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
@@ -81,7 +82,7 @@ func TestAServingModuleThatIsNotAdmittedIsTold(t *testing.T) {
 	r.Report(report)
 	r.Report(report)
 	serving := func() *metav1.Condition {
-		return meta.FindStatusCondition(r.status.status.Conditions, conditionServing)
+		return meta.FindStatusCondition(r.status.status.Conditions, v1alpha1.ConditionServing)
 	}
 	if c := serving(); c.Status != metav1.ConditionTrue || c.Reason != eventNotAdmitted || !strings.Contains(c.Message, "serves until the manager restarts: DigestNotPinned: the module's digest") {
 		t.Errorf("the condition is %+v", c)
@@ -185,7 +186,7 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 	if s.Offered == nil || s.Offered.Digest != offeredDigest || s.Serving == nil || s.Serving.Digest == offeredDigest {
 		t.Errorf("%+v", s)
 	}
-	if c := meta.FindStatusCondition(s.Conditions, conditionServing); c == nil || c.Status != "True" || c.Reason != "Kept" {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionServing); c == nil || c.Status != "True" || c.Reason != "Kept" {
 		t.Errorf("the condition about what serves says %+v", c)
 	}
 }

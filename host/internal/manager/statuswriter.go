@@ -11,20 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
-)
-
-// Types of the conditions in a provider's status.
-const (
-	conditionServing     = "Serving"
-	conditionProgressing = "Progressing"
-	conditionDurable     = "Durable"
-	// conditionConfigured is there where there is a file of --config.
-	conditionConfigured = "Configured"
-	// conditionSource is there where the source is a registry.
-	conditionSource = "SourceAvailable"
-	// conditionTicked is there where the provider has the op tick and it has
-	// ended.
-	conditionTicked = "Ticked"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // statusWriter makes the status that kubectl shows of what a rollout reports.
@@ -53,8 +40,8 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	s.Manager = version.Release()
 	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)
 	s.Candidate, s.Good = (*status.Version)(x.Candidate), (*status.Version)(x.Good)
-	w.condition(conditionServing, x.Serving != nil, servingReason(x, unadmitted), unadmitted)
-	w.condition(conditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
+	w.condition(v1alpha1.ConditionServing, x.Serving != nil, servingReason(x, unadmitted), unadmitted)
+	w.condition(v1alpha1.ConditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
 	w.publish()
 }
 
@@ -87,7 +74,7 @@ func (w *statusWriter) durable(err error) {
 	if err != nil {
 		reason, message = "NotKept", err.Error()
 	}
-	w.condition(conditionDurable, err == nil, reason, message)
+	w.condition(v1alpha1.ConditionDurable, err == nil, reason, message)
 	w.publish()
 }
 
@@ -100,8 +87,8 @@ func (w *statusWriter) configured(problem string) (mended bool) {
 	if problem != "" {
 		reason = "Rejected"
 	}
-	mended = problem == "" && meta.IsStatusConditionFalse(w.status.Conditions, conditionConfigured)
-	w.condition(conditionConfigured, problem == "", reason, problem)
+	mended = problem == "" && meta.IsStatusConditionFalse(w.status.Conditions, v1alpha1.ConditionConfigured)
+	w.condition(v1alpha1.ConditionConfigured, problem == "", reason, problem)
 	w.publish()
 	return mended
 }
@@ -111,12 +98,12 @@ func (w *statusWriter) configured(problem string) (mended bool) {
 func (w *statusWriter) source(reason, message string) (mended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	mended = reason == "" && meta.IsStatusConditionFalse(w.status.Conditions, conditionSource)
+	mended = reason == "" && meta.IsStatusConditionFalse(w.status.Conditions, v1alpha1.ConditionSource)
 	available := reason == ""
 	if available {
 		reason = "Reached"
 	}
-	w.condition(conditionSource, available, reason, message)
+	w.condition(v1alpha1.ConditionSource, available, reason, message)
 	w.publish()
 	return mended
 }
@@ -130,7 +117,7 @@ func (w *statusWriter) ticked(problem string) {
 	if problem != "" {
 		reason = "Failed"
 	}
-	w.condition(conditionTicked, problem == "", reason, problem)
+	w.condition(v1alpha1.ConditionTicked, problem == "", reason, problem)
 	w.publish()
 }
 
@@ -138,7 +125,7 @@ func (w *statusWriter) ticked(problem string) {
 func (w *statusWriter) sourceReplaced() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if meta.RemoveStatusCondition(&w.status.Conditions, conditionSource) {
+	if meta.RemoveStatusCondition(&w.status.Conditions, v1alpha1.ConditionSource) {
 		w.publish()
 	}
 }

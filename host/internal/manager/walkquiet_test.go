@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func (w *walk) statusOf(name string) (s status.Status) {
@@ -137,7 +138,7 @@ func (w *walk) checkConfiguration(one *managed, s *side, published status.Status
 	if got != want[one.name] {
 		w.t.Errorf("%s: %+v is in force, want %+v", one.name, got, want[one.name])
 	}
-	if accepted := !meta.IsStatusConditionFalse(published.Conditions, conditionConfigured); accepted != w.leader.accepted {
+	if accepted := !meta.IsStatusConditionFalse(published.Conditions, v1alpha1.ConditionConfigured); accepted != w.leader.accepted {
 		w.t.Errorf("%s: the status says that the file is accepted: %v, want %v", one.name, accepted, w.leader.accepted)
 	}
 	if version := one.loader.Revision(); s.able() && !strings.Contains(published.Serving.Revision, version) {

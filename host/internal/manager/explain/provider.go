@@ -52,23 +52,23 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 	}
 	said += ". It serves " + describe(p.Serving)
 	switch p.Phase {
-	case "Kept":
+	case v1alpha1.PhaseKept:
 		if !p.Paused {
 			return false
 		}
 		is(e, v1alpha1.StateStuck, Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
 		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
-	case "Rejected":
+	case v1alpha1.PhaseRejected:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered is not fit to serve: %s", said)
 		rejected(e, f)
-	case "Held", "RolledBack":
+	case v1alpha1.PhaseHeld, v1alpha1.PhaseRolledBack:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered does not serve: %s", said)
 		if p.Paused {
 			next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
 		}
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve all the same")
 		next(e, "", "or offer another module or configuration")
-	case "", "Waiting":
+	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
 		next(e, fmt.Sprintf("kubectl -n %s get events --field-selector involvedObject.name=wasm-ccm-provider-%s", f.Namespace, p.Name), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
@@ -116,7 +116,7 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 
 // rights explains a configuration that is not in force as it is.
 func rights(e *v1alpha1.Explanation, f Facts) bool {
-	c := lost(f.Provider.Conditions, "Configured")
+	c := lost(f.Provider.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
 		return false
 	}
@@ -149,9 +149,9 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	for _, known := range []struct{ kind, cause, what, command, step string }{
-		{"SourceAvailable", SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", "kubectl -n %[1]s get events --field-selector involvedObject.name=wasm-ccm-provider-%[2]s", "correct what the message names: the registry, its name, or the pull Secret"},
-		{"Durable", NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
-		{"Ticked", TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
+		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", "kubectl -n %[1]s get events --field-selector involvedObject.name=wasm-ccm-provider-%[2]s", "correct what the message names: the registry, its name, or the pull Secret"},
+		{v1alpha1.ConditionDurable, NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
+		{v1alpha1.ConditionTicked, TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
 	} {
 		c := lost(p.Conditions, known.kind)
 		if c == nil {
@@ -163,7 +163,7 @@ func conditions(e *v1alpha1.Explanation, f Facts) bool {
 		return true
 	}
 	for _, c := range p.Conditions {
-		if c.Type == "Serving" && c.Reason == NotAdmitted {
+		if c.Type == v1alpha1.ConditionServing && c.Reason == NotAdmitted {
 			is(e, v1alpha1.StateStuck, NotAdmitted, "what serves would not be loaded again: %s. It serves until the manager restarts", c.Message)
 			since(e, c.LastTransitionTime.Time)
 			next(e, "ccmctl sign --key KEY MODULE.wasm", "sign or pin the module before the manager restarts")

@@ -114,9 +114,9 @@ func (p *pages) ago(t metav1.Time) string {
 // has to see colours: good, bad, or that something goes on. Phases are a rollout's.
 func tone(word any) string {
 	switch fmt.Sprint(word) {
-	case "Done", "Serving", "Kept", "closed":
+	case "Done", v1alpha1.PhaseServing, v1alpha1.PhaseKept, "closed":
 		return "good"
-	case "Stuck", "Rejected", "Held", "RolledBack", "Removed", "open":
+	case "Stuck", v1alpha1.PhaseRejected, v1alpha1.PhaseHeld, v1alpha1.PhaseRolledBack, "Removed", "open":
 		return "bad"
 	case "Ignored", "":
 		return "none"

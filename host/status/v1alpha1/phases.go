@@ -1,0 +1,45 @@
+package v1alpha1
+
+// Phases of a Provider, in their order, and those that lie off the way. deploy/docs/upgrade.md
+// says what each means.
+const (
+	PhaseWaiting    = "Waiting"
+	PhaseLoading    = "Loading"
+	PhaseVerified   = "Verified"
+	PhaseCompiled   = "Compiled"
+	PhaseDescribed  = "Described"
+	PhaseConfigured = "Configured"
+	PhaseProbed     = "Probed"
+	PhaseShadowed   = "Shadowed"
+	PhaseServing    = "Serving"
+	PhaseKept       = "Kept"
+
+	PhaseRejected   = "Rejected"
+	PhaseHeld       = "Held"
+	PhaseRolledBack = "RolledBack"
+)
+
+// Types of a Provider's conditions.
+const (
+	// ConditionServing: a module serves.
+	ConditionServing = "Serving"
+	// ConditionProgressing: another one is on its way, or is observed.
+	ConditionProgressing = "Progressing"
+	// ConditionDurable: a restart would find what was kept.
+	ConditionDurable = "Durable"
+	// ConditionConfigured: the HostConfiguration is in force as it is written. It
+	// is there where there is a file of --config.
+	ConditionConfigured = "Configured"
+	// ConditionSource: the registry can be asked. It is there where the source is
+	// one.
+	ConditionSource = "SourceAvailable"
+	// ConditionTicked: the last op tick ended well. It is there where the provider
+	// has the op, and it has ended.
+	ConditionTicked = "Ticked"
+)
+
+// Refused reports that what is offered does not serve, and goes on only when a person, or
+// another offer, lets it.
+func (p *Provider) Refused() bool {
+	return p.Phase == PhaseRejected || p.Phase == PhaseHeld || p.Phase == PhaseRolledBack
+}
