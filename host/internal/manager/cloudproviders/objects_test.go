@@ -31,6 +31,10 @@ type world struct {
 	events *record.FakeRecorder
 	stop   func()
 
+	// storing is held while an object is read and written: an API server loses no
+	// update between both.
+	storing sync.Mutex
+
 	mu      sync.Mutex
 	refused string // the name of a provider that cannot be applied
 	applied []string
@@ -96,6 +100,8 @@ func (w *world) apply(_ context.Context, c *v1alpha1.HostConfiguration) error {
 // patch does what the API server does with a status.
 func (w *world) patch(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch := action.(clienttesting.PatchAction)
+	w.storing.Lock()
+	defer w.storing.Unlock()
 	stored, err := w.client.Tracker().Get(patch.GetResource(), "", patch.GetName())
 	if err != nil {
 		return true, nil, err
@@ -123,6 +129,8 @@ func (w *world) settled() string {
 
 func (w *world) put(o *unstructured.Unstructured) {
 	w.t.Helper()
+	w.storing.Lock()
+	defer w.storing.Unlock()
 	objects := w.client.Tracker()
 	err := objects.Update(v1alpha1.CloudProviderResource(), o, "")
 	if apierrors.IsNotFound(err) {
