@@ -39,5 +39,5 @@ func (f *forwardFault) last() error {
 	if f.err == nil {
 		return nil
 	}
-	return fmt.Errorf("nothing listens on the manager's port, does it start? port-forward: %w", f.err)
+	return fmt.Errorf("the node does not reach the manager's port; does the manager start? port-forward: %w", f.err)
 }
