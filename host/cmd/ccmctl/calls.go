@@ -6,8 +6,11 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -63,7 +66,9 @@ func (f *callsFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--interval %v: must be %v or more", f.interval, minInterval)
 	}
 	if f.watch {
-		return (&callsWatch{flags: f, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), seen: map[string]int64{}}).run(cmd.Context())
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return (&callsWatch{flags: f, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), seen: map[string]int64{}}).run(ctx)
 	}
 	client, err := f.connect(cmd.Context(), true)
 	if err != nil {

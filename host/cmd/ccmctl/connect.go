@@ -89,6 +89,8 @@ type managerClient struct {
 	server, token string
 	http          *http.Client
 	close         func()
+	// fault is why the way to the manager is broken, if it is known; it may be nil.
+	fault func() error
 }
 
 // managerTimeout bounds one question.
@@ -171,6 +173,9 @@ func (c *managerClient) fetch(ctx context.Context, path, query string, most int6
 	request.Header.Set("User-Agent", "ccmctl/"+version.Release())
 	response, err := c.http.Do(request)
 	if err != nil {
+		if c.fault != nil && c.fault() != nil {
+			err = c.fault()
+		}
 		return nil, err
 	}
 	defer response.Body.Close()

@@ -10,8 +10,9 @@ import (
 )
 
 // connectionAge is how long a connection is asked before the manager that leads is
-// looked for again. Its token lives longer (viewerSeconds).
-const connectionAge = time.Minute
+// looked for again. Its token lives longer (viewerSeconds). On a node's own network a
+// connection to a Pod that is gone reaches the one after it, which may stand by.
+const connectionAge = 10 * time.Second
 
 // connection leads to the manager for as long as a command runs: it is made again
 // when the manager has been replaced, or no longer leads. It is safe for concurrent

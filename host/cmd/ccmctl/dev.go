@@ -263,6 +263,11 @@ func (d *dev) status(ctx context.Context) (*v1alpha1.Provider, error) {
 	if err := d.manager.get(ctx, v1alpha1.StatusPath, &s); err != nil {
 		return nil, err
 	}
+	// On a node's own network a connection to a Pod that is gone reaches the one after it.
+	if !s.Manager.Leads && d.server == "" {
+		d.manager.drop()
+		return nil, fmt.Errorf("the manager %s does not lead any more", s.Manager.Host)
+	}
 	var names []string
 	for i := range s.Providers {
 		if s.Providers[i].Name == d.provider {

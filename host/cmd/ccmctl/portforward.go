@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/klog/v2"
 	streamhttp "k8s.io/streaming/pkg/httpstream"
 )
 
@@ -133,9 +135,10 @@ func (c *cluster) forward(ctx context.Context, pod corev1.Pod, token string) (*m
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	fault := &forwardFault{}
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	port := fmt.Sprintf("0:%d", securePort(pod))
-	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{port}, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(klog.NewContext(ctx, logr.New(fault)), dialer, []string{"127.0.0.1"}, []string{port}, ready, io.Discard, io.Discard)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -159,7 +162,9 @@ func (c *cluster) forward(ctx context.Context, pod corev1.Pod, token string) (*m
 		return nil, err
 	}
 	server := fmt.Sprintf("https://127.0.0.1:%d", ports[0].Local)
-	return newManagerClient(server, token, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, cancel), nil
+	client := newManagerClient(server, token, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, cancel)
+	client.fault = fault.last
+	return client, nil
 }
 
 // dialer is kubectl's: a WebSocket, or SPDY with older API servers.

@@ -109,7 +109,7 @@ func (f *statusFlags) await(cmd *cobra.Command) (*v1alpha1.Status, error) {
 		status, err := f.ask(ctx)
 		waits := ""
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case err != nil && !over(ctx):
 			waits = err.Error()
 		case err == nil:
 			if last, waits = status, unready(status); waits == "" {
@@ -123,6 +123,13 @@ func (f *statusFlags) await(cmd *cobra.Command) (*v1alpha1.Status, error) {
 		case <-time.After(waitPeriod):
 		}
 	}
+}
+
+// over says whether the time of a context is up. client-go refuses a question when it
+// is, a moment before the context ends.
+func over(ctx context.Context) bool {
+	deadline, set := ctx.Deadline()
+	return ctx.Err() != nil || set && !time.Now().Before(deadline)
 }
 
 func cmpOr(a, b string) string {

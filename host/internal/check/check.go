@@ -136,11 +136,12 @@ func (c *checker) warn(reason, where, what, mend string) { c.add(Warning, reason
 
 func (c *checker) unknown(reason, where, what string) { c.add(Unknown, reason, where, what, "") }
 
-// section runs one check, and says so if it found nothing.
-func (c *checker) section(reason, where, good string, check func()) {
+// section runs one check, and says so if it found nothing. Of what could not be read
+// nothing good is said.
+func (c *checker) section(reason, where, good string, check func(), reads ...string) {
 	before := len(c.findings)
 	check()
-	if len(c.findings) == before {
+	if len(c.findings) == before && !slices.ContainsFunc(reads, func(what string) bool { return c.seen.unread[what] }) {
 		c.add(OK, reason, where, good, "")
 	}
 }

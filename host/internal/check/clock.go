@@ -75,7 +75,7 @@ func (c *checker) clocks(context.Context) {
 		for i := range c.seen.leases {
 			c.leaseClock("the holder of lease "+c.seen.leases[i].Namespace+"/"+managerName, &c.seen.leases[i])
 		}
-	})
+	}, ofNodeLeases, ofLeases)
 }
 
 // leaseClock says of who renews a Lease in the future that its clock is ahead. One

@@ -31,6 +31,8 @@ type cluster struct {
 	// workload is the installed one, nil if there is none or it is not readable.
 	workload *workload
 	config   *corev1.ConfigMap
+	// unread are what could not be read, so that nothing is said of it.
+	unread map[string]bool
 }
 
 // workload is a DaemonSet or a Deployment, or a planned one.
@@ -56,8 +58,24 @@ func (w *workload) container() corev1.Container {
 	return corev1.Container{}
 }
 
+// What is read before the checks, by the name that findings give it.
+const (
+	ofNodes      = "nodes"
+	ofNodeLeases = "leases in " + corev1.NamespaceNodeLease
+	ofLeases     = "leases " + managerName + " of all namespaces"
+	ofPods       = "pods of all namespaces"
+	daemonSetOf  = "daemonset "
+	deploymentOf = "deployment "
+)
+
 // readable says whether something was read. A missing right is a finding.
 func (c *checker) readable(what string, err error) bool {
+	if err != nil && !apierrors.IsNotFound(err) {
+		if c.seen.unread == nil {
+			c.seen.unread = map[string]bool{}
+		}
+		c.seen.unread[what] = true
+	}
 	switch {
 	case err == nil:
 		return true
@@ -71,16 +89,16 @@ func (c *checker) readable(what string, err error) bool {
 
 func (c *checker) read(ctx context.Context) {
 	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", managerName).String()}
-	if list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); c.readable("nodes", err) {
+	if list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); c.readable(ofNodes, err) {
 		c.seen.nodes = list.Items
 	}
-	if list, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{}); c.readable("leases in kube-node-lease", err) {
+	if list, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{}); c.readable(ofNodeLeases, err) {
 		c.seen.nodeLeases = list.Items
 	}
-	if list, err := c.client.CoordinationV1().Leases("").List(ctx, named); c.readable("leases "+managerName+" of all namespaces", err) {
+	if list, err := c.client.CoordinationV1().Leases("").List(ctx, named); c.readable(ofLeases, err) {
 		c.seen.leases = append([]coordinationv1.Lease{}, list.Items...)
 	}
-	if list, err := c.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{}); c.readable("pods of all namespaces", err) {
+	if list, err := c.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{}); c.readable(ofPods, err) {
 		c.seen.pods = append([]corev1.Pod{}, list.Items...)
 	}
 	if config, err := c.client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable("configmap "+c.own(), err) {
@@ -90,10 +108,10 @@ func (c *checker) read(ctx context.Context) {
 }
 
 func (c *checker) readWorkload(ctx context.Context) {
-	if set, err := c.client.AppsV1().DaemonSets(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable("daemonset "+c.own(), err) {
+	if set, err := c.client.AppsV1().DaemonSets(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable(daemonSetOf+c.own(), err) {
 		c.seen.workload = ofDaemonSet(set)
 	}
-	if set, err := c.client.AppsV1().Deployments(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable("deployment "+c.own(), err) {
+	if set, err := c.client.AppsV1().Deployments(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable(deploymentOf+c.own(), err) {
 		c.seen.workload = ofDeployment(set)
 	}
 }

@@ -23,7 +23,7 @@ func (c *checker) managers(context.Context) {
 		for i := range c.seen.leases {
 			c.otherLease(&c.seen.leases[i])
 		}
-	})
+	}, ofPods, ofLeases)
 }
 
 func (c *checker) otherManager(pod *corev1.Pod) {

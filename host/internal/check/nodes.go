@@ -18,7 +18,7 @@ func (c *checker) nodes(context.Context) {
 		for i := range c.seen.nodes {
 			c.node(&c.seen.nodes[i])
 		}
-	})
+	}, ofNodes)
 }
 
 func (c *checker) node(node *corev1.Node) {
@@ -58,5 +58,5 @@ func (c *checker) routes(context.Context) {
 				c.error("PodCIDRMissing", "node "+c.seen.nodes[i].Name, "it has no pod CIDR, so it gets no route", "start kube-controller-manager with --allocate-node-cidrs=true and the same --cluster-cidr, or set routes.enabled: false")
 			}
 		}
-	})
+	}, ofNodes)
 }

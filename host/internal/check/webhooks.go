@@ -43,7 +43,7 @@ func (c *checker) webhooks(ctx context.Context) {
 		for _, w := range all {
 			c.webhook(ctx, w)
 		}
-	})
+	}, ofPods)
 }
 
 // allWebhooks are those that refuse when their Service does not answer.

@@ -15,7 +15,7 @@ import (
 func (c *checker) workload(ctx context.Context) {
 	w := c.target()
 	if w == nil {
-		if c.plan.configuration == nil {
+		if c.plan.configuration == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
 			c.warn("NotInstalled", "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
 				"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
 		}
@@ -135,7 +135,7 @@ func (c *checker) ports(context.Context) {
 				}
 			}
 		}
-	})
+	}, ofPods)
 }
 
 // hostPorts are the ports of a Pod on its host, as far as it names them.

@@ -19,6 +19,8 @@ func TestNode(t *testing.T) {
 		{"confined", testConfined},
 		{"network of pods", testNetwork},
 		{"a Service gets an address", testService},
+		{"ccmctl", testCcmctl},
+		{"ccmctl with less rights", testCcmctlRights},
 		{"kill -9", testKill},
 		{"an upgrade", testUpgrade},
 		{"rollout restart", testRolloutRestart},
@@ -28,10 +30,12 @@ func TestNode(t *testing.T) {
 		{"the module in a volume", testVolume},
 		{"the module in an image", testImageVolume},
 		{"uninstalled", testUninstall},
+		{"ccmctl without a manager", testCcmctlNobody},
 		{"without Helm", testKustomize},
 		{"two nodes", testTwoNodes},
 		{"drain", testDrain},
 		{"a node loses its power", testPowerFailure},
+		{"ccmctl while the leader changes", testCcmctlLeader},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, c) }) {
 			return

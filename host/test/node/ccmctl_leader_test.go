@@ -1,0 +1,207 @@
+//go:build node
+
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// remote is the provider whose calls ccmctl shows: that of the other steps has no cloud.
+const remote = "remote"
+
+// testCcmctlLeader watches while the leader's Pod is deleted, and while a leader is
+// killed: what ccmctl was showing goes on with the manager that leads then.
+func testCcmctlLeader(t *testing.T, c *cluster) {
+	c.withCloud(t)
+	u := c.administrator()
+	c.kubectl(t, "create", "service", "loadbalancer", "seen", "--tcp=80:8080")
+	u.leads(t)
+	c.await(t, "Service seen has a load balancer", patience, func(ctx context.Context) bool { return c.address(ctx, t, "seen") != "" })
+	u.says(t, []string{`(?m)^20\S+ +remote +lb_ensure +PUT +10\.77\.0\.1:\d+ +\S+ +200 `}, "calls")
+	watch := u.goesOn(t, "calls-watch", "calls", "--watch", "-o", "wide")
+	watch.shows(t, c, `lb_ensure +PUT .* Service default/seen `)
+	dashboard := u.goesOn(t, "dashboard", "dashboard")
+	address := strings.TrimSpace(dashboard.shows(t, c, `http://127\.0\.0\.1:\d+/\S+`))
+	module := written(t, "developed.wasm", string(readFile(t, built("faulty.wasm"))))
+	dev := u.goesOn(t, "dev", "dev", remote, module, "--service=default/seen")
+	dev.shows(t, c, `it serves already`)
+
+	for round, replace := range []func(t *testing.T, n *node){
+		func(t *testing.T, n *node) {
+			t.Helper()
+			c.kubectl(t, "-n", namespace, "delete", "pod", c.pod(t.Context(), t, n).Name, "--wait=false")
+		},
+		func(t *testing.T, n *node) {
+			t.Helper()
+			if err := syscall.Kill(n.process(t), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		before := c.leader(t)
+		c.page(t, address, before)
+		replace(t, before)
+		u.leads(t)
+		c.await(t, "another leads", patience, func(context.Context) bool { holder := c.holder(t); return holder != nil && holder != before })
+		after := c.leader(t)
+		service := fmt.Sprintf("after-%d", round)
+		c.kubectl(t, "create", "service", "loadbalancer", service, "--tcp=80:8080")
+		watch.shows(t, c, `# another manager answers: `+after.name)
+		watch.shows(t, c, `lb_ensure +PUT .* Service default/`+service+` `)
+		c.page(t, address, after)
+		if err := os.WriteFile(module, append(readFile(t, module), 0, 3, 1, 'n', byte(round)), 0o600); err != nil { // a custom section
+			t.Fatal(err)
+		}
+		dev.shows(t, c, fmt.Sprintf(`(?s)(serves after .*){%d}first op after .*: ok, took`, round+1))
+		c.running(t, "the manager that was ended is ready", before, anyPod)
+	}
+}
+
+// leads asks for the status until a manager leads. Meanwhile ccmctl says in one line
+// what it waits for, or which manager stands by.
+func (u user) leads(t *testing.T) {
+	t.Helper()
+	u.await(t, "ccmctl status shows a leader", patience, func(context.Context) bool {
+		out, err := u.ccmctl(t, "status")
+		if err != nil && strings.Count(out, "\n") != 1 {
+			t.Errorf("the error is not one line: %q", out)
+		}
+		return err == nil && strings.Contains(out, ", and leads\n")
+	})
+}
+
+// holder is the node of the manager that leads, nil while nobody does.
+func (c *cluster) holder(t *testing.T) *node {
+	t.Helper()
+	out, err := c.quietly(t, "-n", namespace, "get", "lease", workload, "-o", "jsonpath={.spec.holderIdentity}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.nodes {
+		if strings.HasPrefix(out, n.name+"_") {
+			return n
+		}
+	}
+	return nil
+}
+
+// withCloud installs the manager by the chart, with a provider for Nodes, and one for
+// Services that has a cloud.
+func (c *cluster) withCloud(t *testing.T) {
+	t.Helper()
+	c.kubectl(t, "-n", namespace, "delete", "daemonset", workload, "--cascade=foreground", "--ignore-not-found")
+	c.kubectl(t, "delete", "--ignore-not-found", "-k", manifests(t))
+	c.kubectl(t, "delete", "services", "--field-selector=spec.type=LoadBalancer", "--wait=false")
+	cloud := standin(t)
+	_, port, err := net.SplitHostPort(cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.offer(t, "replace", module("static.wasm"))
+	c.kubectl(t, "-n", namespace, "create", "configmap", "cloud-provider-"+remote, "--from-file=provider.wasm="+built("faulty.wasm"))
+	text := "providers:\n" +
+		"- name: " + providerName + "\n  routing: {nodes: {ask: true}}\n  config: |\n    " + strings.ReplaceAll(strings.TrimSpace(inventory(2)), "\n", "\n    ") + "\n" +
+		"- name: " + remote + "\n  routing: {services: {default: true}}\n  rollout: {observePeriod: 1s}\n  config: count=http://" + cloud + "\n" +
+		"  grants:\n  - {scheme: http, host: " + bridgeAddress + ", port: " + port + ", pathPrefix: /}\n"
+	c.helm(t, "install", "--values", written(t, "values.yaml", text))
+	c.rolledOut(t)
+}
+
+// standin is a cloud on the bridge that keeps what it is sent; it returns its address.
+func standin(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", bridgeAddress+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept sync.Map
+	server := &httptest.Server{Listener: listener, Config: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPut:
+			body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20)) // who is cut off asks again
+			kept.Store(r.URL.Path, body)
+		case http.MethodDelete:
+			kept.Delete(r.URL.Path)
+		default:
+			if body, there := kept.Load(r.URL.Path); there {
+				_, _ = w.Write(body.([]byte))
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return listener.Addr().String()
+}
+
+// page loads the status page through ccmctl dashboard until it is that of this node's
+// manager, as somebody does who loads it again.
+func (c *cluster) page(t *testing.T, address string, leader *node) {
+	t.Helper()
+	c.await(t, "the dashboard shows the manager of "+leader.name, patience, func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatalf("ccmctl dashboard has ended: %v", err)
+		}
+		defer response.Body.Close()
+		page, err := io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusOK && bytes.Contains(page, []byte(leader.name+":10258"))
+	})
+}
+
+// going is a command that goes on until the test ends.
+type going struct{ *process }
+
+// goesOn starts ccmctl, which ends well by Ctrl-C at the end of the test.
+func (u user) goesOn(t *testing.T, name string, args ...string) going {
+	t.Helper()
+	p := launch(t, "ccmctl-"+name, u.command(context.Background(), built("ccmctl"), append(args, "--kubeconfig="+u.kubeconfig)...))
+	t.Cleanup(func() {
+		t.Logf("$ ccmctl %s\n%s", strings.Join(args, " "), readFile(t, logFile(p.name)))
+		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("ccmctl %q: %v", args, err)
+		}
+		select {
+		case <-p.done:
+		case <-time.After(patience):
+			t.Errorf("ccmctl %q does not end by Ctrl-C", args)
+			p.kill(t)
+		}
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("ccmctl %q ends with %d", args, code)
+		}
+	})
+	return going{p}
+}
+
+// shows waits until the command has said something, which it returns.
+func (g going) shows(t *testing.T, c *cluster, pattern string) (found string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	c.await(t, g.name+" shows "+pattern, patience, func(context.Context) bool {
+		found = re.FindString(string(readFile(t, logFile(g.name))))
+		return found != "" || g.ended()
+	})
+	if found == "" {
+		t.Fatalf("%s has ended without %q:\n%s", g.name, pattern, tail(logFile(g.name)))
+	}
+	return found
+}
