@@ -257,8 +257,9 @@ test-browser: build ccmctl guests $(CONTROL_PLANE) ## The status page in Chromiu
 test-dashboard: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS) ## The chart's dashboard with Grafana's components in Chromium, and what a Prometheus has of a real manager; needs node and npm; pictures are in build/screenshots.
 	@.ci/debian-packages chromium fonts-dejavu-core nodejs npm
 	$(call say,the dashboard with Grafana's components)
-	mkdir -p $(BUILD)/dashboard
-	cd testdata/dashboard && npm ci --ignore-scripts --no-audit --no-fund && OUT=$(BUILD)/dashboard npm run build
+	mkdir -p $(BUILD)/dashboard $(BUILD)/dashboard-sources
+	cp -r testdata/dashboard/. $(BUILD)/dashboard-sources
+	cd $(BUILD)/dashboard-sources && npm ci --ignore-scripts --no-audit --no-fund && OUT=$(BUILD)/dashboard npm run build
 	cp deploy/chart/files/dashboard.json $(BUILD)/dashboard/
 	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/panels ./panels
 	$(TEST_ENV) CCM_PANELS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e

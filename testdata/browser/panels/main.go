@@ -104,6 +104,9 @@ func check(panels []panel) error {
 			if strings.Contains(s.Name, "{{") || strings.TrimSpace(s.Name) == "" {
 				complain("its legend says %q", s.Name)
 			}
+			if s.Samples == 0 { // one of these spoils the scale for the others
+				complain("the series %q has nothing but NaN", s.Name)
+			}
 			drawn[s.Target] = drawn[s.Target] || s.Samples > 0
 		}
 		for _, target := range p.Targets {

@@ -34,13 +34,13 @@ export async function panelData(panel: Panel, query: Query, theme: GrafanaTheme2
   const frames: DataFrame[] = [];
   for (const target of panel.targets) {
     try {
-      for (const series of await range(target.expr, query)) frames.push(frame(target, series, query));
+      for (const series of await range(target, query)) frames.push(frame(target, series, query));
     } catch (e) {
       shown.errors.push(`${target.refId}: ${e}`);
     }
   }
   const drawn = applyFieldOverrides({
-    data: frames, fieldConfig: panel.fieldConfig as any, fieldConfigRegistry: registry(), replaceVariables: (s) => s, theme, timeZone: "utc",
+    data: frames, fieldConfig: withDefaults(panel) as any, fieldConfigRegistry: registry(), replaceVariables: (s) => s, theme, timeZone: "utc",
   });
   for (const f of drawn) {
     const samples = f.fields[1].values.filter((v) => v !== null && !Number.isNaN(v)).length;
@@ -49,14 +49,21 @@ export async function panelData(panel: Panel, query: Query, theme: GrafanaTheme2
   return { frames: drawn, shown };
 }
 
+// withDefaults adds what Grafana sets where a panel says nothing.
+function withDefaults({ type, fieldConfig }: Panel) {
+  const mode = type === "timeseries" ? "palette-classic" : "thresholds";
+  const thresholds = { mode: "absolute", steps: [{ color: "green", value: null }, { color: "red", value: 80 }] };
+  return { ...fieldConfig, defaults: { color: { mode }, thresholds, ...fieldConfig.defaults } };
+}
+
 // known: a unit that Grafana does not know is a suffix to it.
 const known = (unit: string) => unit === "none" || getValueFormat(unit)(12345).text !== getValueFormat(`no-${unit}`)(12345).text || getValueFormat(unit)(12345).suffix !== ` ${unit}`;
 
-async function range(expr: string, query: Query): Promise<Series[]> {
+async function range({ expr, instant }: Panel["targets"][number], query: Query): Promise<Series[]> {
   // Grafana takes four scrapes, or more when the step is longer.
   const parameters = new URLSearchParams({
     query: expr.replaceAll("$__rate_interval", `${4 * query.step}s`).replaceAll("$__range", `${query.to - query.from}s`),
-    start: String(query.from), end: String(query.to), step: String(query.step),
+    start: String(instant ? query.to : query.from), end: String(query.to), step: String(query.step),
   });
   const answer = await (await fetch(`/api/v1/query_range?${parameters}`)).json();
   if (answer.status !== "success") throw new Error(answer.error);

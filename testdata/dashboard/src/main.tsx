@@ -9,6 +9,7 @@
 import { createTheme, dateTime, ThemeContext, type TimeRange } from "@grafana/data";
 import { initPluginTranslations } from "@grafana/i18n";
 import { GlobalStyles, PanelChrome } from "@grafana/ui";
+import "uplot/dist/uPlot.min.css";
 import { createRoot } from "react-dom/client";
 import { type Shown, panelData } from "./data";
 import { View } from "./view";

@@ -47,7 +47,7 @@ function Stats({ panel, frames, width, height, theme }: Props) {
       orientation={(o as any).orientation ?? VizOrientation.Auto} itemSpacing={3}
       renderValue={({ value, width, height, count }) => (
         <BigValue value={value.display} count={count} sparkline={value.sparkline} colorMode={o.colorMode} graphMode={o.graphMode}
-          justifyMode={o.justifyMode} textMode={o.textMode} width={width} height={height} theme={theme} />
+          justifyMode={o.justifyMode} textMode={o.textMode} text={(o as any).text} width={width} height={height} theme={theme} />
       )}
     />
   );
