@@ -41,9 +41,10 @@ async function main() {
   const asked = new URLSearchParams(location.search);
   await initPluginTranslations("wasm-ccm");
   const dashboard: { panels: Panel[] } = await (await fetch(asked.get("dashboard")!)).json();
-  const to = Math.floor(Date.now() / 1000), from = to - Number(asked.get("seconds"));
+  const step = Number(asked.get("step")), to = Math.floor(Date.now() / 1000);
+  const from = to - Math.ceil(Number(asked.get("seconds")) / step) * step; // so that the last step is now
   const range: TimeRange = { from: dateTime(from * 1000), to: dateTime(to * 1000), raw: { from: dateTime(from * 1000), to: dateTime(to * 1000) } };
-  const query = { from, to, step: Number(asked.get("step")) };
+  const query = { from, to, step };
   const drawn = await Promise.all(dashboard.panels.map((p) => panelData(p, query, theme)));
 
   const column = (width + gap) / 24;
