@@ -154,6 +154,16 @@ $(REGISTRY): testdata/registry/go.sum testdata/registry/main.go
 	$(call say,a registry)
 	cd testdata/registry && CGO_ENABLED=0 $(GO) build -o $@ .
 
+# Its own command, without the clouds that it discovers targets in. The module is
+# not tidied: that takes the sources of all these clouds.
+PROMETHEUS := $(BIN)/prometheus
+.PHONY: prometheus
+prometheus: $(PROMETHEUS) ## Prometheus in build/bin, for tests.
+$(PROMETHEUS): testdata/prometheus/server/go.mod testdata/prometheus/server/go.sum
+	$(call say,building Prometheus)
+	cd testdata/prometheus/server && CGO_ENABLED=0 $(GO) build -trimpath -tags remove_all_sd -ldflags '-s -w' -o $@ github.com/prometheus/prometheus/cmd/prometheus
+	touch $@
+
 .PHONY: vcsim
 vcsim: $(BIN)/vcsim ## A simulated vCenter in build/bin, for tests.
 $(BIN)/vcsim: testdata/vcsim/go.sum testdata/vcsim/main.go testdata/vcsim/vcenter.go
@@ -215,7 +225,7 @@ test-guests:
 	cd testdata/cpo && $(GO) test ./...
 
 .PHONY: test-host
-test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
+test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
 	$(call say,the chart's alerts and dashboard as Prometheus reads them)
@@ -242,6 +252,17 @@ test-browser: build ccmctl guests $(CONTROL_PLANE) ## The status page in Chromiu
 	$(call say,the status page in a browser)
 	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/browser .
 	$(TEST_ENV) $(GO) test -tags browser -count=1 -run '^TestStatusPageInABrowser$$' ./host/test/e2e
+
+.PHONY: test-dashboard
+test-dashboard: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS) ## The chart's dashboard with Grafana's components in Chromium, and what a Prometheus has of a real manager; needs node and npm; pictures are in build/screenshots.
+	@.ci/debian-packages chromium fonts-dejavu-core nodejs npm
+	$(call say,the dashboard with Grafana's components)
+	mkdir -p $(BUILD)/dashboard $(BUILD)/dashboard-sources
+	cp -r testdata/dashboard/. $(BUILD)/dashboard-sources
+	cd $(BUILD)/dashboard-sources && npm ci --ignore-scripts --no-audit --no-fund && OUT=$(BUILD)/dashboard npm run build
+	cp deploy/chart/files/dashboard.json $(BUILD)/dashboard/
+	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/panels ./panels
+	$(TEST_ENV) CCM_PANELS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e
 
 .PHONY: test-slow
 test-slow: guests-slow ccmctl $(CONTROL_PLANE) $(REGISTRY) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.

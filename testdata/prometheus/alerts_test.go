@@ -105,7 +105,7 @@ var bad = map[string]struct {
 	"WasmCCMSourceUnavailable":    {`wasm_ccm_provider_source_unavailable{provider="a",reason="RegistryUnavailable"} 1x90`, `wasm_ccm_provider_source_unavailable{provider="a",reason="RegistryUnavailable"} 1x20 0x70`, "registry"},
 	"WasmCCMProviderBackoff":      {`wasm_ccm_provider_backoffs_total{op="lb_ensure",provider="a"} 0x25 1x5`, `wasm_ccm_provider_backoffs_total{op="lb_ensure",provider="a"} 0x30`, "hung"},
 	"WasmCCMProviderErrors":       {`wasm_ccm_provider_op_duration_seconds_count{code="unavailable",op="lb_ensure",provider="a"} 0+10x30`, `wasm_ccm_provider_op_duration_seconds_count{code="retry_after",op="lb_ensure",provider="a"} 0+60x30`, "hung"},
-	"WasmCCMCloudBreakerOpen":     {`wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 1x30`, `wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0x30`, ""},
+	"WasmCCMCloudBreakerOpen":     {`wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 1 0.5 1 0.5 1 1 0.5x24`, `wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0x30`, ""},
 }
 
 // Each alert fires when its state lasts as long as it says, and names what it is about; it does not fire in a healthy state.
@@ -133,6 +133,7 @@ func TestAlertsFire(t *testing.T) {
 			if state.script != "" {
 				assertedBy(t, rule.Expr, state.script)
 			}
+			firesFor(t, rule.Alert)
 		})
 	}
 	if len(bad) != len(all) {
@@ -188,6 +189,15 @@ func assertedBy(t *testing.T, expr, script string) {
 	text, err := os.ReadFile(filepath.Join("..", "script", script+".txtar"))
 	if err != nil || !regexp.MustCompile(`(?m)^metric \w+ '\^?(wasm_ccm_)?`+name).Match(text) {
 		t.Errorf("the script %s asserts no %s: %v", script, name, err)
+	}
+}
+
+// firesFor looks whether an alert fires in the script that has a Prometheus scrape a real manager.
+func firesFor(t *testing.T, alert string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "script", "alerts.txtar"))
+	if err != nil || !regexp.MustCompile(`(?m)^alert fires `+alert+`\b`).Match(text) {
+		t.Errorf("the script alerts has it not fire: %v", err)
 	}
 }
 

@@ -27,8 +27,9 @@ func fleetSize() map[string]string {
 //	fleet create COUNT READY   of which so many are ready
 //	fleet atleast COUNT        checks that as many are there now
 //	fleet left COUNT           waits until so many are
+//	fleet services COUNT HOW   makes as many Services with the annotation of guests/faulty
 func (h *harness) fleet(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) >= 2, "fleet create COUNT READY | fleet left COUNT")
+	usage(ts, !neg && len(args) >= 2, "fleet create COUNT READY | fleet left COUNT | fleet services COUNT HOW")
 	switch {
 	case args[0] == "create" && len(args) == 3:
 		count, err := strconv.Atoi(args[1])
@@ -49,6 +50,12 @@ func (h *harness) fleet(ts *testscript.TestScript, neg bool, args []string) {
 			n := h.countNodes(ts)
 			return n == want, fmt.Sprintf("%d Nodes", n)
 		})
+	case args[0] == "services" && len(args) == 3:
+		count, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		for i := range count {
+			h.createFleetService(ts, fmt.Sprintf("fleet-%03d", i), args[2])
+		}
 	default:
 		ts.Fatalf("fleet %s: unknown", args[0])
 	}
@@ -63,6 +70,15 @@ func (h *harness) createFleetNode(ts *testscript.TestScript, name string, ready 
 	ts.Check(err)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Script", Message: "set by the script"}}
 	_, err = h.client.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{})
+	ts.Check(err)
+}
+
+func (h *harness) createFleetService(ts *testscript.TestScript, name, how string) {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"faulty.example.com/ensure": how}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	_, err := h.client.CoreV1().Services(h.namespace).Create(context.Background(), service, metav1.CreateOptions{})
 	ts.Check(err)
 }
 

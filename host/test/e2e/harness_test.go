@@ -49,6 +49,7 @@ type harness struct {
 	// registries of the script, and proxies before them, by their names.
 	registries map[string]*devregistry.Registry
 	proxies    map[string]*registryProxy
+	prometheus *prometheus // of the script, once it is started
 	// existing says that the cluster has objects of others: only what is named
 	// after the namespace may be removed.
 	existing bool
@@ -63,43 +64,50 @@ func (h *harness) params(file string) testscript.Params {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition: func(condition string) (bool, error) {
-			if condition != "existing" {
-				return false, fmt.Errorf("unknown condition %q", condition)
+			switch condition {
+			case "existing":
+				return h.existing, nil
+			case "slow":
+				return slow, nil
+			case "panels": // make test-dashboard
+				return os.Getenv("CCM_PANELS") != "", nil
 			}
-			return h.existing, nil
+			return false, fmt.Errorf("unknown condition %q", condition)
 		},
 	}
 }
 
 func (h *harness) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"account":   h.accountCommand,
-		"api":       h.api,
-		"ccm":       h.ccm,
-		"ccmctl":    h.ccmctl,
-		"cloud":     h.cloudCommand,
-		"configmap": h.configmap,
-		"expand":    h.expand,
-		"fleet":     h.fleet,
-		"registry":  h.registryCommand,
-		"secret":    h.secret,
-		"event":     h.event,
-		"fact":      h.factCommand,
-		"kubectl":   h.kubectl,
-		"log":       h.log,
-		"metric":    h.metric,
-		"module":    h.module,
-		"mutate":    h.mutate,
-		"node":      h.node,
-		"nodelogs":  h.nodeLogs,
-		"objects":   h.objects,
-		"show":      h.showCommand,
-		"stay":      h.stay,
-		"step":      h.stepCommand,
-		"waitfor":   h.waitfor,
-		"warnings":  h.warnings,
-		"why":       h.why,
-		"writes":    h.writes,
+		"account":    h.accountCommand,
+		"alert":      h.alert,
+		"api":        h.api,
+		"ccm":        h.ccm,
+		"ccmctl":     h.ccmctl,
+		"cloud":      h.cloudCommand,
+		"configmap":  h.configmap,
+		"expand":     h.expand,
+		"fleet":      h.fleet,
+		"prometheus": h.prometheusCommand,
+		"registry":   h.registryCommand,
+		"secret":     h.secret,
+		"event":      h.event,
+		"fact":       h.factCommand,
+		"kubectl":    h.kubectl,
+		"log":        h.log,
+		"metric":     h.metric,
+		"module":     h.module,
+		"mutate":     h.mutate,
+		"node":       h.node,
+		"nodelogs":   h.nodeLogs,
+		"objects":    h.objects,
+		"show":       h.showCommand,
+		"stay":       h.stay,
+		"step":       h.stepCommand,
+		"waitfor":    h.waitfor,
+		"warnings":   h.warnings,
+		"why":        h.why,
+		"writes":     h.writes,
 	}
 }
 

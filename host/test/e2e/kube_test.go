@@ -34,9 +34,9 @@ func (h *harness) kubectl(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // waitfor runs kubectl again and again until its whole output, trimmed,
-// matches:
+// matches, or until it fails with an error that matches:
 //
-//	waitfor [-t DURATION] REGEXP KUBECTL-ARG...
+//	[!] waitfor [-t DURATION] REGEXP KUBECTL-ARG...
 func (h *harness) waitfor(ts *testscript.TestScript, neg bool, args []string) {
 	limit := patience
 	if len(args) > 2 && args[0] == "-t" {
@@ -45,7 +45,11 @@ func (h *harness) waitfor(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		limit, args = slowly(limit), args[2:]
 	}
-	usage(ts, !neg && len(args) >= 2, "waitfor [-t DURATION] REGEXP KUBECTL-ARG...")
+	usage(ts, len(args) >= 2, "[!] waitfor [-t DURATION] REGEXP KUBECTL-ARG...")
+	if neg {
+		h.waitForError(ts, limit, args[0], args[1:])
+		return
+	}
 	h.waitForOutput(ts, limit, args[0], args[1:])
 }
 
@@ -58,6 +62,14 @@ func (h *harness) waitForOutput(ts *testscript.TestScript, limit time.Duration, 
 		return err == nil && re.MatchString(out), fmt.Sprint(out, err)
 	})
 	return out
+}
+
+func (h *harness) waitForError(ts *testscript.TestScript, limit time.Duration, pattern string, args []string) {
+	re := compile(ts, pattern)
+	await(ts, limit, fmt.Sprintf("kubectl %q fails with %q", args, pattern), func() (bool, string) {
+		out, err := h.query(ts, args)
+		return err != nil && re.MatchString(err.Error()), fmt.Sprint(out, err)
+	})
 }
 
 func (h *harness) query(ts *testscript.TestScript, args []string) (string, error) {
