@@ -225,7 +225,7 @@ test-guests:
 	cd testdata/cpo && $(GO) test ./...
 
 .PHONY: test-host
-test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS)
+test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
 	$(call say,the chart's alerts and dashboard as Prometheus reads them)
@@ -253,6 +253,11 @@ test-browser: build ccmctl guests $(CONTROL_PLANE) ## The status page in Chromiu
 	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/browser .
 	$(TEST_ENV) $(GO) test -tags browser -count=1 -run '^TestStatusPageInABrowser$$' ./host/test/e2e
 
+.PHONY: test-alerts
+test-alerts: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS) ## Each of the chart's alerts, fired by a Prometheus that scrapes a real manager; two minutes, not part of test-all.
+	$(call say,the chart's alerts in a Prometheus)
+	$(TEST_ENV) CCM_ALERTS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e
+
 .PHONY: test-dashboard
 test-dashboard: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE) $(REGISTRY) $(PROMETHEUS) ## The chart's dashboard with Grafana's components in Chromium, and what a Prometheus has of a real manager; needs node and npm; pictures are in build/screenshots.
 	@.ci/debian-packages chromium fonts-dejavu-core nodejs npm
@@ -262,7 +267,7 @@ test-dashboard: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE)
 	cd $(BUILD)/dashboard-sources && npm ci --ignore-scripts --no-audit --no-fund && OUT=$(BUILD)/dashboard npm run build
 	cp deploy/chart/files/dashboard.json $(BUILD)/dashboard/
 	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/panels ./panels
-	$(TEST_ENV) CCM_PANELS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e
+	$(TEST_ENV) CCM_ALERTS=1 CCM_PANELS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e
 
 .PHONY: test-slow
 test-slow: guests-slow ccmctl $(CONTROL_PLANE) $(REGISTRY) ## The end-to-end tests with three seconds for each op of a provider; ten minutes, not part of test.

@@ -67,8 +67,8 @@ func (h *harness) params(file string) testscript.Params {
 			switch condition {
 			case "existing":
 				return h.existing, nil
-			case "slow":
-				return slow, nil
+			case "alerts": // make test-alerts
+				return os.Getenv("CCM_ALERTS") != "", nil
 			case "panels": // make test-dashboard
 				return os.Getenv("CCM_PANELS") != "", nil
 			}
