@@ -5,6 +5,8 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,16 +49,20 @@ func testCcmctlLeader(t *testing.T, c *cluster) {
 		},
 		func(t *testing.T, n *node) {
 			t.Helper()
+			// Before that, a manager that is killed suspects them.
+			c.tried(t, providerName, built("static.wasm"))
+			c.tried(t, remote, module)
 			if err := syscall.Kill(n.process(t), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
-		before := c.leader(t)
+		before, holder := c.leader(t), c.holder(t)
 		c.page(t, address, before)
 		replace(t, before)
+		// It may be the manager in the Pod that replaces this one.
+		c.await(t, "another leads", patience, func(context.Context) bool { now := c.holder(t); return now != "" && now != holder })
 		u.leads(t)
-		c.await(t, "another leads", patience, func(context.Context) bool { holder := c.holder(t); return holder != nil && holder != before })
 		after := c.leader(t)
 		service := fmt.Sprintf("after-%d", round)
 		c.kubectl(t, "create", "service", "loadbalancer", service, "--tcp=80:8080")
@@ -83,19 +90,26 @@ func (u user) leads(t *testing.T) {
 	})
 }
 
-// holder is the node of the manager that leads, nil while nobody does.
-func (c *cluster) holder(t *testing.T) *node {
+// tried waits until a module of a provider has passed its trial.
+func (c *cluster) tried(t *testing.T, provider, module string) {
+	t.Helper()
+	digest := fmt.Sprintf("%x", sha256.Sum256(readFile(t, module)))
+	c.await(t, "the module of provider "+provider+" is trusted", patience, func(context.Context) bool {
+		out, err := c.quietly(t, "-n", namespace, "get", "configmap", "wasm-ccm-provider-"+provider, "-o", "jsonpath={.data.trials}")
+		var book struct{ Passed []struct{ Module string } }
+		return err == nil && json.Unmarshal([]byte(out), &book) == nil &&
+			slices.ContainsFunc(book.Passed, func(s struct{ Module string }) bool { return s.Module == digest })
+	})
+}
+
+// holder is who leads, NODE_UID, "" while nobody does.
+func (c *cluster) holder(t *testing.T) string {
 	t.Helper()
 	out, err := c.quietly(t, "-n", namespace, "get", "lease", workload, "-o", "jsonpath={.spec.holderIdentity}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range c.nodes {
-		if strings.HasPrefix(out, n.name+"_") {
-			return n
-		}
-	}
-	return nil
+	return out
 }
 
 // withCloud installs the manager by the chart, with a provider for Nodes, and one for
