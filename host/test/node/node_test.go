@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const containerdConfig = `version = 3
@@ -103,15 +104,12 @@ func (n *node) startContainerd(t *testing.T) {
 	cmd := n.command(context.Background(), asset("containerd"), "--config="+config)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(asset("containerd"))+":"+os.Getenv("PATH")) // of the shim
 	n.containerd = launch(t, "containerd-"+n.name, cmd)
-	begun := time.Now()
-	for {
-		_, err := n.ctr(t, "version")
-		if err == nil {
-			return
-		}
-		if n.containerd.ended() || time.Since(begun) > time.Minute {
-			t.Fatalf("containerd of %s: %v\n%s", n.name, err, tail(logFile(n.containerd.name)))
-		}
+	var refused error
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		refused = n.askCRI(ctx)
+		return refused == nil || n.containerd.ended(), nil
+	}); err != nil || refused != nil {
+		t.Fatalf("%v\n%s", refused, tail(logFile(n.containerd.name)))
 	}
 }
 
