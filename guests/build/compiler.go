@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The compilers.
@@ -132,11 +133,16 @@ func (o Options) output(ctx context.Context, dir string, env []string, name stri
 	return string(out), explain(c, err)
 }
 
+// compilerEnd is how long an interrupted compiler may take to end.
+const compilerEnd = 5 * time.Second
+
 // command has flags of Go that are decided here, not by the user's settings:
 // a module is the same wherever it is built.
 func (o Options) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stderr = dir, o.Log
+	// Compilers have children and temporary files: who is interrupted ends both.
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, compilerEnd
 	c.Env = append(append(os.Environ(), "GOFLAGS=-trimpath"), env...)
 	return c
 }

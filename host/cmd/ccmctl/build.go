@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -23,7 +24,7 @@ func newBuild() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Dir, o.Log = filepath.Clean(args[0]), cmd.ErrOrStderr()
-			result, err := buildGuest(cmd, o)
+			result, err := buildGuest(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -48,9 +49,9 @@ func addBuildFlags(cmd *cobra.Command, o *build.Options) {
 }
 
 // buildGuest takes the compiler of this release where no other is named.
-func buildGuest(cmd *cobra.Command, o build.Options) (build.Result, error) {
+func buildGuest(ctx context.Context, o build.Options) (build.Result, error) {
 	if o.Toolchain == "" && version.IsRelease() {
 		o.Toolchain = version.Release()
 	}
-	return build.Build(cmd.Context(), o)
+	return build.Build(ctx, o)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -78,19 +79,47 @@ func (f *devFlags) run(cmd *cobra.Command, provider, from string) error {
 	}
 	d.manager = &connection{connect: func() (*managerClient, error) { return f.connect(ctx, false) }}
 	defer d.manager.drop()
-	for {
-		err := d.round(ctx, cmd)
-		if f.once {
-			return err
+	if f.once {
+		return d.round(ctx)
+	}
+	d.rounds(ctx, saved)
+	return nil
+}
+
+// errSaved ends a round.
+var errSaved = errors.New("a file was saved")
+
+// rounds goes on until ctx ends.
+func (d *dev) rounds(ctx context.Context, saved <-chan struct{}) {
+	for ctx.Err() == nil {
+		err := d.roundUntil(ctx, saved)
+		if errors.Is(err, errSaved) {
+			d.say("saved again: this round is given up")
+			continue
 		}
 		if err != nil && ctx.Err() == nil {
 			d.say("error: %s", text.Line(err.Error(), 8<<10))
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-saved:
 		}
+	}
+}
+
+// roundUntil is a round that a save ends: nobody waits for what it would have said.
+func (d *dev) roundUntil(ctx context.Context, saved <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- d.round(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-saved:
+		cancel()
+		<-done //nolint:errcheck // of what nobody waits for any more
+		return errSaved
 	}
 }
 
@@ -98,6 +127,7 @@ func (f *devFlags) run(cmd *cobra.Command, provider, from string) error {
 type dev struct {
 	*devFlags
 	provider, from string
+	log            io.Writer // of compilers
 	client         kubernetes.Interface
 	target         moduleConfigMap
 	manager        *connection
@@ -111,7 +141,7 @@ func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) 
 	if !ok || namespace == "" || name == "" {
 		return nil, fmt.Errorf("--configmap %s: must be NAMESPACE/NAME", text.Quote(where))
 	}
-	_, client, err := f.client()
+	config, client, err := f.client()
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +149,15 @@ func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) 
 		return nil, fmt.Errorf("--service %s: must be NAMESPACE/NAME", text.Quote(f.service))
 	}
 	out := cmd.OutOrStdout()
-	d := &dev{devFlags: f, provider: provider, from: from, client: client, target: moduleConfigMap{client.CoreV1().ConfigMaps(namespace), namespace, name}}
+	d := &dev{devFlags: f, provider: provider, from: from, log: cmd.ErrOrStderr(), client: client, target: moduleConfigMap{client.CoreV1().ConfigMaps(namespace), namespace, name}}
 	d.say = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	d.say("modules go into ConfigMap %s of %s", d.target, config.Host)
 	return d, nil
 }
 
 // round builds, puts and waits once.
-func (d *dev) round(ctx context.Context, cmd *cobra.Command) error {
-	wasm, err := d.module(cmd)
+func (d *dev) round(ctx context.Context) error {
+	wasm, err := d.module(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,69 +179,22 @@ func (d *dev) round(ctx context.Context, cmd *cobra.Command) error {
 	if err := d.target.put(ctx, wasm); err != nil {
 		return err
 	}
-	return d.await(ctx, began, before.Generation, digest)
+	return (&devWait{dev: d, began: began, generation: before.Generation, digest: digest}).await(ctx)
 }
 
 // module builds the guest, or reads the file that another compiler wrote.
-func (d *dev) module(cmd *cobra.Command) ([]byte, error) {
+func (d *dev) module(ctx context.Context) ([]byte, error) {
 	if info, err := os.Stat(d.from); err != nil || !info.IsDir() {
 		return readModule(d.from)
 	}
 	o := d.build
-	o.Dir, o.Log = d.from, cmd.ErrOrStderr()
-	result, err := buildGuest(cmd, o)
+	o.Dir, o.Log = d.from, d.log
+	result, err := buildGuest(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	d.say("%s", result)
 	return readModule(result.Out)
-}
-
-// firstOp is how long a module that serves may be asked nothing.
-const firstOp = 15 * time.Second
-
-// devPeriod is the time between two questions for the status.
-const devPeriod = 50 * time.Millisecond
-
-// await waits until the module serves and has ended an op, and says how long both
-// took since it was put.
-func (d *dev) await(ctx context.Context, began time.Time, generation int64, digest string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
-	defer cancel()
-	serves, phase := false, ""
-	var asked <-chan time.Time
-	for {
-		p, err := d.status(ctx)
-		if err == nil {
-			if !serves && isModule(p.Serving, digest) && (p.Generation > generation || p.Phase == v1alpha1.PhaseKept) {
-				serves, generation = true, p.Generation
-				d.say("serves after %.2f s: %s, generation %d", time.Since(began).Seconds(), text.Digest(digest), p.Generation)
-				if err := d.touch(ctx, digest); err != nil {
-					return err
-				}
-				asked = time.After(firstOp)
-			}
-			if serves && p.Latest != nil && p.Latest.Generation >= generation {
-				d.say("first op after %.2f s: %s of %s: %s, took %v %s", time.Since(began).Seconds(), p.Latest.Name, objectName(p.Latest.Object), p.Latest.Code, p.Latest.Took.Round(time.Millisecond), p.Latest.Message)
-				return nil
-			}
-			if now := fmt.Sprintln(p.Phase, p.Reason, p.Message); isModule(p.Offered, digest) && now != phase && p.Message != "" {
-				phase = now
-				d.say("%s %s: %s", p.Phase, p.Reason, p.Message)
-			}
-			if isModule(p.Offered, digest) && !serves && p.Refused() {
-				return fmt.Errorf("the module does not serve: %s %s", p.Phase, p.Reason)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(d.missing(), err)
-		case <-asked:
-			d.say("no op in %v: nothing has changed that the module is asked about (--service)", firstOp)
-			return nil
-		case <-time.After(devPeriod):
-		}
-	}
 }
 
 // touch makes the control loop of Services ask about one: it does when an annotation
@@ -249,10 +233,6 @@ func (d *dev) reach(ctx context.Context) (*v1alpha1.Provider, error) {
 		case <-time.After(time.Second):
 		}
 	}
-}
-
-func (d *dev) missing() error {
-	return fmt.Errorf("the module does not serve after %v: is %s the ConfigMap that provider %s reads?", d.timeout, d.target, d.provider)
 }
 
 func isModule(m *v1alpha1.Module, digest string) bool { return m != nil && m.Digest == digest }

@@ -83,6 +83,34 @@ func TestWatchOneFile(t *testing.T) {
 	}
 }
 
+// Behind a link there is what is edited, and what a compiler writes.
+func TestWatchBehindALink(t *testing.T) {
+	dir, links := t.TempDir(), t.TempDir()
+	file := filepath.Join(dir, "mycloud.wasm")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"tree": dir, "mycloud.wasm": file} {
+		if err := os.Symlink(to, filepath.Join(links, link)); err != nil {
+			t.Fatal(err)
+		}
+		saved, err := watchTree(t.Context(), filepath.Join(links, link))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{file, filepath.Join(dir, "main.go")} {
+			if err := os.WriteFile(name, []byte("1"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-saved:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: a file behind it is saved, and nobody is told", link)
+		}
+	}
+}
+
 func TestReplaceModule(t *testing.T) {
 	data := func(keys ...string) map[string][]byte {
 		m := map[string][]byte{}

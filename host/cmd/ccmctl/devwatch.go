@@ -21,12 +21,15 @@ const settles = 50 * time.Millisecond
 const maxWatched = 4096
 
 // watchTree tells, until ctx ends, when files below a directory were saved, or the
-// one file that path is. It follows no links, and skips what is hidden and what
+// one file that path is, if need be behind a link. Below it no link is followed. It skips what is hidden and what
 // builds write.
 func watchTree(ctx context.Context, path string) (<-chan struct{}, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // of a link only the link would be watched
 	}
 	only := ""
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
