@@ -7,9 +7,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // webhook is one of either kind of configuration.
@@ -37,13 +37,13 @@ var written = []struct {
 func (c *checker) webhooks(ctx context.Context) {
 	c.section("Webhooks", "cluster", "no admission webhook without a Pod stops the manager's writes", func() {
 		all, ok := c.allWebhooks(ctx)
-		if !ok || c.seen.pods == nil {
+		if !ok {
 			return
 		}
 		for _, w := range all {
 			c.webhook(ctx, w)
 		}
-	}, ofPods)
+	})
 }
 
 // allWebhooks are those that refuse when their Service does not answer.
@@ -116,20 +116,21 @@ func matches(all []string, one string) bool {
 	return slices.Contains(all, one) || slices.Contains(all, "*")
 }
 
-// served says whether a Pod is behind a Service, or it is not known.
+// served says whether something ready is behind a Service, or it is not known.
 func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) bool {
 	service, err := c.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false
 	}
-	if !c.readable("service "+s.Namespace+"/"+s.Name, err) {
+	if !c.readable("service "+s.Namespace+"/"+s.Name, err) || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return true
 	}
-	if len(service.Spec.Selector) == 0 {
-		return true // somebody else keeps its endpoints
-	}
-	selector := labels.SelectorFromSet(service.Spec.Selector)
-	return slices.ContainsFunc(c.seen.pods, func(p corev1.Pod) bool {
-		return p.Namespace == s.Namespace && p.Status.Phase == corev1.PodRunning && selector.Matches(labels.Set(p.Labels))
+	ready := false
+	err = each(ctx, c.client.DiscoveryV1().EndpointSlices(s.Namespace).List, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name}, func(slice *discoveryv1.EndpointSlice) {
+		ready = ready || slices.ContainsFunc(slice.Endpoints, isReady)
 	})
+	return !c.readable("endpointslices of service "+s.Namespace+"/"+s.Name, err) || ready
 }
+
+// isReady says whether an endpoint takes connections; one that does not say it does.
+func isReady(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
