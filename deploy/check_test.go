@@ -22,7 +22,9 @@ import (
 type checked struct {
 	cluster
 	dir, log string
-	manager  []string
+	// config is the file in which the manager has its HostConfiguration.
+	config  string
+	manager []string
 }
 
 // TestCheck makes mistakes on purpose, one after the other. ccmctl check finds each,
@@ -52,7 +54,7 @@ func newChecked(t *testing.T) *checked {
 	c := &checked{cluster: start(t), dir: t.TempDir()}
 	c.kubectl(t, configMapCommand(t, namespace, built(t, "static.wasm"))...)
 	var secure string
-	c.log, secure = c.runManagerAt(t, namespace, "chart/examples/static.yaml")
+	c.log, secure, c.config = c.runManagerAt(t, namespace, "chart/examples/static.yaml")
 	createNode(t, c.cluster)
 	await(t, c.log, "the node is initialised", func(ctx context.Context) (bool, error) {
 		node, err := c.admin.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})

@@ -92,12 +92,12 @@ func checkRights(t *testing.T, log string) {
 // test ends. It returns the file of its log when the manager is ready.
 func (c cluster) runManager(t *testing.T, where, example string) (log string) {
 	t.Helper()
-	log, _ = c.runManagerAt(t, where, example)
+	log, _, _ = c.runManagerAt(t, where, example)
 	return log
 }
 
 // runManagerAt also returns the URL of the secure port.
-func (c cluster) runManagerAt(t *testing.T, where, example string) (log, secure string) {
+func (c cluster) runManagerAt(t *testing.T, where, example string) (log, secure, config string) {
 	t.Helper()
 	c.install(t, "--namespace="+where, example)
 	rendered := render(t, "--namespace="+where, example)
@@ -108,7 +108,7 @@ func (c cluster) runManagerAt(t *testing.T, where, example string) (log, secure 
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(t.TempDir(), "config.yaml")
+	config = filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(config, hostConfiguration(t, rendered), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func (c cluster) runManagerAt(t *testing.T, where, example string) (log, secure 
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--provider-compilation-cache-dir="+filepath.Join(t.TempDir(), "compiled"), "--health-probe-bind-address="+probe, "--bind-address=127.0.0.1", "--secure-port="+port))
 	await(t, log, "the manager is ready", func(ctx context.Context) (bool, error) { return ready(ctx, "http://"+probe+"/readyz"), nil })
-	return log, "https://127.0.0.1:" + port
+	return log, "https://127.0.0.1:" + port, config
 }
 
 func ignoreNotFound(err error) error {

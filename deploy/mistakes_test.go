@@ -1,6 +1,8 @@
 package deploy_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,12 @@ func releaseMistakes() []mistake {
 				c.kubectl(t, "-n", namespace, "delete", "pod", "--force", "-l", "app.kubernetes.io/name="+manager)
 				return func() { c.managerPod(t) }
 			}},
+		{reason: "HostUnreachable", severity: "error", says: `host 127.0.0.1:1 of provider static: the manager cannot connect to it \(NotConnected\): .*connection refused`, name: "port",
+			make: granting("{scheme: http, host: 127.0.0.1, port: 1}")},
+		{reason: "HostUnreachable", severity: "error", says: `host cloud.invalid:443 of provider static: .*\(NotResolved\)`, name: "name",
+			make: granting("{scheme: https, host: cloud.invalid}")},
+		{reason: "HostUnreachable", severity: "error", says: `host localhost:443 of provider static: .*\(AddressRefused\)`, name: "address",
+			make: granting("{scheme: https, host: localhost}")},
 		{reason: "ManagerSilent", severity: "error", says: "namespace kube-system: no manager answers", args: []string{"--server=https://127.0.0.1:1"}},
 	}
 }
@@ -132,6 +140,29 @@ func deleted(kind, name string) func(*testing.T, *checked) func() {
 		file := c.file(t, string(c.kubectl(t, "-n", namespace, "get", kind, name, "-o", "yaml")))
 		c.kubectl(t, "-n", namespace, "delete", kind, name)
 		return func() { c.kubectl(t, "replace", "--force", "-f", file) }
+	}
+}
+
+// granting gives the provider one more grant, in the ConfigMap and in the manager's file,
+// which a kubelet makes of it.
+func granting(grant string) func(*testing.T, *checked) func() {
+	return func(t *testing.T, c *checked) func() {
+		before, err := os.ReadFile(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := strings.Replace(string(before), "  name: static\n", "  name: static\n  grants: ["+grant+"]\n", 1)
+		if granted == string(before) {
+			t.Fatalf("there is no provider static in\n%s", before)
+		}
+		configure := func(text string) {
+			c.kubectl(t, "-n", namespace, "patch", "configmap", manager, "-p", fmt.Sprintf(`{"data": {"config.yaml": %q}}`, text))
+			if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		configure(granted)
+		return func() { configure(string(before)) }
 	}
 }
 

@@ -105,7 +105,7 @@ func (f *bundleFlags) collect(ctx context.Context, b *bundle) {
 	b.say("the manager")
 	manager, err := f.connect(ctx, true)
 	if err != nil {
-		b.miss("everything of the manager's API: status.json, why.txt, calls.json, metrics.txt", err)
+		b.miss("everything of the manager's API: status.json, why.txt, calls.json, reachability.json, metrics.txt", err)
 		return
 	}
 	defer manager.close()
@@ -126,6 +126,11 @@ func (b *bundle) manager(ctx context.Context, client *managerClient) {
 		b.miss("calls.json", err)
 	} else {
 		b.object("calls.json", "the latest calls to the cloud (ccmctl calls -o json)", &calls)
+	}
+	if reachability, err := client.reachability(ctx); err != nil {
+		b.miss("reachability.json", err)
+	} else {
+		b.object("reachability.json", "which granted hosts the manager can connect to (ccmctl check)", reachability)
 	}
 	const maxMetrics = 8 << 20
 	metrics, err := client.read(ctx, "/metrics", nil, maxMetrics)

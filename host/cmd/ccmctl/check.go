@@ -32,9 +32,9 @@ func newCheck() *cobra.Command {
 		Short: "Look for mistakes in the cluster and the configuration, before and after an installation",
 		Long: "Look for mistakes: kubelets without --cloud-provider=external, Nodes that wait,\n" +
 			"two managers at once, missing rights, Secrets, ConfigMaps and accounts, clocks,\n" +
-			"ports, webhooks without Pods, versions, and hosts that the manager does not\n" +
-			"reach. It changes nothing. What you may not read is named as unknown. The exit\n" +
-			"code is 1 if there is an error.\n\n" +
+			"ports, webhooks without Pods, versions, and granted hosts to which the manager\n" +
+			"cannot connect; it tries each, and sends no request. Nothing is changed. What you\n" +
+			"may not read is named as unknown. The exit code is 1 if there is an error.\n\n" +
 			"With -f it checks what is to be installed: a HostConfiguration, or what\n" +
 			"helm template prints (helm template ... | ccmctl check -f -).",
 		Example: "  ccmctl check\n" +
@@ -67,7 +67,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if options.Planned == nil {
-		options.Status = f.status
+		options.Status, options.Reachability = f.status, f.reachability
 	}
 	// client-go would write what the API server warns of between the findings.
 	config.WarningHandler = rest.NoWarnings{}
@@ -91,6 +91,15 @@ func (f *checkFlags) status(ctx context.Context) (*v1alpha1.Status, error) {
 	}
 	defer client.close()
 	return client.status(ctx)
+}
+
+func (f *checkFlags) reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
+	client, err := f.connect(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer client.close()
+	return client.reachability(ctx)
 }
 
 // maxPlan is the size of the largest plan, in bytes.

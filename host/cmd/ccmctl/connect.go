@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -253,6 +254,25 @@ func (c *managerClient) why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.E
 		return nil, errors.New("the answer is no explanation: is this manager older than ccmctl?")
 	}
 	return &e, nil
+}
+
+// reachability has the manager connect to the hosts that it is granted. One that does so
+// for somebody else is asked again.
+func (c *managerClient) reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
+	var got *fetched
+	err := wait.PollUntilContextTimeout(ctx, time.Second, managerTimeout, true, func(ctx context.Context) (bool, error) {
+		var err error
+		got, err = c.fetch(ctx, v1alpha1.ReachabilityPath, "", v1alpha1.MaxAnswer)
+		return err == nil && got.code != http.StatusTooManyRequests, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if got.code != http.StatusOK {
+		return nil, refusal(got.code, got.body)
+	}
+	var r v1alpha1.Reachability
+	return &r, readAnswer(got.body, &r)
 }
 
 // connect returns a client of the manager that leads, or with orStandby of any.

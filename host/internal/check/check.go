@@ -2,7 +2,8 @@
 // installation and in its HostConfiguration. It only reads, and asks the API server
 // what others may do (SubjectAccessReview). What it may not read it says. It may
 // import what reads configurations, sources, modules and Secrets, so that nothing is
-// read in a second way, and nothing that runs a module or reaches a cloud.
+// read in a second way, and nothing that runs a module or reaches a cloud: the manager
+// does that, and says what came of it.
 package check
 
 import (
@@ -62,6 +63,8 @@ type Options struct {
 	Version string
 	// Status asks the manager.
 	Status func(context.Context) (*status.Status, error)
+	// Reachability asks the manager to connect to the granted hosts.
+	Reachability func(context.Context) (*status.Reachability, error)
 	// Patience is how long a Node may be without its cloud's data before it is a
 	// mistake.
 	Patience time.Duration
@@ -81,7 +84,9 @@ type checker struct {
 	status *status.Status
 	// unreachable is why there is none.
 	unreachable error
-	findings    []Finding
+	// reached is what came of the manager's connections, by provider and host.
+	reached  map[hostOf]status.HostReach
+	findings []Finding
 }
 
 // Run checks everything. Its findings are sorted, the worst first. The error is for a

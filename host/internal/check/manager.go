@@ -3,8 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +58,7 @@ func (c *checker) manager(ctx context.Context) {
 	if released(c.Version) != released(c.status.Manager.Version) {
 		c.warn("VersionsDiffer", "manager "+c.status.Manager.Host, fmt.Sprintf("it is %s, and ccmctl is %s", c.status.Manager.Version, c.Version), "use the ccmctl of the manager's release")
 	}
+	c.reach(ctx)
 	for i := range c.status.Providers {
 		p := &c.status.Providers[i]
 		c.section("Provider", "provider "+p.Name, "it serves what is offered, and its loops run", func() { c.provider(p) })
@@ -91,38 +90,6 @@ func (c *checker) provider(p *status.Provider) {
 	for _, e := range p.Stuck {
 		c.error("Stuck", e.Object.Kind+" "+e.Object.Name, e.Cause+": "+e.Message, "ccmctl why "+e.Object.Kind+" "+e.Object.Name)
 	}
-}
-
-// hosts says which granted hosts the manager reaches, as far as it has tried.
-func (c *checker) hosts(p *status.Provider) {
-	states := map[string]status.Host{}
-	for _, h := range p.Hosts {
-		states[h.Host] = h
-	}
-	for _, host := range c.granted(p.Name) {
-		where := "host " + host + " of provider " + p.Name
-		switch h, asked := states[host]; {
-		case !asked:
-			c.unknown("HostNotAsked", where, "not checked: the manager has sent it nothing since it began")
-		case h.Breaker != "closed":
-			c.error("HostUnreachable", where, "the manager gets no answer: "+h.LastFault, "look at its address, its certificate and the network of the manager's node (proxies, firewalls); then ccmctl why provider "+p.Name)
-		default:
-			c.add(OK, "Host", where, "the manager sends requests to it", "")
-		}
-	}
-}
-
-// granted are the hosts of a provider, as HOST:PORT.
-func (c *checker) granted(name string) (all []string) {
-	for i := range c.plan.providers {
-		if c.plan.providers[i].Name != name {
-			continue
-		}
-		for _, g := range c.plan.providers[i].Grants {
-			all = append(all, net.JoinHostPort(g.Host, strconv.Itoa(int(g.Port))))
-		}
-	}
-	return all
 }
 
 // cloudProviders looks at the kind CloudProvider and its objects, if the

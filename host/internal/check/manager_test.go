@@ -1,8 +1,13 @@
 package check
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
@@ -25,6 +30,59 @@ func TestHosts(t *testing.T) {
 		if !found(c.findings, want) {
 			t.Errorf("%+v is not in %+v", want, c.findings)
 		}
+	}
+}
+
+// What came of the manager's connections is told where no request says more.
+func TestHostsThatWereConnectedTo(t *testing.T) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	ends := func(in time.Duration) metav1.Time { return metav1.NewTime(now.Add(in)) }
+	hosts := []status.HostReach{
+		{Host: "good.example.com:443", Result: status.HostReached, Address: "192.0.2.1:443", CertificateEnds: ends(15 * 24 * time.Hour)},
+		{Host: "old.example.com:443", Result: status.HostReached, CertificateEnds: ends(13*24*time.Hour + time.Minute)},
+		{Host: "nowhere.example.com:443", Result: status.HostNotResolved, Message: "no such host"},
+		{Host: "twice.example.com:443", Result: status.HostTLSFailed, Message: "unknown authority"},
+		{Host: "twice.example.com:443", Result: status.HostReached},
+		{Host: "open.example.com:443", Result: status.HostReached},
+		{Host: "*.example.com:443", Result: status.HostNotAsked},
+	}
+	provider := v1alpha1.Provider{Name: "p"}
+	for i := range hosts {
+		hosts[i].Provider = "p"
+		provider.Grants = append(provider.Grants, v1alpha1.Grant{Host: strings.TrimSuffix(hosts[i].Host, ":443"), Port: 443})
+	}
+	c := &checker{plan: plan{providers: []v1alpha1.Provider{provider}}, Options: Options{
+		Clock:        func() time.Time { return now },
+		Reachability: func(context.Context) (*status.Reachability, error) { return &status.Reachability{Hosts: hosts}, nil },
+	}, status: &status.Status{Providers: []status.Provider{{
+		Name: "p", Serving: &status.Module{}, Phase: "Kept", Hosts: []status.Host{{Host: "open.example.com:443", Breaker: "open", LastFault: "503"}},
+	}}}}
+	c.manager(t.Context())
+	for _, want := range []Finding{
+		{Severity: OK, Reason: "Host", Where: "host good.example.com:443 of provider p", What: "192.0.2.1:443"},
+		{Severity: Warning, Reason: "CertificateEnds", Where: "host old.example.com:443 of provider p", What: "in 13 days (2026-11-14)"},
+		{Severity: Error, Reason: "HostUnreachable", Where: "host nowhere.example.com:443 of provider p", What: "(NotResolved): no such host"},
+		{Severity: Error, Reason: "HostUnreachable", Where: "host twice.example.com:443 of provider p", What: "(TLSFailed): unknown authority"},
+		{Severity: Error, Reason: "HostUnreachable", Where: "host open.example.com:443 of provider p", What: "503"},
+		{Severity: Unknown, Reason: "HostNotAsked", Where: "host *.example.com:443 of provider p"},
+	} {
+		if !found(c.findings, want) {
+			t.Errorf("%+v is not in %+v", want, c.findings)
+		}
+	}
+	if n := Count(c.findings, Error); n != 3 {
+		t.Errorf("%d errors: %+v", n, c.findings)
+	}
+}
+
+// A manager that cannot say it is no mistake, and nothing is claimed.
+func TestHostsOfAnOlderManager(t *testing.T) {
+	c := &checker{plan: plan{providers: []v1alpha1.Provider{{Name: "p", Grants: []v1alpha1.Grant{{Host: "a.example.com", Port: 443}}}}}, Options: Options{
+		Reachability: func(context.Context) (*status.Reachability, error) { return nil, errors.New("no such path") },
+	}, status: &status.Status{Providers: []status.Provider{{Name: "p", Serving: &status.Module{}, Phase: "Kept"}}}}
+	c.manager(t.Context())
+	if !found(c.findings, Finding{Severity: Unknown, Reason: "Hosts", What: "no such path"}) || !found(c.findings, Finding{Severity: Unknown, Reason: "HostNotAsked"}) || Count(c.findings, Error) > 0 {
+		t.Errorf("findings: %+v", c.findings)
 	}
 }
 

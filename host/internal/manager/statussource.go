@@ -30,16 +30,19 @@ type statusSource struct {
 	services corelisters.ServiceLister
 	nodes    corelisters.NodeLister
 	synced   func() bool
+	rounds   *reachRounds
 }
 
 func (m *manager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
 	core := c.SharedInformers.Core().V1()
 	services, nodes := core.Services(), core.Nodes()
-	return &statusSource{
+	s := &statusSource{
 		manager: m, client: m.providers.shared.client, election: c.ComponentConfig.Generic.LeaderElection,
 		services: services.Lister(), nodes: nodes.Lister(),
 		synced: func() bool { return services.Informer().HasSynced() && nodes.Informer().HasSynced() },
 	}
+	s.rounds = &reachRounds{round: s.reach}
+	return s
 }
 
 // list returns all Nodes; of a store in memory there is no error.

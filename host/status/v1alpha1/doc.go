@@ -5,6 +5,7 @@
 //	GET /wasm-ccm/v1alpha1/status
 //	GET /wasm-ccm/v1alpha1/why?kind=Service&namespace=default&name=web
 //	GET /wasm-ccm/v1alpha1/calls?provider=static
+//	GET /wasm-ccm/v1alpha1/reachability
 //
 // The status page is the same for people: /wasm-ccm/status, /wasm-ccm/why and
 // /wasm-ccm/calls.

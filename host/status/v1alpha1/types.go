@@ -16,6 +16,8 @@ const (
 	WhyPath = PathPrefix + "v1alpha1/why"
 	// CallsPath answers Calls.
 	CallsPath = PathPrefix + "v1alpha1/calls"
+	// ReachabilityPath answers a Reachability.
+	ReachabilityPath = PathPrefix + "v1alpha1/reachability"
 	// PagePath shows a Status to people, in HTML.
 	PagePath = PathPrefix + "status"
 	// WhyPagePath shows an Explanation.
@@ -30,7 +32,8 @@ const (
 	MaxText = 1 << 10
 	// MaxStuck is how many objects of one provider a Status names.
 	MaxStuck = 50
-	// MaxHosts is how many hosts of one provider a Status names.
+	// MaxHosts is how many hosts of one provider a Status names, and a manager connects
+	// to for a Reachability.
 	MaxHosts = 64
 	// MaxCalls is how many of the latest calls an answer has, of all providers
 	// together.

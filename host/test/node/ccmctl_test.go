@@ -81,7 +81,7 @@ func (u user) bundle(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	u.says(t, []string{regexp.QuoteMeta(file)}, "bundle", "-o", file)
 	names := archived(t, file)
-	for _, want := range []string{"README.md", "status.json", "why.txt", "calls.json", "metrics.txt", "events.txt", "lease.json", "pods.json", "providers.json"} {
+	for _, want := range []string{"README.md", "status.json", "why.txt", "calls.json", "reachability.json", "metrics.txt", "events.txt", "lease.json", "pods.json", "providers.json"} {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "/"+want) }) {
 			t.Errorf("the bundle has no %s: %q", want, names)
 		}

@@ -53,7 +53,11 @@ func answers(t *testing.T, addrs ...netip.Addr) *net.Resolver {
 	}}
 }
 
+// resource answers a question; nil: the name has no such address.
 func resource(q dnsmessage.Question, addrs []netip.Addr, asked *atomic.Int32) dnsmessage.ResourceBody {
+	if len(addrs) == 0 {
+		return nil
+	}
 	if q.Type == dnsmessage.TypeA {
 		i := min(int(asked.Add(1))-1, len(addrs)-1)
 		if addrs[i].Is4() {

@@ -31,15 +31,6 @@ func identityOf(g Grant) identity {
 }
 
 func (c *Client) newTransport(g Grant) *http.Transport {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.RootCAs}
-	if g.RootCAs == nil {
-		config.RootCAs = c.options.RootCAs
-	}
-	if g.ClientCertificate != nil {
-		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return certificate(info.Context(), g.ClientCertificate)
-		}
-	}
 	return &http.Transport{
 		// Invariant E5 (host/SECURITY.md): the proxy of the environment would be a way around
 		// grants and the look at addresses.
@@ -47,7 +38,7 @@ func (c *Client) newTransport(g Grant) *http.Transport {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.connect(ctx, network, address, g.CIDRs)
 		},
-		TLSClientConfig:        config,
+		TLSClientConfig:        c.newTLS(g),
 		TLSHandshakeTimeout:    tlsTimeout,
 		DisableCompression:     true, // response.go does it, within the bounds
 		MaxIdleConns:           maxIdleConns,
@@ -57,6 +48,21 @@ func (c *Client) newTransport(g Grant) *http.Transport {
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		ForceAttemptHTTP2:      true,
 	}
+}
+
+// newTLS is how a host shows who it is, and who asks. net/http and Reach each change
+// their own.
+func (c *Client) newTLS(g Grant) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.RootCAs}
+	if g.RootCAs == nil {
+		config.RootCAs = c.options.RootCAs
+	}
+	if g.ClientCertificate != nil {
+		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return certificate(info.Context(), g.ClientCertificate)
+		}
+	}
+	return config
 }
 
 func certificate(ctx context.Context, source *ClientCertificate) (*tls.Certificate, error) {

@@ -34,6 +34,9 @@ type Source interface {
 	Why(ctx context.Context, object v1alpha1.Object) (*v1alpha1.Explanation, error)
 	// Calls are those to the cloud of a provider, or for "" of all.
 	Calls(provider string) (*v1alpha1.Calls, error)
+	// Reachability connects to the granted hosts, or answers what it found out a moment
+	// ago.
+	Reachability(ctx context.Context) (*v1alpha1.Reachability, error)
 }
 
 const (
@@ -56,6 +59,7 @@ func Install(mux Mux, source Source) {
 	mux.Handle(v1alpha1.StatusPath, answering(turns, func(ctx context.Context, _ url.Values) (any, error) { return source.Status(ctx) }))
 	mux.Handle(v1alpha1.WhyPath, answering(turns, why(source)))
 	mux.Handle(v1alpha1.CallsPath, answering(turns, calls(source)))
+	mux.Handle(v1alpha1.ReachabilityPath, answering(turns, func(ctx context.Context, _ url.Values) (any, error) { return source.Reachability(ctx) }))
 	newPages().install(mux, turns, source)
 }
 

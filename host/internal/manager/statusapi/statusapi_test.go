@@ -47,6 +47,10 @@ func (f *fake) Why(_ context.Context, o v1alpha1.Object) (*v1alpha1.Explanation,
 	return cmp.Or(f.explanation, &v1alpha1.Explanation{Object: o, State: v1alpha1.StateDone}), f.err
 }
 
+func (f *fake) Reachability(context.Context) (*v1alpha1.Reachability, error) {
+	return &v1alpha1.Reachability{}, f.err
+}
+
 func (f *fake) Calls(provider string) (*v1alpha1.Calls, error) {
 	f.asked = v1alpha1.Object{Kind: "calls", Name: provider}
 	return cmp.Or(f.calls, &v1alpha1.Calls{}), f.err

@@ -1,0 +1,101 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// hostOf is a host of a provider, as HOST:PORT.
+type hostOf struct{ provider, host string }
+
+// certificateWarning is how long before its end a host's certificate is told of.
+const certificateWarning = 14 * 24 * time.Hour
+
+// reach has the manager connect to the hosts that are granted.
+func (c *checker) reach(ctx context.Context) {
+	if c.Reachability == nil {
+		return
+	}
+	answer, err := c.Reachability(ctx)
+	if err != nil {
+		c.unknown("Hosts", "manager "+c.status.Manager.Host, "not checked: whether it can connect to the granted hosts: "+err.Error())
+		return
+	}
+	c.reached = map[hostOf]status.HostReach{}
+	for _, r := range answer.Hosts {
+		of := hostOf{r.Provider, r.Host}
+		// Of two grants of a host, one with another certificate, the worse is told.
+		if known, twice := c.reached[of]; !twice || known.Result == status.HostReached {
+			c.reached[of] = r
+		}
+	}
+}
+
+// hosts says which granted hosts the manager reaches: what came of the requests to
+// them, and else what came of a connection.
+func (c *checker) hosts(p *status.Provider) {
+	states := map[string]status.Host{}
+	for _, h := range p.Hosts {
+		states[h.Host] = h
+	}
+	for _, host := range c.granted(p.Name) {
+		where := "host " + host + " of provider " + p.Name
+		r := c.reached[hostOf{p.Name, host}]
+		state, asked := states[host]
+		switch {
+		case asked && state.Breaker != "closed":
+			c.error("HostUnreachable", where, "the manager gets no answer: "+state.LastFault, "look at its address, its certificate and the network of the manager's node (proxies, firewalls); then ccmctl why provider "+p.Name)
+		case r.Result == status.HostReached:
+			c.certificate(where, &r)
+		case r.Result != "" && r.Result != status.HostNotAsked:
+			c.error("HostUnreachable", where, fmt.Sprintf("the manager cannot connect to it (%s): %s", r.Result, r.Message), mendOf(r.Result))
+		case asked:
+			c.add(OK, "Host", where, "the manager sends requests to it", "")
+		default:
+			c.unknown("HostNotAsked", where, "not checked: the manager has sent it nothing since it began")
+		}
+	}
+}
+
+// certificate looks at the end of the certificate of a host that was reached.
+func (c *checker) certificate(where string, r *status.HostReach) {
+	left := r.CertificateEnds.Sub(c.Clock())
+	if !r.CertificateEnds.IsZero() && left < certificateWarning {
+		c.warn("CertificateEnds", where, fmt.Sprintf("its certificate ends in %d days (%s)", max(0, int(left.Hours()/24)), r.CertificateEnds.UTC().Format(time.DateOnly)), "whoever operates it renews its certificate; if another authority signs it then, put that into caBundle of the grant")
+		return
+	}
+	c.add(OK, "Host", where, fmt.Sprintf("the manager connects to it, at %s", r.Address), "")
+}
+
+// mendOf is what helps at the step at which a connection ended.
+func mendOf(result string) string {
+	switch result {
+	case status.HostNotResolved:
+		return "correct the host of the grant, or the DNS of the manager's Pod (dnsPolicy, hostAliases)"
+	case status.HostAddressRefused:
+		return "if this address is the cloud's, put its network into cidrs of the grant"
+	case status.HostTLSFailed:
+		return "if another authority has signed its certificate, put that into caBundle of the grant; look at the host of the grant, its port, and the clock of the manager's node"
+	}
+	return "look at firewalls and NetworkPolicies between the manager's node and it, and at the port of the grant; proxies of the environment are not used"
+}
+
+// granted are the hosts of a provider, each once.
+func (c *checker) granted(name string) (all []string) {
+	for i := range c.plan.providers {
+		if c.plan.providers[i].Name != name {
+			continue
+		}
+		for _, g := range c.plan.providers[i].Grants {
+			all = append(all, net.JoinHostPort(g.Host, strconv.Itoa(int(g.Port))))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
