@@ -102,7 +102,7 @@ func Run(ctx context.Context, config *restclient.Config, o Options) ([]Finding, 
 	c.read(ctx)
 	for _, check := range []func(context.Context){
 		c.clocks, c.nodes, c.routes, c.managers, c.leader, c.workload, c.pods, c.ports, c.accounts, c.configuration,
-		c.objects, c.cloudProviders, c.rights, c.webhooks, c.manager,
+		c.objects, c.cloudProviders, c.rights, c.webhooks, c.policies, c.manager,
 	} {
 		check(ctx)
 	}
