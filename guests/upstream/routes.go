@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -57,8 +58,11 @@ func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) erro
 	defer done()
 	route := routeFrom(request.Route)
 	err = routes.CreateRoute(ctx, request.ClusterName, request.NameHint, route)
-	if err != nil && look(ctx, routes, request.ClusterName, route) == inList {
-		return nil // the ABI has no error for what is there already
+	if err != nil {
+		var found listing
+		if found, err = look(ctx, routes, request.ClusterName, route, err); found == inList {
+			return nil // the ABI has no error for what is there already
+		}
 	}
 	return p.failure(err)
 }
@@ -72,8 +76,11 @@ func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) erro
 	defer done()
 	route := routeFrom(request.Route)
 	err = routes.DeleteRoute(ctx, request.ClusterName, route)
-	if err != nil && look(ctx, routes, request.ClusterName, route) == notInList {
-		return nil
+	if err != nil {
+		var found listing
+		if found, err = look(ctx, routes, request.ClusterName, route, err); found == notInList {
+			return nil
+		}
 	}
 	return p.failure(err)
 }
@@ -87,20 +94,21 @@ const (
 	notInList
 )
 
-// look looks for a route, by its destination: AWS, for one, answers a route
-// that is there with an error, and one that is gone, too.
-func look(ctx context.Context, routes cloudprovider.Routes, cluster string, want *cloudprovider.Route) listing {
+// look looks for a route, by its destination, after an op has failed: AWS, for one,
+// answers a route that is there with an error, and one that is gone, too. The error is
+// that of the op, with what the list failed by: it says why nobody knows.
+func look(ctx context.Context, routes cloudprovider.Routes, cluster string, want *cloudprovider.Route, failed error) (listing, error) {
 	list, err := routes.ListRoutes(ctx, cluster)
 	if err != nil {
-		return unlistable
+		return unlistable, fmt.Errorf("%w; then its list: %s", failed, err.Error())
 	}
 	for _, route := range list {
 		if route.DestinationCIDR == want.DestinationCIDR {
 			if route.TargetNode == want.TargetNode && !route.Blackhole {
-				return inList
+				return inList, failed
 			}
-			return unlistable // it is there, and leads elsewhere
+			return unlistable, failed // it is there, and leads elsewhere
 		}
 	}
-	return notInList
+	return notInList, failed
 }

@@ -71,7 +71,7 @@ func TestRoutesAgain(t *testing.T) {
 		}
 	}
 	all.deaf = true
-	if err := remove(); err == nil || !strings.Contains(err.Error(), "InvalidRoute.NotFound") {
+	if err := remove(); err == nil || !strings.Contains(err.Error(), "InvalidRoute.NotFound; then its list: no list") {
 		t.Errorf("without a list: %v", err)
 	}
 }

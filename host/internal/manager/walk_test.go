@@ -77,9 +77,10 @@ func TestNothingIsLeftOfAManagerThatHasEnded(t *testing.T) {
 type says struct {
 	requests, timeout     int
 	source, store, scheme string
+	engine                string
 }
 
-func first(name string) says { return says{50, 20, "source-" + name, name, name} }
+func first(name string) says { return says{50, 20, "source-" + name, name, name, "wazero"} }
 
 // side is what the walk knows of one provider.
 type side struct {
@@ -91,6 +92,7 @@ type side struct {
 	wrong    bool   // the cloud does not know it
 	doubtful bool   // what serves may have a wrong one: a right one comes with what is offered
 	paused   bool
+	served   bool // something was seen to
 	told     bool // there is a status that it was configured
 }
 
@@ -153,7 +155,7 @@ func (w *walk) run() int {
 	steps := []func(string){
 		w.offerGood, w.offerGood, w.offerSlow, w.offerTraps, w.offerRefused, w.offerUnready, w.offerNothing,
 		w.rotateRight, w.rotateRight, w.rotateWrong, w.reloadValid, w.reloadValid, w.reloadInvalid, w.reloadTimeout,
-		w.comeOrGo, w.comeOrGo, w.comeOrGo, w.rename, w.rename, w.restore, w.reroute, w.resource, w.resource,
+		w.comeOrGo, w.comeOrGo, w.comeOrGo, w.rename, w.rename, w.restore, w.reroute, w.resource, w.resource, w.otherEngine, w.otherEngine,
 		w.beginInvalid, w.late, w.handOver, w.crash, w.loseLease, w.away, w.pause, w.removeOrReturn, w.rest, w.rest,
 	}
 	n := 0

@@ -89,11 +89,18 @@ func (w *walk) pass(d time.Duration) {
 func (w *walk) check(one *managed, s *side) {
 	w.t.Helper()
 	now := one.slot.Serving()
+	if now == nil && !s.served && !s.able() {
+		return // there never was anything that could
+	}
 	if now == nil {
 		w.t.Errorf("%s: nothing serves; the source has %q; %+v", one.name, s.offered, w.statusOf(one.name))
 		return
 	}
 	serves := now.Digests().Config
+	if !s.served && strings.Contains(w.known[serves], traps) {
+		return // there is nothing before it to which one could go back
+	}
+	s.served = true
 	if s.able() {
 		s.serves, s.doubtful = w.digest(one.name, s.offered), false
 	}
@@ -134,12 +141,15 @@ func (w *walk) digest(name, offered string) string {
 func (w *walk) checkConfiguration(one *managed, s *side, published status.Status) {
 	w.t.Helper()
 	c, want := one.loader.config(), w.leader.inForce
-	got := says{int(c.Requests.PerSecond), int(c.Ops.Timeout.Seconds()), c.Source.ConfigMap.Name, c.Store, c.Routing.Nodes.Schemes[0]}
+	got := says{int(c.Requests.PerSecond), int(c.Ops.Timeout.Seconds()), c.Source.ConfigMap.Name, c.Store, c.Routing.Nodes.Schemes[0], c.Engine}
 	if got != want[one.name] {
 		w.t.Errorf("%s: %+v is in force, want %+v", one.name, got, want[one.name])
 	}
 	if accepted := !meta.IsStatusConditionFalse(published.Conditions, v1alpha1.ConditionConfigured); accepted != w.leader.accepted {
 		w.t.Errorf("%s: the status says that the file is accepted: %v, want %v", one.name, accepted, w.leader.accepted)
+	}
+	if s.able() && published.Serving.Engine != s.engine {
+		w.t.Errorf("%s: engine %s serves, want %s", one.name, published.Serving.Engine, s.engine)
 	}
 	if version := one.loader.Revision(); s.able() && !strings.Contains(published.Serving.Revision, version) {
 		w.t.Errorf("%s: the terms are %s, and %s serves", one.name, version, published.Serving.Revision)

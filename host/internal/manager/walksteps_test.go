@@ -99,6 +99,18 @@ func (w *walk) reroute(name string) {
 	w.reload(w.text())
 }
 
+// otherEngine has a provider run on the other engine: often while something else of it
+// is on its way, and now and then with an offer of the same moment.
+func (w *walk) otherEngine(name string) {
+	s := w.subjects[name]
+	s.engine = map[string]string{"wazero": "wasmtime", "wasmtime": "wazero"}[s.engine]
+	w.note("file: %s has engine %s", name, s.engine)
+	if w.random.IntN(3) == 0 {
+		w.offerKind(name, []string{good, slow, unready}[w.random.IntN(3)])
+	}
+	w.reload(w.text())
+}
+
 // resource gives a provider another source, which holds something of its own,
 // or nothing.
 func (w *walk) resource(name string) {

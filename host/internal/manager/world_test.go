@@ -41,9 +41,10 @@ const namespace = "kube-system"
 type guests struct {
 	// hang is what those wait for that hang; nil: nothing.
 	hang *atomic.Pointer[chan struct{}]
+	name string
 }
 
-func (guests) Name() string                { return "guests" }
+func (g guests) Name() string              { return g.name }
 func (guests) Close(context.Context) error { return nil }
 func (g guests) Compile(_ context.Context, _ []byte, c engine.ModuleConfig) (engine.Module, error) {
 	return walker{host: c.Host, guests: g}, nil
@@ -214,7 +215,8 @@ func (w *world) provider(name string, s says) string {
   requests: {perSecond: %[4]d}
   ops: {timeout: %[5]ds}
   rollout: {observePeriod: 30s}
-`, name, namespace, w.cloud.port, s.requests, s.timeout, s.source, s.store, s.scheme)
+  engine: %[9]s
+`, name, namespace, w.cloud.port, s.requests, s.timeout, s.source, s.store, s.scheme, s.engine)
 }
 
 func (w *world) write(text string) {
@@ -281,7 +283,7 @@ func (o *whole) around() outside {
 			return metadatafake.NewSimpleMetadataClient(s), nil
 		},
 		modules: func(*config.Options) (modules, func(), error) {
-			return modules{engine: func(string) (engine.Engine, error) { return guests{&o.world.hang}, nil }, compiler: func(string) plugin.Compiler { return nil }}, func() {}, nil
+			return modules{engine: func(name string) (engine.Engine, error) { return guests{&o.world.hang, name}, nil }, compiler: func(string) plugin.Compiler { return nil }}, func() {}, nil
 		},
 		register: func(*metrics.Metrics) {},
 		watchFile: func(ctx context.Context, _ string, handle func([]byte, error)) {
