@@ -84,7 +84,7 @@ func releaseMistakes() []mistake {
 				c.kubectl(t, "-n", namespace, "delete", "pod", "--force", "-l", "app.kubernetes.io/name="+manager)
 				return func() { c.managerPod(t) }
 			}},
-		{reason: "HostUnreachable", severity: "error", says: `host 127.0.0.1:1 of provider static: the manager cannot connect to it \(NotConnected\): .*connection refused`, name: "port",
+		{reason: "HostUnreachable", severity: "error", says: `host 127.0.0.1:1 of provider static: manager [^ ]+ cannot connect to it \(NotConnected\): .*connection refused`, name: "port",
 			make: granting("{scheme: http, host: 127.0.0.1, port: 1}")},
 		{reason: "HostUnreachable", severity: "error", says: `host cloud.invalid:443 of provider static: .*\(NotResolved\)`, name: "name",
 			make: granting("{scheme: https, host: cloud.invalid}")},

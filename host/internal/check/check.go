@@ -84,8 +84,10 @@ type checker struct {
 	status *status.Status
 	// unreachable is why there is none.
 	unreachable error
-	// reached is what came of the manager's connections, by provider and host.
+	// reached is what came of the connections of a manager, by provider and host; from
+	// is which manager that was.
 	reached  map[hostOf]status.HostReach
+	from     string
 	findings []Finding
 }
 
