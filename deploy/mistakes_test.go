@@ -43,9 +43,16 @@ func clusterMistakes() []mistake {
 			make: created("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: fast, namespace: kube-node-lease}, spec: {renewTime: '" + micro(time.Hour) + "'}}")},
 		{reason: "PortTaken", severity: "error", says: "pod default/squatter: it has port 10258",
 			make: created(strings.Replace(podOf("squatter", "{name: c, image: example.com/c, ports: [{containerPort: 10258, hostPort: 10258}]}"), "spec: {", "spec: {hostNetwork: true, ", 1))},
-		{reason: "WebhookBlocks", severity: "error", says: "validatingwebhookconfiguration guard: no Pod is behind its Service default/guard",
+		{reason: "WebhookBlocks", severity: "error", says: "validatingwebhookconfiguration guard: nothing ready is behind Service default/guard of webhook guard.example.com, .* each write of nodes/status",
 			make: created("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard}, webhooks: [{name: guard.example.com, admissionReviewVersions: [v1], sideEffects: None, " +
 				"clientConfig: {service: {namespace: default, name: guard}}, rules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [nodes/status]}]}]}")},
+		{reason: "WebhookInTheWay", severity: "warning", says: "mutatingwebhookconfiguration labels: webhook labels.example.com sees each write of persistentvolumes with failurePolicy Fail",
+			make: created("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: labels}, webhooks: [{name: labels.example.com, admissionReviewVersions: [v1], sideEffects: None, " +
+				"clientConfig: {url: 'https://127.0.0.1:1/'}, rules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: [persistentvolumes]}]}]}")},
+		{reason: "PolicyInTheWay", severity: "warning", says: "validatingadmissionpolicy owners: it decides about each write of nodes, the manager's too",
+			make: created("{apiVersion: v1, kind: List, items: [" +
+				"{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: owners}, spec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [nodes]}]}, validations: [{expression: 'true'}]}}, " +
+				"{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: owners}, spec: {policyName: owners, validationActions: [Deny]}}]}")},
 	}
 }
 
@@ -77,7 +84,7 @@ func releaseMistakes() []mistake {
 				c.kubectl(t, "-n", namespace, "delete", "pod", "--force", "-l", "app.kubernetes.io/name="+manager)
 				return func() { c.managerPod(t) }
 			}},
-		{reason: "HostUnreachable", severity: "error", says: `host 127.0.0.1:1 of provider static: the manager cannot connect to it \(NotConnected\): .*connection refused`, name: "port",
+		{reason: "HostUnreachable", severity: "error", says: `host 127.0.0.1:1 of provider static: manager [^ ]+ cannot connect to it \(NotConnected\): .*connection refused`, name: "port",
 			make: granting("{scheme: http, host: 127.0.0.1, port: 1}")},
 		{reason: "HostUnreachable", severity: "error", says: `host cloud.invalid:443 of provider static: .*\(NotResolved\)`, name: "name",
 			make: granting("{scheme: https, host: cloud.invalid}")},
@@ -115,14 +122,28 @@ func plannedMistakes() []mistake {
 		{reason: "KeyMissing", severity: "error", says: "configmap kube-system/extension-apiserver-authentication: .*needs the key config.yaml",
 			plan: provider("configFrom: {configMap: {namespace: kube-system, name: extension-apiserver-authentication}}")},
 		{reason: "CRDMissing", severity: "error", says: "crd cloudproviders.config.wasm-ccm.dev: ",
+			plan: objectsOnly},
+		{reason: "CRDOld", severity: "warning", says: `crd cloudproviders.config.wasm-ccm.dev: it is older than this ccmctl, and does not know spec.engine: .* -> .*kubectl apply -f deploy/chart/files/cloudproviders.yaml`,
+			// With an object of the chart, and without its definition.
 			plan: func(t *testing.T) string {
-				return "{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [], cloudProviders: {enabled: true}}"
+				return objectsOnly(t) + "\n---\n{apiVersion: v1, kind: ServiceAccount, metadata: {name: a, namespace: kube-system}}"
+			},
+			make: func(t *testing.T, c *checked) func() {
+				file := c.file(t, string(c.kubectl(t, "patch", "--local", "--type=json", "-o", "yaml", "-f", "chart/files/cloudproviders.yaml",
+					"-p", `[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/engine"}]`)))
+				c.kubectl(t, "create", "-f", file)
+				return func() { c.kubectl(t, "delete", "-f", file) }
 			}},
 		{reason: "PriorityClassMissing", severity: "error", says: "priorityclass urgent: ", plan: values("priorityClassName=urgent")},
 		{reason: "PodCIDRMissing", severity: "error", says: "node m1: it has no pod CIDR", plan: values("routes.enabled=true", "routes.clusterCIDR=10.244.0.0/16")},
 		{reason: "NoLeaderElection", severity: "error", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "replicas=2", "args={--leader-elect=false}")},
 		{reason: "NoHostNetwork", severity: "warning", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "hostNetwork=false")},
 	}
+}
+
+// objectsOnly is a plan whose providers are objects of the cluster.
+func objectsOnly(*testing.T) string {
+	return "{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [], cloudProviders: {enabled: true}}"
 }
 
 // created makes an object; it is mended by deleting it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -133,15 +134,18 @@ func (b *bundle) manager(ctx context.Context, client *managerClient) {
 		b.object("reachability.json", "which granted hosts the manager can connect to (ccmctl check)", reachability)
 	}
 	const maxMetrics = 8 << 20
-	metrics, err := client.read(ctx, "/metrics", nil, maxMetrics)
+	metrics, err := client.fetch(ctx, "/metrics", "", maxMetrics)
+	if err == nil && metrics.code != http.StatusOK {
+		err = refusal(metrics.code, metrics.body)
+	}
 	if err != nil {
 		b.miss("metrics.txt", err)
 		return
 	}
-	if len(metrics) == maxMetrics {
+	if metrics.cut {
 		b.miss("metrics.txt", fmt.Errorf("what follows its first %d bytes", maxMetrics))
 	}
-	b.text("metrics.txt", "the metrics of the manager", metrics)
+	b.text("metrics.txt", "the metrics of the manager", metrics.body)
 }
 
 // why explains each provider, and each object that the status says is stuck.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -100,8 +99,16 @@ func (c *bundleCluster) providers(ctx context.Context) error {
 		}
 		all = append(all, o)
 	}
+	c.cut("providers.json", "ConfigMaps of providers", list.Continue)
 	c.object("providers.json", "the status of each provider, as its ConfigMap has it", all)
 	return nil
+}
+
+// cut says of a list that there are more.
+func (c *bundleCluster) cut(file, of, more string) {
+	if more != "" {
+		c.miss(file, fmt.Errorf("there are more than %d %s", maxListed, of))
+	}
 }
 
 // Bounds of what is listed.
@@ -217,9 +224,7 @@ func (c *bundleCluster) eventsIn(ctx context.Context, namespace string) (all []c
 		if err != nil {
 			return nil, err
 		}
-		if list.Continue != "" {
-			c.miss("events.txt", errors.New("there are more than "+fmt.Sprint(maxListed)+" Events of "+component))
-		}
+		c.cut("events.txt", "Events of "+component, list.Continue)
 		all = append(all, list.Items...)
 	}
 	return all, nil

@@ -83,6 +83,7 @@ func (c *bundleCluster) cloudProviders(ctx context.Context) ([]cloudProvider, er
 	if err != nil {
 		return nil, err
 	}
+	c.cut("cloudproviders.json", "CloudProviders", list.GetContinue())
 	all := []cloudProvider{}
 	for i := range list.Items {
 		all = append(all, cloudProviderOf(&list.Items[i]))

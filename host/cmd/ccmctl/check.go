@@ -32,7 +32,7 @@ func newCheck() *cobra.Command {
 		Short: "Look for mistakes in the cluster and the configuration, before and after an installation",
 		Long: "Look for mistakes: kubelets without --cloud-provider=external, Nodes that wait,\n" +
 			"two managers at once, missing rights, Secrets, ConfigMaps and accounts, clocks,\n" +
-			"ports, webhooks without Pods, versions, and granted hosts to which the manager\n" +
+			"ports, admission, versions, and granted hosts to which the manager\n" +
 			"cannot connect; it tries each, and sends no request. Nothing is changed. What you\n" +
 			"may not read is named as unknown. The exit code is 1 if there is an error.\n\n" +
 			"With -f it checks what is to be installed: a HostConfiguration, or what\n" +

@@ -134,23 +134,11 @@ func newManagerClient(server, token string, trust *tls.Config, end func()) *mana
 
 // get asks for one answer of the manager's API.
 func (c *managerClient) get(ctx context.Context, path string, query url.Values, into any) error {
-	data, err := c.read(ctx, path, query, v1alpha1.MaxAnswer)
+	got, err := c.fetch(ctx, path, query.Encode(), v1alpha1.MaxAnswer)
 	if err != nil {
 		return err
 	}
-	return readAnswer(data, into)
-}
-
-// read returns at most so many bytes of what is at a path.
-func (c *managerClient) read(ctx context.Context, path string, query url.Values, most int64) ([]byte, error) {
-	got, err := c.fetch(ctx, path, query.Encode(), most)
-	if err != nil {
-		return nil, err
-	}
-	if got.code != http.StatusOK {
-		return nil, refusal(got.code, got.body)
-	}
-	return got.body, nil
+	return got.read(into)
 }
 
 // fetched is what was answered, whatever the code is.
@@ -158,6 +146,27 @@ type fetched struct {
 	code   int
 	header http.Header
 	body   []byte
+	// cut says that the answer has more than was read.
+	cut bool
+}
+
+// whole is the error of an answer that is none, or not all.
+func (f *fetched) whole() error {
+	switch {
+	case f.code != http.StatusOK:
+		return refusal(f.code, f.body)
+	case f.cut:
+		return fmt.Errorf("the answer has more than %d MiB, which no manager of this release sends: look at what answers there, and at its version", v1alpha1.MaxAnswer>>20)
+	}
+	return nil
+}
+
+// read reads an answer of the manager's API.
+func (f *fetched) read(into any) error {
+	if err := f.whole(); err != nil {
+		return err
+	}
+	return readAnswer(f.body, into)
 }
 
 // fetch asks for one path, and reads at most so many bytes of the answer's body.
@@ -180,8 +189,9 @@ func (c *managerClient) fetch(ctx context.Context, path, query string, most int6
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, most))
-	return &fetched{response.StatusCode, response.Header, body}, err
+	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	size := min(int64(len(body)), most)
+	return &fetched{response.StatusCode, response.Header, body[:size], int64(len(body)) > size}, err
 }
 
 // readAnswer reads an answer, whose texts are made safe for a terminal: whoever answers
@@ -268,11 +278,8 @@ func (c *managerClient) reachability(ctx context.Context) (*v1alpha1.Reachabilit
 	if err != nil {
 		return nil, err
 	}
-	if got.code != http.StatusOK {
-		return nil, refusal(got.code, got.body)
-	}
 	var r v1alpha1.Reachability
-	return &r, readAnswer(got.body, &r)
+	return &r, got.read(&r)
 }
 
 // connect returns a client of the manager that leads, or with orStandby of any.

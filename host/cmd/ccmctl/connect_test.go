@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +53,43 @@ func TestAnswersAreText(t *testing.T) {
 				t.Fatal("no error")
 			}
 			checkText(t, "an error", err.Error())
+		}
+	}
+}
+
+// The largest answer of a manager is read to its end. Of a larger one its size is
+// told, and not that it is broken.
+func TestLargeAnswers(t *testing.T) {
+	size := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		const begin, end = `{"manager": {"version": "`, "\"}}\n"
+		_, _ = io.WriteString(w, begin+strings.Repeat("v", size-len(begin)-len(end))+end)
+	}))
+	t.Cleanup(server.Close)
+	client := newManagerClient(server.URL, "t", &tls.Config{InsecureSkipVerify: true}, func() {})
+	connected := &connection{connect: func() (*managerClient, error) { return client, nil }}
+	t.Cleanup(connected.drop)
+	d := &dashboard{connection: connected, host: "127.0.0.1:1", key: "KEY"}
+	for name, ask := range map[string]func() error{
+		"status":       func() error { _, err := client.status(t.Context()); return err },
+		"reachability": func() error { _, err := client.reachability(t.Context()); return err },
+		"calls":        func() error { return connected.get(t.Context(), v1alpha1.CallsPath, &v1alpha1.Calls{}) },
+		"dashboard": func() error {
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:1/KEY"+v1alpha1.PagePath, nil))
+			if w.Code != http.StatusOK {
+				return errors.New(w.Body.String())
+			}
+			return nil
+		},
+	} {
+		size = v1alpha1.MaxAnswer
+		if err := ask(); err != nil {
+			t.Errorf("%s: of the largest answer: %v", name, err)
+		}
+		size++
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "the answer has more than 4 MiB") {
+			t.Errorf("%s: of a larger answer: %v", name, err)
 		}
 	}
 }

@@ -49,10 +49,7 @@ func (c *connection) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	if got.code != http.StatusOK {
-		return refusal(got.code, got.body)
-	}
-	return readAnswer(got.body, into)
+	return got.read(into)
 }
 
 // manager returns the connection, or makes one.

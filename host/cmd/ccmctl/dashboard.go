@@ -96,6 +96,9 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; 
 
 func (d *dashboard) pass(w http.ResponseWriter, r *http.Request, path string) {
 	got, err := d.fetch(r.Context(), path, r.URL.RawQuery)
+	if err == nil && got.code == http.StatusOK {
+		err = got.whole()
+	}
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "the manager does not answer; load the page again: "+text.Line(err.Error(), v1alpha1.MaxText), http.StatusBadGateway)

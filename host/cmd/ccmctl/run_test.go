@@ -2,8 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
@@ -41,5 +47,59 @@ func TestRunRefuses(t *testing.T) {
 	wantFailure(t, "must be text or json", append(runOf(b, "probe"), "-o", "yaml")...)
 	if out := mustCcmctl(t, "__complete", "run", "lb_e"); !strings.Contains(out, "lb_ensure\n") {
 		t.Errorf("completion says %q", out)
+	}
+}
+
+// slowFor is how long the cloud of the test takes: more than a manager waits for an op
+// before it lets the others pass (ops.foreground).
+const slowFor = 3 * time.Second
+
+// slowCloud has every server, and says so late.
+func slowCloud(t *testing.T) (host, port string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		timer := time.NewTimer(slowFor)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done(): // who asked has left
+		}
+	}))
+	t.Cleanup(server.Close)
+	host, port, _ = strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	return host, port
+}
+
+// TestRunOfASlowCloud: an op is waited for as long as the manager lets it run, and
+// which bound ended it is told.
+func TestRunOfASlowCloud(t *testing.T) {
+	b := newBench(t)
+	module, err := os.ReadFile(filepath.Join(os.Getenv("CCM_BUILD"), "faulty.wasm"))
+	if err != nil {
+		t.Fatalf("%v; run make guests-test, and set CCM_BUILD", err)
+	}
+	host, port := slowCloud(t)
+	args := []string{
+		"run", "instance_exists", "worker-1", "-o", "json", "--compilation-cache-dir", b.path("cache"), "--module", b.write(t, "faulty.wasm", module),
+		"--cases", b.write(t, "cases.yaml", []byte("{nodes: [{name: worker-1}, {name: worker-2}], badConfigs: [nonsense]}")),
+		"--provider-config", b.write(t, "config.txt", []byte("count=http://"+host+":"+port)),
+	}
+	asked := "GET /server/worker-1 -> "
+	for _, test := range []struct{ settings, code, says, request string }{
+		{"ops: {}", "ok", "", asked + "200"},
+		{"requests: {timeout: 1s}", "deadline", "no complete answer in time", asked + "deadline"},
+		{"ops: {timeout: 1s}", "internal", "the guest was ended: context deadline exceeded", asked + "deadline"},
+	} {
+		config := fmt.Sprintf("{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [{name: faulty, source: {configMap: {namespace: kube-system, name: faulty}}, "+
+			"capabilities: [http_send, nodes, event], grants: [{scheme: http, host: %s, port: %s, cidrs: [127.0.0.1/32]}], %s}]}", host, port, test.settings)
+		out, err := ccmctl(append(args, "--config", b.write(t, "host.yaml", []byte(config)))...)
+		var a conformance.Answer
+		if decoded := json.Unmarshal([]byte(out), &a); decoded != nil || (err == nil) != (test.code == "ok") {
+			t.Fatalf("%s: %v, %v\n%s", test.settings, err, decoded, out)
+		}
+		took := time.Duration(a.Milliseconds) * time.Millisecond
+		if a.Code != test.code || !strings.Contains(a.Error, test.says) || len(a.Requests) != 1 || a.Requests[0] != test.request || (took >= slowFor) != (test.code == "ok") {
+			t.Errorf("%s: %+v", test.settings, a)
+		}
 	}
 }

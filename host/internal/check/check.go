@@ -9,6 +9,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -43,8 +44,13 @@ type Finding struct {
 	Mend  string `json:"mend,omitempty"`
 }
 
-// maxText is the size of a text of a finding, in bytes; it may quote objects.
-const maxText = 1 << 10
+const (
+	// maxText is the size of a text of a finding, in bytes; it may quote objects.
+	maxText = 1 << 10
+	// maxAlike is how many findings of one kind are told; each Node of a large cluster
+	// may have the same mistake.
+	maxAlike = 20
+)
 
 // Options say what is checked.
 type Options struct {
@@ -78,8 +84,10 @@ type checker struct {
 	status *status.Status
 	// unreachable is why there is none.
 	unreachable error
-	// reached is what came of the manager's connections, by provider and host.
+	// reached is what came of the connections of a manager, by provider and host; from
+	// is which manager that was.
 	reached  map[hostOf]status.HostReach
+	from     string
 	findings []Finding
 }
 
@@ -96,10 +104,11 @@ func Run(ctx context.Context, config *restclient.Config, o Options) ([]Finding, 
 	c.read(ctx)
 	for _, check := range []func(context.Context){
 		c.clocks, c.nodes, c.routes, c.managers, c.leader, c.workload, c.pods, c.ports, c.accounts, c.configuration,
-		c.objects, c.cloudProviders, c.rights, c.webhooks, c.manager,
+		c.objects, c.cloudProviders, c.rights, c.webhooks, c.policies, c.manager,
 	} {
 		check(ctx)
 	}
+	c.findings = fewer(c.findings)
 	slices.SortStableFunc(c.findings, func(a, b Finding) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
 	return c.findings, nil
 }
@@ -149,6 +158,33 @@ func (c *checker) section(reason, where, good string, check func(), reads ...str
 	if len(c.findings) == before && !slices.ContainsFunc(reads, func(what string) bool { return c.seen.unread[what] }) {
 		c.add(OK, reason, where, good, "")
 	}
+}
+
+// fewer leaves out what is found too often, and says so.
+func fewer(findings []Finding) (told []Finding) {
+	type kind struct {
+		severity Severity
+		reason   string
+	}
+	type more struct{ n, at int }
+	many := map[kind]more{}
+	for _, f := range findings {
+		of := kind{f.Severity, f.Reason}
+		m := many[of]
+		switch m.n++; {
+		case f.Severity == OK || m.n <= maxAlike:
+			told = append(told, f)
+		case m.n == maxAlike+1:
+			m.at = len(told)
+			told = append(told, Finding{Severity: f.Severity, Reason: f.Reason, Where: "cluster"})
+			fallthrough
+		default:
+			told[m.at].What = fmt.Sprintf("and %d more of these", m.n-maxAlike)
+			told[m.at].Mend = "mend those that are told, and check again"
+		}
+		many[of] = m
+	}
+	return told
 }
 
 // Count returns how many findings have a severity.

@@ -23,11 +23,14 @@ const (
 // cluster is what was read before the checks. Nil pods and
 // leases were not readable.
 type cluster struct {
+	// nodes have their names, ages and specs.
 	nodes      []corev1.Node
 	nodeLeases []coordinationv1.Lease
 	// leases are those of the name of the manager's, in all namespaces.
 	leases []coordinationv1.Lease
-	pods   []corev1.Pod
+	// pods are those that have not ended, and are this manager's, may be another one,
+	// or have a port that this one needs.
+	pods []corev1.Pod
 	// workload is the installed one, nil if there is none or it is not readable.
 	workload *workload
 	config   *corev1.ConfigMap
@@ -88,23 +91,58 @@ func (c *checker) readable(what string, err error) bool {
 }
 
 func (c *checker) read(ctx context.Context) {
-	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", managerName).String()}
-	if list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); c.readable(ofNodes, err) {
-		c.seen.nodes = list.Items
-	}
-	if list, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{}); c.readable(ofNodeLeases, err) {
-		c.seen.nodeLeases = list.Items
-	}
-	if list, err := c.client.CoordinationV1().Leases("").List(ctx, named); c.readable(ofLeases, err) {
-		c.seen.leases = append([]coordinationv1.Lease{}, list.Items...)
-	}
-	if list, err := c.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{}); c.readable(ofPods, err) {
-		c.seen.pods = append([]corev1.Pod{}, list.Items...)
-	}
+	c.readWorkload(ctx)
+	c.readNodes(ctx)
+	c.readLeases(ctx)
+	c.readPods(ctx)
 	if config, err := c.client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, managerName, metav1.GetOptions{}); c.readable("configmap "+c.own(), err) {
 		c.seen.config = config
 	}
-	c.readWorkload(ctx)
+}
+
+// readNodes keeps of each Node what is looked at: its status has a name for each image
+// of the machine.
+func (c *checker) readNodes(ctx context.Context) {
+	var all []corev1.Node
+	err := each(ctx, c.client.CoreV1().Nodes().List, metav1.ListOptions{}, func(n *corev1.Node) {
+		all = append(all, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: n.CreationTimestamp}, Spec: n.Spec})
+	})
+	if c.readable(ofNodes, err) {
+		c.seen.nodes = all
+	}
+}
+
+func (c *checker) readLeases(ctx context.Context) {
+	leases := func(namespace string, o metav1.ListOptions) ([]coordinationv1.Lease, error) {
+		all := []coordinationv1.Lease{}
+		err := each(ctx, c.client.CoordinationV1().Leases(namespace).List, o, func(l *coordinationv1.Lease) {
+			all = append(all, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}, Spec: l.Spec})
+		})
+		return all, err
+	}
+	if all, err := leases(corev1.NamespaceNodeLease, metav1.ListOptions{}); c.readable(ofNodeLeases, err) {
+		c.seen.nodeLeases = all
+	}
+	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", managerName).String()}
+	if all, err := leases(metav1.NamespaceAll, named); c.readable(ofLeases, err) {
+		c.seen.leases = all
+	}
+}
+
+// readPods keeps the few Pods that matter, of those that have not ended.
+func (c *checker) readPods(ctx context.Context) {
+	all, wanted := []corev1.Pod{}, c.wantedPorts()
+	running := metav1.ListOptions{FieldSelector: fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))).String()}
+	err := each(ctx, c.client.CoreV1().Pods(metav1.NamespaceAll).List, running, func(pod *corev1.Pod) {
+		if c.ours(pod) || isManager(pod) || takes(pod, wanted) != 0 {
+			pod.ManagedFields = nil
+			all = append(all, *pod)
+		}
+	})
+	if c.readable(ofPods, err) {
+		c.seen.pods = all
+	}
 }
 
 func (c *checker) readWorkload(ctx context.Context) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
@@ -27,7 +28,7 @@ func (c *checker) reach(ctx context.Context) {
 		c.unknown("Hosts", "manager "+c.status.Manager.Host, "not checked: whether it can connect to the granted hosts: "+err.Error())
 		return
 	}
-	c.reached = map[hostOf]status.HostReach{}
+	c.reached, c.from = map[hostOf]status.HostReach{}, "manager "+answer.Manager.Host
 	for _, r := range answer.Hosts {
 		of := hostOf{r.Provider, r.Host}
 		// Of two grants of a host, one with another certificate, the worse is told.
@@ -54,13 +55,25 @@ func (c *checker) hosts(p *status.Provider) {
 		case r.Result == status.HostReached:
 			c.certificate(where, &r)
 		case r.Result != "" && r.Result != status.HostNotAsked:
-			c.error("HostUnreachable", where, fmt.Sprintf("the manager cannot connect to it (%s): %s", r.Result, r.Message), mendOf(r.Result))
+			c.error("HostUnreachable", where, fmt.Sprintf("%s cannot connect to it (%s): %s", c.from, r.Result, r.Message), mendOf(r.Result))
 		case asked:
 			c.add(OK, "Host", where, "the manager sends requests to it", "")
 		default:
-			c.unknown("HostNotAsked", where, "not checked: the manager has sent it nothing since it began")
+			c.unknown("HostNotAsked", where, "not checked: "+c.unasked(p.Name, r.Message)+"the manager has sent it nothing since it began")
 		}
 	}
+}
+
+// unasked is why the manager did not connect to a host, as far as it says, before what
+// follows: of the host, or of those that were too many.
+func (c *checker) unasked(provider, said string) string {
+	if said == "" {
+		said = c.reached[hostOf{provider, status.MoreHosts}].Message
+	}
+	if said == "" {
+		return ""
+	}
+	return said + ", and "
 }
 
 // certificate looks at the end of the certificate of a host that was reached.
@@ -70,7 +83,7 @@ func (c *checker) certificate(where string, r *status.HostReach) {
 		c.warn("CertificateEnds", where, fmt.Sprintf("its certificate ends in %d days (%s)", max(0, int(left.Hours()/24)), r.CertificateEnds.UTC().Format(time.DateOnly)), "whoever operates it renews its certificate; if another authority signs it then, put that into caBundle of the grant")
 		return
 	}
-	c.add(OK, "Host", where, fmt.Sprintf("the manager connects to it, at %s", r.Address), "")
+	c.add(OK, "Host", where, strings.TrimSpace(fmt.Sprintf("%s connects to it, at %s %s", c.from, r.Address, r.TLS)), "")
 }
 
 // mendOf is what helps at the step at which a connection ended.
@@ -81,7 +94,7 @@ func mendOf(result string) string {
 	case status.HostAddressRefused:
 		return "if this address is the cloud's, put its network into cidrs of the grant"
 	case status.HostTLSFailed:
-		return "if another authority has signed its certificate, put that into caBundle of the grant; look at the host of the grant, its port, and the clock of the manager's node"
+		return "if its certificate has ended, whoever operates it renews it; if another authority has signed it, put that into caBundle of the grant; look at the host of the grant, its port, and the clock of the manager's node"
 	}
 	return "look at firewalls and NetworkPolicies between the manager's node and it, and at the port of the grant; proxies of the environment are not used"
 }

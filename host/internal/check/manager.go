@@ -111,6 +111,9 @@ func (c *checker) cloudProviders(ctx context.Context) {
 		if !c.readable("cloudproviders", err) {
 			return
 		}
+		if !c.plan.has("CustomResourceDefinition", "", crd) { // helm upgrade brings the planned one
+			c.definition(ctx, crd)
+		}
 		for i := range list.Items {
 			c.cloudProvider(&list.Items[i])
 		}

@@ -38,33 +38,40 @@ func TestHostsThatWereConnectedTo(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	ends := func(in time.Duration) metav1.Time { return metav1.NewTime(now.Add(in)) }
 	hosts := []status.HostReach{
-		{Host: "good.example.com:443", Result: status.HostReached, Address: "192.0.2.1:443", CertificateEnds: ends(15 * 24 * time.Hour)},
+		{Host: "good.example.com:443", Result: status.HostReached, Address: "192.0.2.1:443", TLS: "TLS 1.3", CertificateEnds: ends(15 * 24 * time.Hour)},
 		{Host: "old.example.com:443", Result: status.HostReached, CertificateEnds: ends(13*24*time.Hour + time.Minute)},
 		{Host: "nowhere.example.com:443", Result: status.HostNotResolved, Message: "no such host"},
 		{Host: "twice.example.com:443", Result: status.HostTLSFailed, Message: "unknown authority"},
 		{Host: "twice.example.com:443", Result: status.HostReached},
 		{Host: "open.example.com:443", Result: status.HostReached},
-		{Host: "*.example.com:443", Result: status.HostNotAsked},
+		{Host: "*.example.com:443", Result: status.HostNotAsked, Message: "it stands for many hosts"},
+		{Host: status.MoreHosts, Result: status.HostNotAsked, Message: "no more than 64 hosts of a provider are asked"},
 	}
-	provider := v1alpha1.Provider{Name: "p"}
+	provider := v1alpha1.Provider{Name: "p", Grants: []v1alpha1.Grant{{Host: "65.example.com", Port: 443}}}
 	for i := range hosts {
 		hosts[i].Provider = "p"
+		if hosts[i].Host == status.MoreHosts {
+			continue
+		}
 		provider.Grants = append(provider.Grants, v1alpha1.Grant{Host: strings.TrimSuffix(hosts[i].Host, ":443"), Port: 443})
 	}
 	c := &checker{plan: plan{providers: []v1alpha1.Provider{provider}}, Options: Options{
-		Clock:        func() time.Time { return now },
-		Reachability: func(context.Context) (*status.Reachability, error) { return &status.Reachability{Hosts: hosts}, nil },
+		Clock: func() time.Time { return now },
+		Reachability: func(context.Context) (*status.Reachability, error) {
+			return &status.Reachability{Manager: status.Manager{Host: "node-1_4711"}, Hosts: hosts}, nil
+		},
 	}, status: &status.Status{Providers: []status.Provider{{
 		Name: "p", Serving: &status.Module{}, Phase: "Kept", Hosts: []status.Host{{Host: "open.example.com:443", Breaker: "open", LastFault: "503"}},
 	}}}}
 	c.manager(t.Context())
 	for _, want := range []Finding{
-		{Severity: OK, Reason: "Host", Where: "host good.example.com:443 of provider p", What: "192.0.2.1:443"},
+		{Severity: OK, Reason: "Host", Where: "host good.example.com:443 of provider p", What: "manager node-1_4711 connects to it, at 192.0.2.1:443 TLS 1.3"},
 		{Severity: Warning, Reason: "CertificateEnds", Where: "host old.example.com:443 of provider p", What: "in 13 days (2026-11-14)"},
-		{Severity: Error, Reason: "HostUnreachable", Where: "host nowhere.example.com:443 of provider p", What: "(NotResolved): no such host"},
+		{Severity: Error, Reason: "HostUnreachable", Where: "host nowhere.example.com:443 of provider p", What: "manager node-1_4711 cannot connect to it (NotResolved): no such host"},
 		{Severity: Error, Reason: "HostUnreachable", Where: "host twice.example.com:443 of provider p", What: "(TLSFailed): unknown authority"},
 		{Severity: Error, Reason: "HostUnreachable", Where: "host open.example.com:443 of provider p", What: "503"},
-		{Severity: Unknown, Reason: "HostNotAsked", Where: "host *.example.com:443 of provider p"},
+		{Severity: Unknown, Reason: "HostNotAsked", Where: "host *.example.com:443 of provider p", What: "it stands for many hosts, and the manager has sent it nothing"},
+		{Severity: Unknown, Reason: "HostNotAsked", Where: "host 65.example.com:443 of provider p", What: "no more than 64 hosts of a provider are asked, and the manager"},
 	} {
 		if !found(c.findings, want) {
 			t.Errorf("%+v is not in %+v", want, c.findings)

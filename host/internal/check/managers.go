@@ -15,10 +15,7 @@ import (
 func (c *checker) managers(context.Context) {
 	c.section("Managers", "cluster", "nobody else runs the control loops of a cloud", func() {
 		for i := range c.seen.pods {
-			pod := &c.seen.pods[i]
-			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-				c.otherManager(pod)
-			}
+			c.otherManager(&c.seen.pods[i])
 		}
 		for i := range c.seen.leases {
 			c.otherLease(&c.seen.leases[i])
@@ -30,14 +27,24 @@ func (c *checker) otherManager(pod *corev1.Pod) {
 	for _, container := range pod.Spec.Containers {
 		cloud, set := flag(container, "cloud-provider")
 		switch {
-		case runs(container, "kube-controller-manager"):
+		case runs(container, kubeManager):
 			if set && cloud != "" && cloud != "external" {
 				c.error("InTreeCloudProvider", podName(pod), fmt.Sprintf("kube-controller-manager has --cloud-provider=%s: its own cloud loops and the manager's would both write", cloud), "set --cloud-provider=external there, or remove the flag")
 			}
-		case !c.ours(pod) && runs(container, "cloud-controller-manager"):
+		case !c.ours(pod) && runs(container, managerName):
 			c.error("TwoManagers", podName(pod), "another cloud-controller-manager (container "+container.Name+"): both initialise and delete Nodes, and each removes what the other has made", "stop it, before this manager leads")
 		}
 	}
+}
+
+// kubeManager is the program that had the loops of a cloud before.
+const kubeManager = "kube-controller-manager"
+
+// isManager says whether a Pod may run the loops of a cloud.
+func isManager(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
+		return runs(container, kubeManager) || runs(container, managerName)
+	})
 }
 
 // runs says whether a container is of a program, by its name, image or command.

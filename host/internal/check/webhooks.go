@@ -7,129 +7,86 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // webhook is one of either kind of configuration.
 type webhook struct {
-	name    string
-	service *admissionv1.ServiceReference
-	rules   []admissionv1.RuleWithOperations
-	// selects says that it sees only some objects, selectsNamespaces only some
-	// namespaces.
-	selects, selectsNamespaces bool
+	// configuration is its kind and name.
+	configuration, name string
+	policy              *admissionv1.FailurePolicyType
+	service             *admissionv1.ServiceReference // nil: it has a URL
+	sight
 }
 
-// written are the resources without whose writes nothing is initialised: what a
-// webhook that does not answer must not stop.
-var written = []struct {
-	group, resource string
-	scope           admissionv1.ScopeType
-}{
-	{"", "nodes", admissionv1.ClusterScope}, {"", "nodes/status", admissionv1.ClusterScope},
-	{"", "services/status", admissionv1.NamespacedScope}, {"coordination.k8s.io", "leases", admissionv1.NamespacedScope},
-}
-
-// webhooks looks for admission webhooks that nobody serves and that stop the
-// manager's writes.
+// webhooks looks for admission webhooks that stop the manager's writes: now, as nobody
+// serves them, or when that happens.
 func (c *checker) webhooks(ctx context.Context) {
-	c.section("Webhooks", "cluster", "no admission webhook without a Pod stops the manager's writes", func() {
-		all, ok := c.allWebhooks(ctx)
-		if !ok || c.seen.pods == nil {
-			return
+	c.section("Webhooks", "cluster", "no admission webhook stops the manager's writes, or can", func() {
+		for _, w := range c.allWebhooks(ctx) {
+			c.webhook(ctx, &w)
 		}
-		for _, w := range all {
-			c.webhook(ctx, w)
-		}
-	}, ofPods)
+	}, ofValidating, ofMutating)
 }
 
-// allWebhooks are those that refuse when their Service does not answer.
-func (c *checker) allWebhooks(ctx context.Context) (all []webhook, ok bool) {
-	validating, err := c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if !c.readable("validatingwebhookconfigurations", err) {
-		return nil, false
-	}
-	mutating, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if !c.readable("mutatingwebhookconfigurations", err) {
-		return nil, false
-	}
-	for _, configuration := range validating.Items {
-		for _, w := range configuration.Webhooks {
-			if fails(w.FailurePolicy, w.ClientConfig) {
-				all = append(all, webhook{"validatingwebhookconfiguration " + configuration.Name, w.ClientConfig.Service, w.Rules, selects(w.ObjectSelector) || len(w.MatchConditions) > 0, selects(w.NamespaceSelector)})
-			}
+const (
+	ofValidating = "validatingwebhookconfigurations"
+	ofMutating   = "mutatingwebhookconfigurations"
+)
+
+func (c *checker) allWebhooks(ctx context.Context) (all []webhook) {
+	api := c.client.AdmissionregistrationV1()
+	c.readable(ofValidating, each(ctx, api.ValidatingWebhookConfigurations().List, metav1.ListOptions{}, func(v *admissionv1.ValidatingWebhookConfiguration) {
+		for _, w := range v.Webhooks {
+			sees := sight{w.Rules, selects(w.ObjectSelector) || len(w.MatchConditions) > 0, selects(w.NamespaceSelector)}
+			all = append(all, webhook{"validatingwebhookconfiguration " + v.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service, sees})
 		}
-	}
-	for _, configuration := range mutating.Items {
-		for _, w := range configuration.Webhooks {
-			if fails(w.FailurePolicy, w.ClientConfig) {
-				all = append(all, webhook{"mutatingwebhookconfiguration " + configuration.Name, w.ClientConfig.Service, w.Rules, selects(w.ObjectSelector) || len(w.MatchConditions) > 0, selects(w.NamespaceSelector)})
-			}
+	}))
+	c.readable(ofMutating, each(ctx, api.MutatingWebhookConfigurations().List, metav1.ListOptions{}, func(m *admissionv1.MutatingWebhookConfiguration) {
+		for _, w := range m.Webhooks {
+			sees := sight{w.Rules, selects(w.ObjectSelector) || len(w.MatchConditions) > 0, selects(w.NamespaceSelector)}
+			all = append(all, webhook{"mutatingwebhookconfiguration " + m.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service, sees})
 		}
-	}
-	return all, true
+	}))
+	return all
 }
 
-func fails(policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig) bool {
-	return (policy == nil || *policy == admissionv1.Fail) && client.Service != nil
-}
-
-func selects(s *metav1.LabelSelector) bool {
-	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0
-}
-
-func (c *checker) webhook(ctx context.Context, w webhook) {
+func (c *checker) webhook(ctx context.Context, w *webhook) {
+	ignored := w.policy != nil && *w.policy == admissionv1.Ignore
 	stopped := w.stops()
-	if stopped == "" || c.served(ctx, w.service) {
+	if ignored || stopped == "" {
 		return
 	}
-	c.error("WebhookBlocks", w.name, fmt.Sprintf("no Pod is behind its Service %s/%s, and so each write of %s is refused: the manager can initialise no Node, or cannot lead", w.service.Namespace, w.service.Name, stopped),
-		"start its Pods on the nodes that there are, take the manager's objects out of its rules, or set failurePolicy: Ignore")
-}
-
-// stops is the first resource that the manager writes and the webhook sees, or "".
-// Of one that sees only some objects nothing is said.
-func (w webhook) stops() string {
-	for _, rule := range w.rules {
-		for _, r := range written {
-			seen := matches(rule.APIGroups, r.group) && (matches(rule.Resources, r.resource) || slices.Contains(rule.Resources, "*/*")) && updates(rule)
-			if seen && !w.selects && inScope(rule.Scope, r.scope) && (!w.selectsNamespaces || r.scope == admissionv1.ClusterScope) {
-				return r.resource
-			}
+	const mend = "take the manager's objects out of its rules (for kube-system and cluster-wide objects: rules, objectSelector, matchConditions), or set failurePolicy: Ignore"
+	server := "its URL"
+	if s := w.service; s != nil {
+		server = "Service " + s.Namespace + "/" + s.Name
+		if !c.served(ctx, s) {
+			c.error("WebhookBlocks", w.configuration, fmt.Sprintf("nothing ready is behind %s of webhook %s, and so each write of %s is refused: the manager can initialise no Node, or cannot lead", server, w.name, stopped),
+				"start its Pods on the nodes that there are; "+mend)
+			return
 		}
 	}
-	return ""
+	c.warn("WebhookInTheWay", w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail: while %s does not answer, the manager's are refused; if that needs a Node which the manager has initialised, a cluster that was off does not start", w.name, stopped, server), mend)
 }
 
-func updates(rule admissionv1.RuleWithOperations) bool {
-	return slices.Contains(rule.Operations, admissionv1.Update) || slices.Contains(rule.Operations, admissionv1.OperationAll)
-}
-
-func inScope(of *admissionv1.ScopeType, scope admissionv1.ScopeType) bool {
-	return of == nil || *of == admissionv1.AllScopes || *of == scope
-}
-
-func matches(all []string, one string) bool {
-	return slices.Contains(all, one) || slices.Contains(all, "*")
-}
-
-// served says whether a Pod is behind a Service, or it is not known.
+// served says whether something ready is behind a Service, or it is not known.
 func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) bool {
 	service, err := c.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false
 	}
-	if !c.readable("service "+s.Namespace+"/"+s.Name, err) {
+	if !c.readable("service "+s.Namespace+"/"+s.Name, err) || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return true
 	}
-	if len(service.Spec.Selector) == 0 {
-		return true // somebody else keeps its endpoints
-	}
-	selector := labels.SelectorFromSet(service.Spec.Selector)
-	return slices.ContainsFunc(c.seen.pods, func(p corev1.Pod) bool {
-		return p.Namespace == s.Namespace && p.Status.Phase == corev1.PodRunning && selector.Matches(labels.Set(p.Labels))
+	ready := false
+	err = each(ctx, c.client.DiscoveryV1().EndpointSlices(s.Namespace).List, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name}, func(slice *discoveryv1.EndpointSlice) {
+		ready = ready || slices.ContainsFunc(slice.Endpoints, isReady)
 	})
+	return !c.readable("endpointslices of service "+s.Namespace+"/"+s.Name, err) || ready
 }
+
+// isReady says whether an endpoint takes connections; one that does not say it does.
+func isReady(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,21 +122,40 @@ func (c *checker) pod(pod *corev1.Pod) {
 
 // ports looks for Pods of others that have a port of the host that the manager needs.
 func (c *checker) ports(context.Context) {
-	w := c.target()
-	if w == nil || !w.pod.Spec.HostNetwork {
+	wanted := c.wantedPorts()
+	if wanted == nil {
 		return
 	}
-	c.section("Ports", w.where(), "no other Pod has the manager's ports of the host", func() {
-		wanted := hostPorts(w.pod.Spec)
+	c.section("Ports", c.target().where(), "no other Pod has the manager's ports of the host", func() {
 		for i := range c.seen.pods {
 			pod := &c.seen.pods[i]
-			for port := range hostPorts(pod.Spec) {
-				if !c.ours(pod) && wanted[port] {
-					c.error("PortTaken", podName(pod), fmt.Sprintf("it has port %d of node %s, which the manager needs there", port, pod.Spec.NodeName), "stop it, or set other ports in the values (ports.secure, ports.probes)")
-				}
+			if port := takes(pod, wanted); port != 0 && !c.ours(pod) {
+				c.error("PortTaken", podName(pod), fmt.Sprintf("it has port %d of node %s, which the manager needs there", port, pod.Spec.NodeName), "stop it, or set other ports in the values (ports.secure, ports.probes)")
 			}
 		}
 	}, ofPods)
+}
+
+// wantedPorts are those that the manager needs of its hosts; nil if there are none.
+func (c *checker) wantedPorts() map[int32]bool {
+	w := c.target()
+	if w == nil || !w.pod.Spec.HostNetwork {
+		return nil
+	}
+	return hostPorts(w.pod.Spec)
+}
+
+// takes is the first of these ports that a Pod has on its host, or 0.
+func takes(pod *corev1.Pod, wanted map[int32]bool) int32 {
+	if len(wanted) == 0 {
+		return 0
+	}
+	for _, port := range slices.Sorted(maps.Keys(hostPorts(pod.Spec))) {
+		if wanted[port] {
+			return port
+		}
+	}
+	return 0
 }
 
 // hostPorts are the ports of a Pod on its host, as far as it names them.

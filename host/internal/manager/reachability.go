@@ -80,7 +80,7 @@ func reachOf(ctx context.Context, one *managed) (all []v1alpha1.HostReach) {
 	}
 	if more {
 		all = append(all, v1alpha1.HostReach{
-			Provider: one.name, Host: "*", Result: v1alpha1.HostNotAsked, Message: fmt.Sprintf("no more than %d hosts of a provider are asked", v1alpha1.MaxHosts),
+			Provider: one.name, Host: v1alpha1.MoreHosts, Result: v1alpha1.HostNotAsked, Message: fmt.Sprintf("no more than %d hosts of a provider are asked", v1alpha1.MaxHosts),
 		})
 	}
 	return all

@@ -21,7 +21,7 @@ type Reachability struct {
 // HostReach says how far a connection to a host came.
 type HostReach struct {
 	Provider string `json:"provider"`
-	// Host is HOST:PORT of the grant.
+	// Host is HOST:PORT of the grant, or MoreHosts.
 	Host string `json:"host"`
 	// Result is one of the words below; Message is why, where it is not Reached.
 	Result  string `json:"result"`
@@ -34,6 +34,9 @@ type HostReach struct {
 	CertificateEnds metav1.Time     `json:"certificateEnds,omitzero"`
 	Took            metav1.Duration `json:"took"`
 }
+
+// MoreHosts stands for the hosts of a provider that were left out.
+const MoreHosts = "*"
 
 // How far a connection came.
 const (

@@ -153,8 +153,9 @@ func write(w http.ResponseWriter, r *http.Request, object any) {
 		code = int(s.Code)
 	}
 	data, err := json.MarshalIndent(object, "", "  ")
+	data = append(data, '\n')
 	if err == nil && len(data) > v1alpha1.MaxAnswer {
-		err = fmt.Errorf("the answer has more than %d bytes", v1alpha1.MaxAnswer)
+		err = fmt.Errorf("it has more than %d MiB; ask for the calls of one provider, or for one object (why)", v1alpha1.MaxAnswer>>20)
 	}
 	if err != nil {
 		http.Error(w, "the answer cannot be written: "+err.Error(), http.StatusInternalServerError)
@@ -163,7 +164,7 @@ func write(w http.ResponseWriter, r *http.Request, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	if _, err := w.Write(append(data, '\n')); err != nil {
+	if _, err := w.Write(data); err != nil {
 		klog.FromContext(r.Context()).V(2).Info("An answer was not read to its end", "path", r.URL.Path, "err", err)
 	}
 }

@@ -145,9 +145,16 @@ func TestErrors(t *testing.T) {
 
 // Few answers are made at once, and none has more than its bytes.
 func TestAnswersAreBounded(t *testing.T) {
-	w := get(t, serve(&fake{text: strings.Repeat("a", v1alpha1.MaxAnswer)}), "GET", v1alpha1.StatusPath)
-	if w.Code != http.StatusInternalServerError || w.Body.Len() > 1<<10 {
-		t.Errorf("a large answer: %d, %d bytes", w.Code, w.Body.Len())
+	answer := func(more int) *httptest.ResponseRecorder {
+		return get(t, serve(&fake{text: strings.Repeat("a", more)}), "GET", v1alpha1.StatusPath)
+	}
+	room := v1alpha1.MaxAnswer - answer(1).Body.Len() + 1
+	if w := answer(room); w.Code != http.StatusOK || w.Body.Len() != v1alpha1.MaxAnswer {
+		t.Errorf("the largest answer: %d, %d bytes", w.Code, w.Body.Len())
+	}
+	w := answer(room + 1)
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "more than 4 MiB") || w.Body.Len() > 1<<10 {
+		t.Errorf("a larger answer: %d, %d bytes", w.Code, w.Body.Len())
 	}
 	f := &fake{hold: make(chan struct{})}
 	h := serve(f)

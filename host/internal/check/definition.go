@@ -1,0 +1,85 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+)
+
+// maxFields is how many of the missing fields are named.
+const maxFields = 5
+
+// definition compares the CustomResourceDefinition of CloudProviders with the Go types
+// that the chart's is made of: one that is older does not refuse a field, so that
+// nobody notices.
+func (c *checker) definition(ctx context.Context, name string) {
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	object, err := c.dynamic.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	if !c.readable("crd "+name, err) {
+		return
+	}
+	missing := lacking(object.Object)
+	if len(missing) == 0 {
+		return
+	}
+	named := strings.Join(missing[:min(len(missing), maxFields)], ", ")
+	if more := len(missing) - maxFields; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	c.warn("CRDOld", "crd "+name, "it is older than this ccmctl, and does not know "+named+": what is written there is not checked, and of a status it is lost",
+		"run helm upgrade with the chart of this release; without Helm, in its repository: kubectl apply -f deploy/chart/files/cloudproviders.yaml")
+}
+
+// lacking are the fields of a CloudProvider that a definition does not have.
+func lacking(definition map[string]any) (missing []string) {
+	versions, _, _ := unstructured.NestedSlice(definition, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if version["name"] == v1alpha1.CloudProviderResource().Version {
+			object := under(version, "schema", "openAPIV3Schema")
+			missing = append(missing, absent(reflect.TypeFor[v1alpha1.Provider](), under(object, "properties", "spec"), "spec")...)
+			missing = append(missing, absent(reflect.TypeFor[v1alpha1.CloudProviderStatus](), under(object, "properties", "status"), "status")...)
+		}
+	}
+	// The object's name is the provider's.
+	return slices.DeleteFunc(missing, func(path string) bool { return path == "spec.name" })
+}
+
+// absent are the fields of a type that a schema does not have, by their paths. The
+// types have no cycle, as no schema has.
+func absent(t reflect.Type, schema map[string]any, path string) (missing []string) {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return absent(t.Elem(), schema, path)
+	case t.Kind() == reflect.Slice:
+		return absent(t.Elem(), under(schema, "items"), path+"[]")
+	case t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()):
+		return nil // a text or a number, or written as one; of a map the keys are free
+	}
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known := under(schema, "properties", name)
+		if known == nil {
+			missing = append(missing, path+"."+name)
+			continue
+		}
+		missing = append(missing, absent(field.Type, known, path+"."+name)...)
+	}
+	return missing
+}
+
+// under is the object at a path, nil if there is none.
+func under(object map[string]any, path ...string) map[string]any {
+	found, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	inner, _ := found.(map[string]any)
+	return inner
+}
