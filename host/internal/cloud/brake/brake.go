@@ -170,7 +170,7 @@ func (b *Brake) confirmed(ctx context.Context, node *corev1.Node, c *candidate) 
 	// Invariant N2 (host/SECURITY.md): a second instance has to say so, too, in so many words.
 	exists, err := b.InstanceExistsFresh(ctx, node)
 	if err != nil {
-		return soonf(ReasonUnconfirmed, "a second question, asked of a fresh instance of the provider, has no answer: %v", err)
+		return unanswered(ReasonUnconfirmed, "a second question, asked of a fresh instance of the provider,", err)
 	}
 	if !exists {
 		return nil
@@ -203,6 +203,22 @@ func (c *candidate) rests(h *Hold, now time.Time) {
 	}
 }
 
+// laterPatience is for how long an answer may be put off without anybody being told.
+const laterPatience = time.Minute
+
+// waits reports whether the Node stays only for an answer that has not been put off
+// for long.
+func (c *candidate) waits(h *Hold, now time.Time) bool {
+	if !h.later {
+		c.laterTo = ""
+		return false
+	}
+	if c.laterTo != h.Reason {
+		c.later, c.laterTo = now, h.Reason
+	}
+	return now.Sub(c.later) < laterPatience
+}
+
 // tell says why a Node stays, once for each reason.
 func (b *Brake) tell(node *corev1.Node, h *Hold) {
 	b.mu.Lock()
@@ -211,7 +227,8 @@ func (b *Brake) tell(node *corev1.Node, h *Hold) {
 		c.rests(h, b.now())
 		c.hold = *h
 	}
-	told := !ok || h.Reason == ReasonGrace || c.told[h.Reason]
+	waits := ok && c.waits(h, b.now())
+	told := !ok || waits || h.Reason == ReasonGrace || c.told[h.Reason]
 	if !told {
 		c.told[h.Reason] = true
 	}

@@ -29,6 +29,34 @@ func TestANodeGoesWithinAMinute(t *testing.T) {
 	}
 }
 
+// On a cloud that takes some seconds each question is first answered by when to ask
+// again. That is told of only when it goes on.
+func TestAnAnswerForLaterIsNotToldAtOnce(t *testing.T) {
+	c := newCluster(t, 5, 1)
+	asked := map[string]int{}
+	slow := true
+	answers := c.instances.fresh
+	c.instances.fresh = func(node string) (bool, error) {
+		if asked[node]++; slow || asked[node]%2 == 1 {
+			return false, fmt.Errorf("instance_exists: %w", cloudproviderapi.NewRetryError("has been in progress for 50ms", time.Second))
+		}
+		return answers(node)
+	}
+	c.rounds(80 * time.Second)
+	if c.wantDeleted(0); len(c.told) != 0 {
+		t.Errorf("told %q", c.told)
+	}
+	c.rounds(40 * time.Second)
+	if c.wantDeleted(0); len(c.told) != 1 || !strings.Contains(c.message, "in progress") {
+		t.Errorf("after more than a minute: told %q, %q", c.told, c.message)
+	}
+	slow = false
+	c.rounds(time.Minute)
+	if c.wantDeleted(1); len(c.told) != 1 {
+		t.Errorf("told %q", c.told)
+	}
+}
+
 func TestTheBucketRefillsAndTheLongestMissingGoFirst(t *testing.T) {
 	c := newCluster(t, 100, 50)
 	for n := range 50 { // n049 is missing for the longest time, of equals n000 comes first

@@ -2,12 +2,14 @@ package brake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
 // nodeKey tells a Node from a later one of the same name.
@@ -37,8 +39,11 @@ type candidate struct {
 	// turn is since when nothing but questions is between it and its deletion.
 	turn time.Time
 	told map[Reason]bool
-	next time.Time // when it is asked about again
-	hold Hold      // why it stays, as it was decided last
+	// later is since when the question of laterTo is put off.
+	later   time.Time
+	laterTo Reason
+	next    time.Time // when it is asked about again
+	hold    Hold      // why it stays, as it was decided last
 }
 
 type candidates map[nodeKey]*candidate
@@ -312,6 +317,14 @@ func (b *Brake) status(now time.Time) Status {
 func soonf(reason Reason, format string, args ...any) *Hold {
 	h := holdf(reason, format, args...)
 	h.soon = true
+	return h
+}
+
+// unanswered is a Hold for a question that the provider has not answered, or not yet.
+func unanswered(reason Reason, question string, err error) *Hold {
+	h := soonf(reason, "%s has no answer: %v", question, err)
+	var later *cloudproviderapi.RetryError
+	h.later = errors.As(err, &later)
 	return h
 }
 

@@ -27,6 +27,9 @@ type Hold struct {
 	Reason  Reason
 	Message string
 	soon    bool // an answer is on its way
+	// later: the provider has said when it can be asked again (api.RetryError). On a
+	// cloud that takes some seconds that is each healthy answer.
+	later bool
 }
 
 // Who contradicted a provider.

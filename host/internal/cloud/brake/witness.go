@@ -73,7 +73,7 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) 
 		}
 		exists, err := b.InstanceExistsFresh(ctx, next)
 		if err != nil {
-			return soonf(ReasonNoWitness, "whether the provider knows the Node %s, which is Ready, has no answer: %v", next.Name, err)
+			return unanswered(ReasonNoWitness, "whether the provider knows the Node "+next.Name+", which is Ready,", err)
 		}
 		b.mu.Lock()
 		j.answer(next, exists, b.now())
