@@ -46,7 +46,7 @@ type Task struct {
 	// Every is when to ask again; 5 s where it is 0.
 	Every time.Duration
 	// Start starts the work and returns its ID; an empty one says that it is
-	// done. It may run again although the work runs: it looks for what is there
+	// done, so take care that none is empty by mistake (rest.Call.Item). It may run again although the work runs: it looks for what is there
 	// first, or gives the cloud a key of idempotency.
 	Start func() (id string, err error)
 	// Done asks whether it is done. An error ends the work: the next op starts
@@ -57,9 +57,15 @@ type Task struct {
 // taskTTL is how long an ID is kept: no cloud's work takes longer.
 const taskTTL = time.Hour
 
-// Await starts the work in the first op, and asks for it in those behind:
-// nil when it is done, RetryAfter before. The ID is in the cache, so the
+// Await starts the work in the first op, and asks for it at once and in the ops
+// behind: nil when it is done, RetryAfter before. The ID is in the cache, so the
 // provider needs the capability cache.
+//
+// The ID is kept until Await has said how the work ended, an hour at most. Who
+// sees by other means that the work is done, and does not call Await any more,
+// leaves it there: Await then answers nil once for the next work with this Key,
+// without starting it. So look for the thing again after Await, and answer
+// RetryAfter where it is not there.
 func (op *Op) Await(task Task) error {
 	key := "task " + task.Key
 	kept, _, err := op.Cache().Get(key)

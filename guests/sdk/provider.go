@@ -93,7 +93,8 @@ const (
 )
 
 // Instances finds the machine of a Node: by its provider ID, or by its name
-// while it has none.
+// while it has none. In the manifest: instance_exists, instance_shutdown,
+// instance_metadata.
 type Instances interface {
 	// InstanceExists answers Exists, DoesNotExist or an error; see there.
 	InstanceExists(op *Op, node *abi.Node) (Existence, error)
@@ -103,10 +104,12 @@ type Instances interface {
 	InstanceMetadata(op *Op, node *abi.Node) (*abi.InstanceMetadata, error)
 }
 
-// InstanceLister lets the host serve many Nodes from a few calls.
+// InstanceLister lets the host serve many Nodes from a few calls. In the
+// manifest: list_instances.
 type InstanceLister interface {
 	// ListInstances returns one page and the token of the next, which is
-	// empty behind the last.
+	// empty behind the last. A token that was never given out is an error: where
+	// the cloud takes any, as those do that list "behind this ID", check its form.
 	ListInstances(op *Op, pageToken string, pageSize int) (page []*abi.Instance, nextPageToken string, err error)
 }
 

@@ -7,12 +7,28 @@
 //	err := api.Get("/servers/"+rest.Segment(name), &s)
 //	if rest.IsNotFound(err) { ... }
 //
+// An API that wraps its objects, {"server": {...}}, or whose DELETE answers:
+//
+//	err := api.Do(&rest.Call{Path: "/servers/" + rest.Segment(id), Item: "server", Out: &s})[0]
+//	err := api.Do(&rest.Call{Method: "DELETE", Path: path, Item: "operation.id", Out: &id})[0]
+//
+// A refusal is a StatusError with one of these codes:
+//
+//	400, 405, 406, 422  CodeInvalid          404, 410       CodeNotFound
+//	401                 CodeUnauthenticated  409, 412, 423  CodeConflict
+//	429, 503            CodeThrottled        413            CodeTooLarge
+//	502, 504            CodeUnavailable      all others     CodeInternal
+//
+// A 404 that is a page of HTML is CodeUnavailable: a proxy sent it. Throttled
+// comes again after the seconds of Retry-After.
+//
 // It never waits and never repeats a request: the manager does. What cannot be
 // understood is an error, never an empty object or list.
 package rest
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +69,10 @@ type Call struct {
 	In any
 	// Out gets the answer's JSON; nil drops it.
 	Out any
+	// Item names the member of the answer that Out gets, with dots between
+	// names: "server" of {"server": {...}}. An answer without it, or with null,
+	// is an error. Empty: Out gets the whole answer.
+	Item string
 	// Header gets the headers of the answer: names in lower case, of several
 	// with one name the first. Nil before the call.
 	Header map[string]string
@@ -79,7 +99,8 @@ func (c *Client) Patch(path string, in, out any) error {
 }
 
 // Delete deletes. IgnoreNotFound makes of its error that of a deletion that may
-// be repeated.
+// be repeated. Where the cloud answers with an operation to wait for, read it by
+// Do, and give its ID to op.Await.
 func (c *Client) Delete(path string) error {
 	return c.Do(&Call{Method: "DELETE", Path: path})[0]
 }
@@ -154,11 +175,17 @@ func (call *Call) decode(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	if strings.Contains(string(result.Response.Body), "[scrubbed:") {
 		return broken(req, "the manager has replaced a value of the credential's Secret in it: choose a password that is no word of the cloud")
 	}
-	if err := json.Unmarshal(result.Response.Body, call.Out); err != nil {
-		return broken(req, err.Error()+"; it begins with \""+Brief(string(result.Response.Body), 60)+"\"")
+	item, found := member(result.Response.Body, call.Item)
+	if call.Item != "" && (!found || string(item) == "null") {
+		return broken(req, "it has no member "+strconv.Quote(call.Item)+began(result.Response.Body))
+	}
+	if err := json.Unmarshal(item, call.Out); err != nil {
+		return broken(req, err.Error()+began(result.Response.Body))
 	}
 	return nil
 }
+
+func began(body []byte) string { return "; it begins with \"" + Brief(string(body), 60) + "\"" }
 
 func headers(resp *abi.HttpResponse) map[string]string {
 	found := map[string]string{}

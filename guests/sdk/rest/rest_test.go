@@ -124,6 +124,26 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
+// A member that the answer does not have is an error: an ID that is not there
+// would read as work that is done.
+func TestItem(t *testing.T) {
+	c := api(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"operation":{"id":"op-7","none":null},"server":{"Name":"a"}}`)
+	})
+	var id string
+	var s server
+	errs := c.Do(&rest.Call{Method: "DELETE", Path: "/x", Item: "operation.id", Out: &id}, &rest.Call{Path: "/x", Item: "server", Out: &s})
+	if err := errors.Join(errs...); err != nil || id != "op-7" || s.Name != "a" {
+		t.Errorf("%q, %q, %v", id, s.Name, err)
+	}
+	for _, item := range []string{"operation_id", "operation.none", "server.Name.x"} {
+		want := `it has no member "` + item + `"; it begins with "{`
+		if err := c.Do(&rest.Call{Path: "/x", Item: item, Out: &id})[0]; sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", item, err)
+		}
+	}
+}
+
 func TestAnEmptyIDIsNoList(t *testing.T) {
 	c := api(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
 	for _, path := range []string{"/servers/", "servers", "/servers//disks", "/servers/?x=1"} {
