@@ -99,6 +99,20 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TinyGo's own words for this are "not in std" and a directory of its cache.
+func TestNetHTTPInATinyGoGuest(t *testing.T) {
+	tools := t.TempDir()
+	script := "#!/bin/sh\n[ \"$1\" = version ] && exit\necho 'main.go:3:8: package net/http is not in std (/cache/src/net/http)' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(tools, "tinygo"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGo})
+	if err == nil || !strings.Contains(err.Error(), `TinyGo no net/http: call the cloud by sdk/rest or op.HTTP(), and write "POST" for http.MethodPost`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Without a version and without a checkout nobody knows which compiler it is.
 func TestToolchainOfNoVersion(t *testing.T) {
 	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGoBuild, Tools: t.TempDir()})

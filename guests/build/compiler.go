@@ -1,12 +1,15 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -89,10 +92,10 @@ func (o Options) compile(ctx context.Context, c compiler, version, out string) e
 	set := "main.version=" + version
 	switch c.name {
 	case TinyGo:
-		return o.run(ctx, o.Dir, nil, c.program, "build", "-target=wasip1", "-buildmode=c-shared", "-scheduler=none", "-opt="+o.opt(), "-gc="+o.gc(),
+		return o.tiny(ctx, c.program, "build", "-target=wasip1", "-buildmode=c-shared", "-scheduler=none", "-opt="+o.opt(), "-gc="+o.gc(),
 			"-tags", o.Tags, "-no-debug", "-ldflags=-X "+set, "-o", out, ".")
 	case TinyGoBuild:
-		return o.run(ctx, o.Dir, nil, c.program, "-opt", o.opt(), "-gc", o.gc(), "-tags", o.Tags, "-X", set, "-o", out, ".")
+		return o.tiny(ctx, c.program, "-opt", o.opt(), "-gc", o.gc(), "-tags", o.Tags, "-X", set, "-o", out, ".")
 	}
 	strip := "-s -w -X "
 	if o.Debug { // The names of functions are in no section with -s; their lines are in any case.
@@ -118,6 +121,20 @@ func (o Options) gc() string {
 		return o.GC
 	}
 	return "precise"
+}
+
+var noSockets = regexp.MustCompile(`package (net/\S+) is not in std`)
+
+// tiny runs TinyGo. Its standard library has no net/http, which authors import
+// for http.MethodPost, and its error names only a directory of its cache.
+func (o Options) tiny(ctx context.Context, name string, args ...string) error {
+	var said bytes.Buffer
+	o.Log = io.MultiWriter(o.Log, &said)
+	err := o.run(ctx, o.Dir, nil, name, args...)
+	if missing := noSockets.FindSubmatch(said.Bytes()); err != nil && missing != nil {
+		return fmt.Errorf("%w: a guest has no sockets, and TinyGo no %s: call the cloud by sdk/rest or op.HTTP(), and write \"POST\" for http.MethodPost", err, missing[1])
+	}
+	return err
 }
 
 // run runs a program whose words go to the log.
