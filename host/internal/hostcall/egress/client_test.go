@@ -124,7 +124,7 @@ func TestHTTP2AndConnectionReuse(t *testing.T) {
 		t.Errorf("%d connections for 5 requests", n)
 	}
 	unverified := newClient(t, egress.Options{}, grant(t, server.URL))
-	wantCode(t, sendOne(t, unverified, get(server.URL)), abi.CodeUnavailable, "certificate")
+	wantCode(t, sendOne(t, unverified, get(server.URL)), abi.CodeUnavailable, "give it as caBundle of the grant")
 }
 
 func TestRedirectsAreHandedBack(t *testing.T) {

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -158,7 +159,10 @@ func (c *Client) failure(ctx context.Context, call *call, err error, established
 	method := call.request.GetMethod()
 	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %s", method, call.name, c.reason(call, err, established))}
 	var refused *refusedError
+	var unknown x509.UnknownAuthorityError
 	switch {
+	case !call.foreign && errors.As(err, &unknown):
+		e.Message += "; if the cloud has a CA of its own, give it as caBundle of the grant in the HostConfiguration (providers[].grants)"
 	case errors.As(err, &refused):
 		e.Code = abi.CodeDenied
 		e.Message = fmt.Sprintf("%s %s: the host resolves to an address that is refused: %v", method, call.name, refused)
