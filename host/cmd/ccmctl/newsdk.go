@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/format"
 	"io/fs"
 	"path"
 	"strings"
@@ -54,7 +55,14 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 			return err
 		}
 		text, err := guests.Example.ReadFile(name)
-		files[strings.TrimPrefix(name, "example/")] = []byte(rename.Replace(string(text)))
+		if err != nil {
+			return err
+		}
+		text = []byte(rename.Replace(string(text)))
+		if path.Ext(name) == ".go" { // The new name may sort elsewhere among the imports.
+			text, err = format.Source(text)
+		}
+		files[strings.TrimPrefix(name, "example/")] = text
 		return err
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func TestNewProvider(t *testing.T) {
 	if said, err := runCommand(t, "new", "--name", "acme", "--module", "example.com/cloud/acme-ccm", "--wasm-ccm", checkout, dir); err != nil || !strings.Contains(said, "is written: run go mod tidy") {
 		t.Fatalf("%s: %v", said, err)
 	}
-	for _, command := range []string{"go mod tidy", "go vet ./...", "go test ./..."} {
+	for _, command := range []string{"go mod tidy", "go vet ./...", "go test ./...", `test -z "$(gofmt -l .)"`} {
 		c := exec.CommandContext(t.Context(), "sh", "-c", command)
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {
