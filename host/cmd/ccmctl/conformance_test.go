@@ -176,7 +176,7 @@ func TestConformanceRefuses(t *testing.T) {
 	wantFailure(t, `required flag(s) "cases", "module"`, "conformance")
 	wantFailure(t, "must be text or json", conformanceOf(b, "-o", "xml")...)
 	wantFailure(t, "--only", conformanceOf(b, "--only", "(")...)
-	wantFailure(t, "no such file", conformanceOf(b, "--secrets", b.path("none"))...)
+	wantFailure(t, "none: no such file or directory: give a directory with a file NAMESPACE/NAME/KEY", conformanceOf(b, "--secrets", b.path("none"))...)
 	wantFailure(t, "no such file", conformanceOf(b, "--signer-module", "cloud="+b.path("none.wasm"))...)
 	few := b.write(t, "few.yaml", []byte("nodes: [{name: a}]\n"))
 	wantFailure(t, "from 2 to 1000", "conformance", "--module", b.path("module.wasm"), "--cases", few)

@@ -83,6 +83,9 @@ func readSecrets(dir string) (conformance.Secrets, error) {
 	if dir == "" {
 		return nil, nil
 	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("--secrets: %w: give a directory with a file NAMESPACE/NAME/KEY for each key of a Secret, such as kube-system/mycloud/token", err)
+	}
 	secrets, err := conformance.ReadSecrets(os.DirFS(dir))
 	if err != nil {
 		return nil, fmt.Errorf("the Secrets of %s: %w", dir, err)
