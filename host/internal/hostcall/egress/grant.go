@@ -148,7 +148,12 @@ func (g Grant) allows(method string, t target) bool {
 
 // allowsTarget reports whether the grant covers the target by any method.
 func (g Grant) allowsTarget(t target) bool {
-	return g.Scheme == t.scheme && g.Port == t.port && g.allowsHost(t.host) && g.allowsPath(t.path)
+	return g.allowsOrigin(t) && g.allowsPath(t.path)
+}
+
+// allowsOrigin reports whether the grant covers some path of the target's host.
+func (g Grant) allowsOrigin(t target) bool {
+	return g.Scheme == t.scheme && g.Port == t.port && g.allowsHost(t.host)
 }
 
 func (g Grant) allowsHost(host string) bool {

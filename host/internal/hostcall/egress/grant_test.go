@@ -105,7 +105,7 @@ func TestRefusedBeforeAnythingIsSent(t *testing.T) {
 		"default port":        {get("https://api.example.com/v2.1/"), abi.CodeDenied, "no grant"},
 		"other scheme":        {get("http://api.example.com:8774/v2.1/"), abi.CodeDenied, "no grant"},
 		"no such scheme":      {get("file:///etc/passwd"), abi.CodeInvalid, "scheme"},
-		"other path":          {get("https://api.example.com:8774/v3/"), abi.CodeDenied, "no grant"},
+		"other path":          {get("https://api.example.com:8774/v3/"), abi.CodeDenied, "one allows this host, but not the path; to allow it, change the pathPrefix"},
 		"above the path":      {get("https://api.example.com:8774/v2.1"), abi.CodeDenied, "no grant"},
 		"sibling of a path":   {get("https://api.example.com/exactly"), abi.CodeDenied, "no grant"},
 		"escaped prefix":      {get("https://api.example.com:8774/v2%2e1/x"), abi.CodeDenied, "no grant"},

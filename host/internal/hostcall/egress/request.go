@@ -87,11 +87,12 @@ func (c *Client) checkBounds(request *abi.HttpRequest) *abi.Error {
 // granted returns the first grant that allows the request with its credential.
 func (c *Client) granted(call *call) (granted, *abi.Error) {
 	method, credential := call.request.GetMethod(), call.request.GetCredential()
-	allowed, otherMethods := false, false
+	allowed, otherMethods, otherPaths := false, false, false
 	for _, g := range c.grants {
 		// Invariant E1 (host/SECURITY.md): without a grant there is no transport to send it with.
 		if !g.allows(method, call.target) {
 			otherMethods = otherMethods || g.allowsTarget(call.target)
+			otherPaths = otherPaths || g.allowsOrigin(call.target)
 			continue
 		}
 		// Invariant S1 (host/SECURITY.md): a credential goes only where the grant that allows the
@@ -106,6 +107,9 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 	case !allowed && otherMethods:
 		return granted{}, denied("%s %s: a grant allows this URL, but not the method; to allow it, add %s to the methods of the grant in the HostConfiguration (providers[].grants[].methods)",
 			method, call.name, method)
+	case !allowed && otherPaths:
+		return granted{}, denied("%s %s: no grant allows it: one allows this host, but not the path; to allow it, change the pathPrefix of the grant in the HostConfiguration (providers[].grants[].pathPrefix)",
+			method, call.name)
 	case !allowed:
 		return granted{}, denied("%s %s: no grant allows it; to allow it, add {scheme: %s, host: %q, port: %d} to the grants of the provider in the HostConfiguration (providers[].grants)",
 			method, call.name, t.scheme, t.host, t.port)
