@@ -105,7 +105,7 @@ func checkListed(ctx context.Context, c *check) {
 func checkToken(ctx context.Context, c *check) {
 	for _, token := range []string{"no-such-token", "\x01\x02{}"} {
 		if page, o := c.list(ctx, nil, token, 100); o.err == nil {
-			c.failf(o, "the token %q: %d instances, want an error", token, len(page.Instances))
+			c.failf(o, "the token %q: %d instances, want an error; where the cloud takes any, check the form of the token first", token, len(page.Instances))
 		}
 	}
 }

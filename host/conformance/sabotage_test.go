@@ -175,6 +175,17 @@ func TestEveryClauseCanFail(t *testing.T) {
 	}
 }
 
+// Many clouds list "behind this ID" and take any token: the guest has to check it.
+func TestAnyTokenSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	o := widgetOptions(t, "any token")
+	o.Only = regexp.MustCompile("^list-token$")
+	r := run(t, o).Result("list-token")
+	if !strings.Contains(strings.Join(r.Evidence, ""), "where the cloud takes any, check the form of the token first") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestGroupsCanFail: lb_update is missing in the manifest.
 func TestGroupsCanFail(t *testing.T) {
 	t.Parallel()
