@@ -72,7 +72,7 @@ providers:
   kube: {nodes: true}
   requests: {perSecond: 500, burst: 500, concurrent: 32}
   limits: {instances: 2, memory: 128Mi, module: 128Mi, compile: {memory: 3Gi, cpu: 20m, wall: 20m, output: 512Mi}}
-  ops: {timeout: 10s}
+  ops: {timeout: 20s}
 `)
 }
 
