@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	weekNodes = 24
+	weekNodes = 16
 	weekBatch = 8 // of Nodes that are replaced at once
-	weekIdle  = 5 // that an autoscaler removes
+	weekIdle  = 4 // that an autoscaler removes
 	// weekGrowth is how many more goroutines there may be after the week.
-	weekGrowth = 1.3
+	weekGrowth = 1.5
 )
 
 // moody is a cloud that is busy now and then: of the reads each thirteenth is
