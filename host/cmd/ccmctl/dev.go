@@ -171,7 +171,7 @@ func (d *dev) round(ctx context.Context) error {
 		return err
 	}
 	digest := strings.TrimPrefix(provenance.Digest(wasm), "sha256:")
-	if isModule(before.Serving, digest) {
+	if isModule(before.Serving, digest) && (before.Offered == nil || isModule(before.Offered, digest)) {
 		d.say("it serves already: %s", text.Digest(digest))
 		return nil
 	}
