@@ -54,7 +54,7 @@ func asRoot(ctx context.Context, args []string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		command = append([]string{"sudo", "-n"}, command...)
 	}
-	return exec.CommandContext(ctx, command[0], command[1:]...)
+	return exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 }
 
 // toolchain returns the program TinyGoBuild, which it builds where it is not
