@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,29 @@ type Record struct {
 	Refused    []Refusal `json:"refused,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Paused     bool      `json:"paused,omitempty"`
+	// History are the generations that served, the newest first; those behind
+	// the first 32 are forgotten.
+	History []Served `json:"history,omitempty"`
+}
+
+// Served is a generation that served, or serves.
+type Served struct {
+	Version
+	Generation int64     `json:"generation"`
+	Offered    time.Time `json:"offered,omitzero"`
+	From       time.Time `json:"from"`
+	// Until is zero while it serves, Kept while it never was.
+	Until time.Time `json:"until,omitzero"`
+	Kept  time.Time `json:"kept,omitzero"`
+	// Calls are those of the cluster, Failures those of them that failed, and
+	// Questions the calls that the host made by itself, to prove it.
+	Calls     int `json:"calls,omitempty"`
+	Failures  int `json:"failures,omitempty"`
+	Questions int `json:"questions,omitempty"`
+	// Why says why it ended: Replaced, or a phase's reason and message.
+	Why string `json:"why,omitempty"`
+	// By is who asked for it, "" when nobody did.
+	By string `json:"by,omitempty"`
 }
 
 // stored is the record as it is written.
@@ -242,16 +266,26 @@ func (o *Object) commit(ctx context.Context, change func(current stored) (stored
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(next)
+		text, err := next.encode()
 		if err != nil {
 			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)
 		}
-		if err := o.applyRecord(ctx, cm, string(text)); err != nil {
+		if err := o.applyRecord(ctx, cm, text); err != nil {
 			return err
 		}
-		o.remember(string(text), next.Record)
+		o.remember(text, next.Record)
 		return nil
 	})
+}
+
+// encode is what decodeRecord takes. "<" and the like have one byte there, not
+// six: texts of others cannot make it longer than maxRecord.
+func (s stored) encode() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 // applyRecord writes the record, if the object is still the one that was read;
