@@ -47,13 +47,17 @@ func (v *Version) bounded() *Version {
 }
 
 func (r Record) bounded() Record {
-	r.Good = r.Good.bounded()
+	saved := r.Saved[:min(len(r.Saved), len(sets))]
+	r.Saved = nil
+	for _, s := range saved {
+		r.Saved = append(r.Saved, Saved{*s.Version.bounded(), s.Kept})
+	}
 	refused := r.Refused[:min(len(r.Refused), maxRefused)]
 	r.Refused = make([]Refusal, len(refused))
 	for i, f := range refused {
 		r.Refused[i] = Refusal{
 			Revision: text.Line(f.Revision, maxText), Scope: text.Line(f.Scope, maxText), Module: text.Line(f.Module, maxText), Phase: text.Line(f.Phase, maxText), Reason: text.Line(f.Reason, maxText),
-			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since),
+			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since), Stands: f.Stands,
 		}
 	}
 	history := r.History[:min(len(r.History), maxHistory)]
