@@ -9,7 +9,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
@@ -25,15 +24,18 @@ type runs struct {
 	signer string
 }
 
-// suspected says what a person can do about a suspect, and when it is tried
-// without one.
+// suspected says when a suspect is tried without a person. Who tells of a rollout
+// says what a person can do; of a signer nobody else tells.
 func (r runs) suspected(s *trial.Suspect) error {
-	again, meanwhile := s.Again(r.clock.Now()), ""
-	if again > 0 {
-		meanwhile = fmt.Sprintf("; it is tried once more in %v", again.Round(time.Minute))
+	again := s.Again(r.clock.Now())
+	err := fmt.Errorf("%w; offer another one", s)
+	if r.signer != "" {
+		err = fmt.Errorf("%w; or, if it was not at fault: ccmctl rollout promote %s %s", err, r.provider, text.Digest(s.Module))
 	}
-	return &rollout.Suspected{Again: again, Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s%s",
-		s, r.object.Name(), status.AnnotationPromote, text.Digest(s.Module), meanwhile)}
+	if again > 0 {
+		err = fmt.Errorf("%w; it is tried once more in %v", err, again.Round(time.Minute))
+	}
+	return &rollout.Suspected{Again: again, Err: err}
 }
 
 // Begin is rollout.Trials'.
