@@ -200,6 +200,9 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	}
 	defer client.Close()
 	state, err := o.resolve(ctx, client)
+	if passing := (*registry.Error)(nil); errors.As(err, &passing) && !passing.Passing() {
+		o.last = registry.State{} // what was read is told of anew
+	}
 	if err != nil || state == o.last && (o.refusing == nil || o.refusing == o.options.Policy()) {
 		return nil, err
 	}
