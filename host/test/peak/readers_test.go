@@ -12,5 +12,5 @@ type peakCase = peak.Case
 // Each reader of foreign bytes in the manager's own process takes little more
 // memory with the worst input than with an ordinary one.
 func TestHostileInputTakesLittle(t *testing.T) {
-	peak.Test(t, slices.Concat(imageCases(), objectCases()))
+	peak.Test(t, slices.Concat(imageCases(), objectCases(), cloudCases()))
 }
