@@ -49,6 +49,8 @@ func cloudCases() []peakCase {
 		answers("trailers without an end", 16, repeat(ok+"Transfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n0\r\n", "X-A: b\r\n")),
 		answers("interim answers without an end", 16, repeat("", "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n")),
 		{Name: "a token of an OAuth2 server without an end", Most: 16, Read: readToken},
+		{Name: "a login of 1 MiB of objects", Most: 80, Read: readLogin(mebibyte)},
+		{Name: "a login of 8 MiB of objects", Most: 48, Read: readLogin(8 * mebibyte)},
 		{Name: "a DNS answer of 3,000 addresses", Most: 16, Read: readDNS},
 		{Name: "a chain of 200 certificates", Most: 24, Read: readCertificates},
 	}
@@ -146,6 +148,29 @@ func readToken(t *testing.T, hostile bool) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://cloud.example/", nil)
 	if _, err = set.Apply(t.Context(), "cloud", "", request, nil); (err != nil) != hostile {
 		t.Fatalf("hostile: %v, error %v", hostile, err)
+	}
+}
+
+// readLogin reads an answer to a login, whose session is in a field, that is
+// nothing but empty objects.
+func readLogin(size int) func(t *testing.T, hostile bool) {
+	return func(t *testing.T, hostile bool) {
+		body := []byte(`{"value":"0123456789"}`)
+		if hostile {
+			body = append(append([]byte("["), bytes.Repeat([]byte("{},"), size/3-2)...), "{}]"...)
+		}
+		set, err := credential.NewSet(secretOf{"username": []byte("manager"), "password": []byte("0123456789")},
+			[]credential.Spec{{Name: "cloud", Basic: &credential.Basic{}, Session: &credential.Session{Header: "X-Session", Field: "value"}}}, credential.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered, err := set.Apply(t.Context(), "cloud", "", httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://cloud.example/", nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answered(http.StatusOK, http.Header{}, body); bytes.Contains(got, []byte("0123456789")) || len(got) > mebibyte {
+			t.Fatalf("%d bytes are handed on", len(got))
+		}
 	}
 }
 
