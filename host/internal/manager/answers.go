@@ -27,7 +27,7 @@ func (a answerTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || r.URL.Query().Get("watch") != "" {
 		return response, err
 	}
-	// Invariant I9 (host/SECURITY.md): no answer is read for ever.
+	// Invariant M42 (host/SECURITY.md): no answer is read for ever.
 	response.Body = &boundedAnswer{response.Body, maxAnswer, r}
 	return response, nil
 }

@@ -147,7 +147,7 @@ func (s *sessions) learn(c *call, login bool, status int, header http.Header, bo
 	if s.Field == "" || !login || status >= http.StatusMultipleChoices {
 		return body
 	}
-	// Invariant I9 (host/SECURITY.md): decoded, an answer takes many times its size. What is
+	// Invariant M42 (host/SECURITY.md): decoded, an answer takes many times its size. What is
 	// not searched for its session is not handed on.
 	if len(body) > maxLoginBytes {
 		return nil

@@ -141,7 +141,7 @@ func (l limits) entries(r *tar.Reader) (map[string][]byte, error) {
 // more bytes than the layer holds of it is neither.
 func checkEntry(h *tar.Header) error {
 	switch {
-	// Invariant I8 (host/SECURITY.md): holes are read as zeros, so that some hundred bytes are gigabytes.
+	// Invariant I7 (host/SECURITY.md): holes are read as zeros, so that some hundred bytes are gigabytes.
 	case h.Typeflag == tar.TypeGNUSparse || hasHoles(h.PAXRecords):
 		return invalid("%.100q in its layer is a sparse file: pack it without holes (tar without --sparse)", h.Name)
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
