@@ -291,7 +291,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	return &shared{
 		serviceCIDRs: services, newKube: m.newKube, outside: m.outside,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics, spans: m.spans,
-		modules: modules, router: m.router, trials: trials.New(name, accountOf(own.client)),
+		modules: modules, router: m.router, trials: trials.New(trials.Options{Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir}),
 		caches: kubecache.New(kubecache.Options{Client: own.client, Go: func(name string, run func(context.Context)) {
 			m.living.Go(name, func() { run(m.life) })
 		}}),
