@@ -106,6 +106,7 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	if err != nil {
 		return err
 	}
+	boundAnswers(c.Kubeconfig)
 	m.leases = election.NewLeases(client, c.Kubeconfig)
 	spans, err := m.spans.Prepare(m.work, host.Tracing)
 	if err != nil {

@@ -70,9 +70,10 @@ type managed struct {
 	sources chan source.Source
 	// generation counts the takeovers.
 	generation atomic.Int64
-	// changing is held while the terms are changed; renewed says that they were.
-	changing tasks.Turn
-	renewed  chan struct{}
+	// changing is held while the terms are changed; renewed and trust say that they
+	// were, the latter to the source.
+	changing       tasks.Turn
+	renewed, trust chan struct{}
 	// work is the context of what begins things, and ends with stop; life that of
 	// the rollout and what it holds, and ends with die.
 	work, life context.Context
@@ -109,7 +110,7 @@ func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake 
 	}
 	m := &managed{
 		name: p.Name, kube: own, metrics: s.shared.metrics.Provider(p.Name), logger: providerLogger(p.Name),
-		renewed: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), configured: newChanges(),
+		renewed: make(chan struct{}, 1), trust: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), configured: newChanges(),
 		calls:    calls.New(),
 		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed:  &allowed{}, history: newHistory(), rates: hostfunc.NewRates(rateLimits(p.Limits)),
@@ -368,9 +369,11 @@ func (m *managed) change(t terms, src source.Source) {
 	} else {
 		m.rollout.Reload()
 	}
-	select {
-	case m.renewed <- struct{}{}:
-	default: // followSecrets has yet to look
+	for _, told := range []chan struct{}{m.renewed, m.trust} {
+		select {
+		case told <- struct{}{}:
+		default: // followSecrets, or the source, has yet to look
+		}
 	}
 }
 
