@@ -169,6 +169,7 @@ func newProviderReporter(m *managed, namespace string) *providerReporter {
 		generation: &m.generation,
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
+			m.history.replaced()
 			m.invoker.Reset()
 			m.listing.Reset()
 			m.recorder.Reset()
