@@ -339,6 +339,7 @@ func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 			reporter:     &signerReporter{teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub}},
 			sourceFailed: said.sourceFailed,
 			trials:       func(name string) rollout.Trials { return m.book.Of(name) },
+			pulls:        m.book.Pulls(),
 		},
 	}
 }

@@ -30,6 +30,7 @@ type signerLoader struct {
 	sourceFailed func(name string, err error)
 	// trials of the signer of a credential; nil: there are none.
 	trials func(name string) rollout.Trials
+	pulls  source.Pulls // nil: there are none
 }
 
 // signer is the guest behind a credential.Signer, which is replaced like a
@@ -47,7 +48,7 @@ func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredent
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	src, err := newSource(l.client, c.Source, source.Limits{MaxModule: grant.MaxSignerModule}, images{reached: l.reached(name)})
+	src, err := newSource(l.client, c.Source, source.Limits{MaxModule: grant.MaxSignerModule}, images{reached: l.reached(name), pulls: l.pulls})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 func (s *shared) newSource(m *managed, p *v1alpha1.Provider) (source.Source, error) {
 	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration", Store: s.modules.store}
-	src, err := newSource(m.client, p.Source, limits, images{reached: m.reporter.reached, policy: m.loader.policy, renewed: m.trust})
+	src, err := newSource(m.client, p.Source, limits, images{reached: m.reporter.reached, policy: m.loader.policy, renewed: m.trust, pulls: m.book.Pulls()})
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +42,7 @@ type images struct {
 	reached func(error)
 	policy  func() *provenance.Policy
 	renewed <-chan struct{}
+	pulls   source.Pulls
 }
 
 func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Limits, i images) (source.Source, error) {
@@ -62,7 +63,7 @@ func newOCI(client kubernetes.Interface, o *v1alpha1.OCISource, limits source.Li
 	options := source.OCIOptions{
 		Reference: ref, Once: o.PullPolicy == v1alpha1.PullIfNotPresent, Interval: o.Interval.Duration, CABundle: o.CABundle,
 		UserAgent: "wasm-ccm/" + version.Release(), Limits: limits,
-		Reached: i.reached, Policy: i.policy, Renewed: i.renewed,
+		Reached: i.reached, Policy: i.policy, Renewed: i.renewed, Pulls: i.pulls,
 	}
 	if o.PullSecret != nil {
 		options.PullSecret = source.NewPullSecret(client, types.NamespacedName(*o.PullSecret))
