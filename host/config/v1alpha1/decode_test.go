@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("limits of a compilation: %+v", l)
 	}
 	r := p.Rollout
-	if r.Probe != v1alpha1.PhaseRequired || r.Shadow != v1alpha1.PhaseAllowed || r.Observe != v1alpha1.PhaseRequired {
+	if r.Probe != v1alpha1.PhaseRequired || r.Shadow != v1alpha1.PhaseRequired || r.Observe != v1alpha1.PhaseRequired {
 		t.Errorf("phases of a rollout: %+v", r)
 	}
 	if r.ShadowSamples != 64 || r.ObservePeriod.Duration != 2*time.Minute || *r.ErrorBudget.Failures != 3 || *r.ErrorBudget.Percent != 5 {

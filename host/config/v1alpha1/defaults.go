@@ -74,7 +74,7 @@ func setKeyDefault(r *KeyReference) {
 
 func setRolloutDefaults(r *Rollout) {
 	set(&r.Probe, PhaseRequired)
-	set(&r.Shadow, PhaseAllowed)
+	set(&r.Shadow, PhaseRequired)
 	set(&r.Observe, PhaseRequired)
 	set(&r.ShadowSamples, 64)
 	set(&r.ObservePeriod.Duration, 2*time.Minute)
@@ -103,6 +103,9 @@ func setLimitDefaults(l *Limits) {
 func setGrantDefaults(g *Grant) {
 	set(&g.Scheme, "https")
 	set(&g.PathPrefix, "/")
+	for i := range g.Reads {
+		set(&g.Reads[i].PathPrefix, "/")
+	}
 	if g.Port == 0 && g.Scheme == "http" {
 		g.Port = 80
 	}

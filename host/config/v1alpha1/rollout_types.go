@@ -39,14 +39,16 @@ type Rollout struct {
 	// Probe lets the provider check itself and its cloud before it serves.
 	// Default Required.
 	Probe PhaseMode `json:"probe,omitempty"`
-	// Shadow repeats recent ops of the previous generation and compares the
-	// answers. It sends nothing to the cloud. Default Allowed.
+	// Shadow asks it, before it serves, about objects of this cluster, and compares
+	// its answers with those of what serves. Nothing is changed by that: of its
+	// requests only reads are sent. Required holds it where answers differ.
+	// Default Required.
 	Shadow PhaseMode `json:"shadow,omitempty"`
 	// Observe watches it while it serves; over ErrorBudget the previous
 	// generation serves again. Default Required.
 	Observe PhaseMode `json:"observe,omitempty"`
-	// ShadowSamples is how many recent ops are kept to be asked again, 1 to
-	// 1000. Default 64.
+	// ShadowSamples is how many recent ops are asked again, with recorded
+	// answers of the cloud, 1 to 1000. Default 64.
 	ShadowSamples int `json:"shadowSamples,omitempty"`
 	// ObservePeriod is how long a generation is observed before it is kept, 1s
 	// to 24h. Default 2m.

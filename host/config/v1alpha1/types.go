@@ -157,6 +157,10 @@ type Grant struct {
 	PathPrefix string `json:"pathPrefix,omitempty"`
 	// Methods default to GET, HEAD, OPTIONS, POST, PUT, PATCH and DELETE.
 	Methods []string `json:"methods,omitempty"`
+	// Reads are the requests that change nothing, beside those by GET, HEAD and
+	// OPTIONS without an action. While a new generation is only compared with
+	// the one that serves, nothing else is sent. At most 64.
+	Reads []Read `json:"reads,omitempty"`
 	// CIDRs are addresses that the host may resolve to although they are
 	// loopback, link-local, private or otherwise not public.
 	CIDRs []string `json:"cidrs,omitempty"`
@@ -167,6 +171,19 @@ type Grant struct {
 	ClientCertificate *Reference `json:"clientCertificate,omitempty"`
 	// Credentials are the names of those that may be added to these requests.
 	Credentials []string `json:"credentials,omitempty"`
+}
+
+// Read says of requests by one method, below one path, that they change nothing.
+type Read struct {
+	Method string `json:"method"`
+	// PathPrefix defaults to /, which is everything below the grant.
+	PathPrefix string `json:"pathPrefix,omitempty"`
+	// Actions restrict it to requests with one action: DescribeInstances, or
+	// Describe* for all that begin so. The action is the parameter Action or
+	// command of the query or of a form in the body, or the last part of the
+	// header X-Amz-Target, X-TC-Action or SOAPAction. A request with two has
+	// none of these. At most 64. Default: whatever the action.
+	Actions []string `json:"actions,omitempty"`
 }
 
 // Credential is a Secret and how it authenticates a request: one of the

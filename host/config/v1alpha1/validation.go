@@ -22,6 +22,7 @@ const (
 	maxClasses     = 16
 	maxProvenance  = 64
 	maxGrants      = 256
+	maxReads       = 64 // of a grant, and the actions of one
 	maxCredentials = 64
 	maxEndpoints   = 16
 	maxMethods     = 32
@@ -138,6 +139,7 @@ func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs f
 	for i, method := range g.Methods {
 		errs = append(errs, checked(path.Child("methods").Index(i), method, egress.CheckMethod)...)
 	}
+	errs = append(errs, validateReads(g.Reads, path.Child("reads"))...)
 	if g.Scheme != "https" && g.Scheme != "http" {
 		errs = append(errs, field.NotSupported(path.Child("scheme"), g.Scheme, []string{"https", "http"}))
 	}
@@ -153,6 +155,25 @@ func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs f
 		known := slices.ContainsFunc(credentials, func(c Credential) bool { return c.Name == name })
 		if !known {
 			errs = append(errs, field.NotFound(path.Child("credentials").Index(i), name))
+		}
+	}
+	return errs
+}
+
+func validateReads(reads []Read, path *field.Path) (errs field.ErrorList) {
+	if len(reads) > maxReads {
+		return field.ErrorList{field.TooMany(path, len(reads), maxReads)}
+	}
+	for i, r := range reads {
+		at := path.Index(i)
+		errs = append(errs, checked(at.Child("method"), r.Method, egress.CheckMethod)...)
+		errs = append(errs, checked(at.Child("pathPrefix"), r.PathPrefix, egress.CheckPathPrefix)...)
+		if len(r.Actions) > maxReads {
+			errs = append(errs, field.TooMany(at.Child("actions"), len(r.Actions), maxReads))
+			continue
+		}
+		for j, action := range r.Actions {
+			errs = append(errs, checked(at.Child("actions").Index(j), action, egress.CheckAction)...)
 		}
 	}
 	return errs

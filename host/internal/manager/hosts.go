@@ -54,7 +54,7 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 		Dropped: h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
-	return shadow.Host(granted{answering, h.allowed}, kubecache.Position), answering.Output("stdout"), answering.Output("stderr")
+	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
 }
 
 // granted asks at each call whether the capability is still granted: a module

@@ -70,6 +70,8 @@ type managed struct {
 	sources chan source.Source
 	// generation counts the takeovers.
 	generation atomic.Int64
+	// leading: the control loops run in this manager.
+	leading atomic.Bool
 	// changing is held while the terms are changed; renewed and trust say that they
 	// were, the latter to the source.
 	changing       tasks.Turn
@@ -179,17 +181,22 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 	m.reporter = newProviderReporter(m, s.storeNamespace)
 	return rollout.New(rollout.Options{
 		Slot: m.slot, Loader: m.loader, Clock: clock.RealClock{},
-		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
-		Journal: journal{m.status, m.allowed.scrub},
-		Trials:  m.book.Of(""),
-		Examiner: &comparer{
-			recorder: m.recorder, metrics: m.metrics.Rollout(),
-			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
-			required: func() bool { return m.loader.config().Rollout.Shadow == v1alpha1.PhaseRequired },
-			hush:     m.loader.hush,
-		},
+		Policy:   func() rollout.Policy { return policy(m.loader.config().Rollout) },
+		Journal:  journal{m.status, m.allowed.scrub},
+		Trials:   m.book.Of(""),
+		Examiner: s.newExaminer(m),
 		Reporter: m.reporter,
 	})
+}
+
+func (s *shared) newExaminer(m *managed) *examiner {
+	return &examiner{
+		recorder: m.recorder, metrics: m.metrics.Rollout(), slot: m.slot,
+		objects: ownObjects{s.completed.SharedInformers.Core().V1(), s.router, m.name}.watch(),
+		policy:  m.steering.policy, cluster: m.loader.loader.ClusterName,
+		samples: func() int { return m.loader.config().Rollout.ShadowSamples },
+		leads:   m.leading.Load, hush: m.loader.hush,
+	}
 }
 
 // run begins to watch the source and to roll out what it offers.
@@ -269,6 +276,7 @@ func (m *managed) renew(ctx context.Context) error {
 // lead begins what only the leader does. The status is not written before looked
 // is closed: what was configured before stands in it.
 func (m *managed) lead(looked <-chan struct{}) {
+	m.leading.Store(true)
 	m.rollout.Lead()
 	m.tick(m.loader.loader.ClusterName)
 	m.working.Go("the status", func() {

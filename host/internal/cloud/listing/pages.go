@@ -94,6 +94,12 @@ func newAssembly(b bounds, policy *addresses.Policy) *assembly {
 	}
 }
 
+// Check returns why a listing with this page would not be taken.
+func Check(page *abi.ListInstancesResponse, policy *addresses.Policy) error {
+	_, err := newAssembly(defaultBounds(), policy).add(page)
+	return err
+}
+
 // add takes a page and returns the token of the next; "" when there is none.
 func (a *assembly) add(page *abi.ListInstancesResponse) (next string, err error) {
 	a.pages++

@@ -71,3 +71,11 @@ func CheckParameter(name string) error {
 	}
 	return nil
 }
+
+// CheckAction checks one of Read.Actions.
+func CheckAction(action string) error {
+	if !actionPattern.MatchString(action) {
+		return errors.New("it must be the name of an action, with * at its end for all that begin so, such as Describe*")
+	}
+	return nil
+}

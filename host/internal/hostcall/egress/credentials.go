@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/writegate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -45,7 +46,8 @@ func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.
 	if request.GetCredential() == "" {
 		return nil
 	}
-	answered, err := c.options.Credentials.Apply(ctx, request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
+	// What the manager sends to log in is no request of the guest.
+	answered, err := c.options.Credentials.Apply(writegate.NewContext(ctx, nil), request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
 	call.answered = answered
 	var known *abi.Error
 	switch {

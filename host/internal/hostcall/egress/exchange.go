@@ -17,6 +17,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/writegate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -67,6 +68,7 @@ func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64
 		GotConn: func(httptrace.GotConnInfo) { established.Store(true) },
 	})
 	label := call.grant.label
+	writegate.FromContext(ctx).Sent()
 	c.options.Observer.InFlight(label, 1)
 	start := time.Now()
 	answer, err := c.exchange(req.WithContext(ctx), call, bytesLeft)

@@ -38,6 +38,9 @@ type Grant struct {
 	// Methods are the allowed methods; empty allows GET, HEAD, OPTIONS, POST,
 	// PUT, PATCH and DELETE.
 	Methods []string
+	// Reads are the requests by other methods than GET, HEAD and OPTIONS, and those
+	// with an action, that change nothing.
+	Reads []Read
 	// CIDRs are addresses that the host may resolve to although they are
 	// loopback, link-local, private or otherwise not public.
 	CIDRs []netip.Prefix
@@ -132,6 +135,11 @@ func (g Grant) Validate() error {
 			return fmt.Errorf("grant %s: CIDR %s is not valid; write IPv4 networks as IPv4", g, p)
 		}
 	}
+	for _, r := range g.Reads {
+		if err := r.Validate(); err != nil {
+			return fmt.Errorf("grant %s: %w", g, err)
+		}
+	}
 	if g.Scheme == "http" && (g.RootCAs != nil || g.ClientCertificate != nil) {
 		return fmt.Errorf("grant %s: certificates need https", g)
 	}
@@ -166,7 +174,11 @@ func (g Grant) allowsHost(host string) bool {
 }
 
 func (g Grant) allowsPath(path string) bool {
-	prefix := g.pathPrefix()
+	return below(g.pathPrefix(), path)
+}
+
+// below compares an escaped path with a prefix, as Grant.PathPrefix is compared.
+func below(prefix, path string) bool {
 	if strings.HasSuffix(prefix, "/") {
 		return strings.HasPrefix(path, prefix)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/writegate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -146,7 +147,17 @@ func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *ab
 		req.Header.Set("User-Agent", defaultUserAgent)
 	}
 	call.decode = c.negotiate(req)
-	return req, c.apply(ctx, call, req)
+	if e := c.apply(ctx, call, req); e != nil {
+		return nil, e
+	}
+	// Invariant R7 (host/SECURITY.md): what is looked at is what is sent, after all that a
+	// redirect or a credential has changed of it.
+	if gate := writegate.FromContext(ctx); gate != nil {
+		if why := writes(call, req); why != "" {
+			return nil, gate.Refuse(fmt.Sprintf("%s %s is not sent: %s", req.Method, call.name, why))
+		}
+	}
+	return req, nil
 }
 
 // negotiate asks for gzip where the provider asks for nothing, and reports

@@ -40,6 +40,9 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if object == nil {
 		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no object that an Event could be on: use log"}
 	}
+	if dropped(ctx) {
+		return nil
+	}
 	// Invariant M8 (host/SECURITY.md): Events take from a rate that outlives generations.
 	if !h.rates.events.Allow() {
 		h.options.Dropped(DroppedEvent)

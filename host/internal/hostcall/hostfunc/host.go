@@ -16,6 +16,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/writegate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -124,6 +125,18 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 	return nil, &abi.Error{Code: abi.CodeNotImplemented, Message: "this host has no such host call"}
 }
 
+// dropped reports whether a write of this op is left out, without the guest being told.
+// A cache may forget, and no answer has an Event or a patch in it.
+//
+// Invariant R7 (host/SECURITY.md): what is only compared writes nothing.
+func dropped(ctx context.Context) bool {
+	gate := writegate.FromContext(ctx)
+	if gate != nil {
+		gate.Drop()
+	}
+	return gate != nil
+}
+
 func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
 	// Invariant G2 (host/SECURITY.md): what was not granted is nil or false in Options, and each
 	// host call looks at its own before anything else.
@@ -133,6 +146,9 @@ func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
 	var m abi.CacheRequest
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
+	}
+	if m.GetPut() != nil && dropped(ctx) {
+		return nil, nil
 	}
 	if m.GetPut() != nil {
 		err := h.options.Cache.put(m.GetKey(), m.GetPut())
@@ -149,6 +165,10 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 	var m abi.StoreRequest
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
+	}
+	// Invariant R7 (host/SECURITY.md): what is only compared writes nothing.
+	if gate := writegate.FromContext(ctx); gate != nil && m.GetWrite() != nil {
+		return nil, gate.Refuse("the store is not written")
 	}
 	if m.GetWrite() != nil && m.GetPrefix() != "" {
 		return nil, invalid("a write has no prefix: leave it empty")

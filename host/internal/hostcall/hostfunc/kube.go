@@ -28,6 +28,9 @@ func (h *Host) kube(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
+	if m.GetPatch() != nil && dropped(ctx) {
+		return nil, nil
+	}
 	if m.GetPatch() != nil {
 		return nil, h.patchKube(ctx, &m)
 	}

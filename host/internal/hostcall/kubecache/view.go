@@ -166,16 +166,6 @@ func scopeOf(generation, watch uint64, r *abi.KubeRequest) scope {
 	return scope(h.Sum64())
 }
 
-// Position is the number of the latest change that a cursor is behind, in its
-// watch: where two cursors of the same question have the same, nothing has
-// changed between them. It is 0 for what is no cursor.
-func Position(cursor []byte) uint64 {
-	if len(cursor) != cursorBytes {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(cursor[8:])
-}
-
 // append writes a cursor.
 func (s scope) append(data []byte, p position) []byte {
 	for _, n := range [...]uint64{uint64(s), p.number, p.begun} {

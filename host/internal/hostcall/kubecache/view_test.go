@@ -307,29 +307,3 @@ func TestCheckKey(t *testing.T) {
 		}
 	}
 }
-
-// Two generations with the same position of their cursors have read the same.
-func TestPosition(t *testing.T) {
-	v := Of(&corev1.Node{ObjectMeta: meta("", "a")}, &corev1.Node{ObjectMeta: meta("", "b")}).Open(Grant{Nodes: true}, func(string, string) {})
-	t.Cleanup(v.Close)
-	position := func(generation uint64) uint64 {
-		m, err := ask(t, v, generation, &abi.KubeRequest{Resource: Nodes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Position(m.GetCursor())
-	}
-	before := position(1)
-	if again := position(2); before == 0 || again != before {
-		t.Errorf("nothing has changed, and %d became %d", before, again)
-	}
-	if err := v.watches[target{resource: Nodes}].Delete(&corev1.Node{ObjectMeta: meta("", "a")}); err != nil {
-		t.Fatal(err)
-	}
-	if after := position(2); after == before {
-		t.Errorf("one is gone, and the position is %d as before", after)
-	}
-	if Position([]byte("no cursor")) != 0 {
-		t.Error("what is no cursor has a position")
-	}
-}

@@ -25,6 +25,8 @@ type Evidence struct {
 	// Questions were asked, of which Answered had a proper answer. The rest
 	// failed, or nobody knows, as when the cloud did not answer.
 	Questions, Answered int
+	// Unknown: nobody knows what there is to ask about.
+	Unknown bool
 	// Summary says what was asked, and of what nothing could be known; also
 	// that there is no object to ask about.
 	Summary string

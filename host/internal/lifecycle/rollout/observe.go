@@ -88,6 +88,9 @@ func (r *Rollout) examined(l *loaded, e Evidence) Action {
 	if e.Questions == 0 && now.Calls == 0 {
 		r.state.Proof = e.Summary
 	}
+	if e.Answered == 0 && now.Calls > 0 && now.Failures == now.Calls {
+		e.Unknown, e.Summary = true, "each call has failed so far: "+r.state.Proof
+	}
 	action := r.state.Examined(e, r.options.Policy().Modes)
 	if r.longer = action == Observe; r.longer {
 		r.report(l.bundle, l)

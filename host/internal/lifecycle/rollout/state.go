@@ -314,7 +314,7 @@ func (s *State) PeriodOver() Action {
 // Examined tells what is known of what serves when its observation is over.
 // What nobody could ask is observed for longer.
 func (s *State) Examined(e Evidence, m Modes) Action {
-	unproven := e.Questions > 0 && e.Answered == 0
+	unproven := e.Unknown || e.Questions > 0 && e.Answered == 0
 	switch {
 	case s.Serving.none() || s.Serving == s.Good:
 		return Nothing

@@ -99,7 +99,7 @@ func TestObject(t *testing.T) {
 		"long name": {abi.OpVolumeLabels, requests.VolumeLabels(strings.Repeat("é", 200)), strings.Repeat("é", 62) + "..."},
 	}
 	for name, test := range tests {
-		if got := (&Sample{op: test.op, request: string(encoded(test.request))}).Object(); got != test.want {
+		if got := (Question{Op: test.op, Request: encoded(test.request)}).object(); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -2,8 +2,10 @@ package shadow
 
 import (
 	"context"
-	"strconv"
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
@@ -86,28 +88,49 @@ func record(t testing.TB, real HostCaller, op abi.Op, request []byte, run func(c
 	t.Helper()
 	r := NewRecorder(Options{})
 	ctx, end := r.Begin(t.Context(), op, request)
-	end(guest{Host(real, positionOf), run}.Ask(ctx, op, request))
+	end(guest{Host(real), run}.Ask(ctx, op, request))
 	if len(r.Samples()) != 1 {
 		t.Fatalf("%d samples, want 1", len(r.Samples()))
 	}
 	return r.Samples()
 }
 
-// positionOf takes a cursor for a decimal number.
-func positionOf(cursor []byte) uint64 {
-	n, _ := strconv.ParseUint(string(cursor), 10, 64) // 0 if it is none
-	return n
-}
-
-// forbidden are real host calls that a replay must never reach.
+// forbidden are real host calls that a rehearsal from the record must never reach.
 func forbidden(t testing.TB) HostCaller {
 	return hostFunc(func(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
-		t.Errorf("a replayed op reached the real host call %s", name)
+		t.Errorf("a rehearsed op reached the real host call %s", name)
 		return abi.CodeOK, nil
 	})
 }
 
-func replay(t testing.TB, samples []*Sample, run func(call hostCall, op abi.Op, request []byte) (abi.Code, []byte, error)) Report {
+type run = func(call hostCall, op abi.Op, request []byte) (abi.Code, []byte, error)
+
+// rehearse asks a candidate, and where there is one what serves, over the real host calls.
+func rehearse(t testing.TB, real HostCaller, questions []Question, candidate, serving run) Report {
 	t.Helper()
-	return Replay(t.Context(), samples, guest{Host(forbidden(t), positionOf), run}, ReplayOptions{})
+	r := &Rehearsal{Candidate: guest{Host(real), candidate}, Check: decodes, Concurrency: 2, PerOp: 10 * time.Second}
+	if serving != nil {
+		r.Serving = guest{Host(real), serving}
+	}
+	return r.Run(t.Context(), questions)
+}
+
+// decodes takes whatever decodes, but a zone that says that it is none.
+func decodes(op abi.Op, response []byte) error {
+	_, m := op.New()
+	if err := m.UnmarshalVT(response); err != nil {
+		return fmt.Errorf("the answer does not decode: %w", err)
+	}
+	if m, ok := m.(*abi.InstanceMetadataResponse); ok && m.GetMetadata().GetZone() == "invalid" {
+		return errors.New("invalid answer")
+	}
+	return nil
+}
+
+// asked are the questions of samples.
+func asked(samples []*Sample) (all []Question) {
+	for _, s := range samples {
+		all = append(all, s.Question())
+	}
+	return all
 }

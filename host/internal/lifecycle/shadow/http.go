@@ -1,12 +1,10 @@
 package shadow
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // exchanges are the recorded HTTP requests, by what makes them the same for
@@ -87,27 +85,53 @@ func (e *exchange) fit(r *abi.HttpRequest) int {
 	return fit
 }
 
-// send answers a batch, request by request.
-func (p *player) send(request []byte) (abi.Code, []byte) {
+// send answers a batch, request by request: what is not in the record goes on as one
+// batch.
+func (p *player) send(ask live, request []byte) (abi.Code, []byte) {
 	var batch abi.HttpSendRequest
-	if err := wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead); err != nil {
-		return fail(abi.CodeInvalid, "http_send: the request does not decode")
+	if wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead) != nil || len(p.exchanges) == 0 || len(batch.GetRequests()) > abi.MaxHTTPBatch {
+		p.left = true
+		return ask(abi.CapabilityHTTP, request)
 	}
-	if n := len(batch.GetRequests()); n == 0 || n > abi.MaxHTTPBatch {
-		return fail(abi.CodeInvalid, fmt.Sprintf("http_send: %d requests in one batch, must be from 1 to %d", n, abi.MaxHTTPBatch))
-	}
-	response := &abi.HttpSendResponse{}
-	for _, r := range batch.GetRequests() {
-		e := p.exchanges.take(r)
-		switch {
+	results := make([]*abi.HttpResult, len(batch.GetRequests()))
+	rest := &abi.HttpSendRequest{}
+	for i, r := range batch.GetRequests() {
+		switch e := p.exchanges.take(r); {
 		case e == nil:
-			code, _ := p.miss(fmt.Sprintf("%s %s %s", abi.CapabilityHTTP, text.Line(r.GetMethod(), 16), place(r.GetUrl())))
-			response.Results = append(response.Results, &abi.HttpResult{Code: uint32(code), Error: &abi.ErrorDetail{Message: missText}})
+			rest.Requests = append(rest.Requests, r)
 		case e.failed != nil:
 			return e.failed.code, []byte(e.failed.result)
 		default:
-			response.Results = append(response.Results, e.result)
+			results[i] = e.result
 		}
 	}
-	return encode(response)
+	if len(rest.Requests) > 0 {
+		code, detail := p.sendRest(ask, rest, results)
+		if code != abi.CodeOK {
+			return code, detail
+		}
+	}
+	return encode(&abi.HttpSendResponse{Results: results})
+}
+
+// sendRest puts the answers where there are none.
+func (p *player) sendRest(ask live, rest *abi.HttpSendRequest, results []*abi.HttpResult) (abi.Code, []byte) {
+	p.left = true
+	code, data := encode(rest)
+	if code != abi.CodeOK {
+		return code, nil
+	}
+	if code, data = ask(abi.CapabilityHTTP, data); code != abi.CodeOK {
+		return code, data
+	}
+	var response abi.HttpSendResponse
+	if wire.Unmarshal(data, &response) != nil || len(response.GetResults()) != len(rest.Requests) {
+		return abi.CodeInternal, nil
+	}
+	for i := range results {
+		if results[i] == nil {
+			results[i], response.Results = response.Results[0], response.Results[1:]
+		}
+	}
+	return abi.CodeOK, nil
 }

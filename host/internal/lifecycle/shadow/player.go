@@ -1,19 +1,19 @@
 package shadow
 
 import (
-	"fmt"
+	"context"
 	"sync"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// maxScratchBytes bounds what a replayed op can put into its cache. More is
+// maxScratchBytes bounds what a rehearsed op can put into its cache. More is
 // dropped, as the real cache may drop a value at any time.
 const maxScratchBytes = 2 << 20
 
-// player answers the host calls of one replayed op from its sample.
+// player answers the host calls of one op that is asked for its answer alone.
 type player struct {
 	mu        sync.Mutex
 	recorded  map[callKey]*answers
@@ -21,8 +21,12 @@ type player struct {
 	// scratch is the cache of this op alone.
 	scratch      map[string][]byte
 	scratchBytes int
-	// missing is the first host call without a recorded answer, or "".
-	missing string
+	// left says that a host call was answered for real. outside is the time that such
+	// calls took.
+	left    bool
+	outside time.Duration
+	// open passes all on, for what serves anyway.
+	open bool
 }
 
 type callKey struct{ name, request string }
@@ -41,8 +45,12 @@ func (a *answers) take() call {
 	return answer
 }
 
+// newPlayer returns one with the record of a sample, which may be nil.
 func newPlayer(s *Sample) *player {
 	p := &player{recorded: map[callKey]*answers{}, exchanges: exchanges{}, scratch: map[string][]byte{}}
+	if s == nil {
+		return p
+	}
 	for _, c := range s.calls {
 		if c.name == abi.CapabilityHTTP {
 			p.exchanges.add(c)
@@ -57,26 +65,44 @@ func newPlayer(s *Sample) *player {
 	return p
 }
 
-// hostCall never reaches the real host calls.
-func (p *player) hostCall(name string, request []byte) (abi.Code, []byte) {
+// live has a host call answered for real. The context has the gate.
+type live func(name string, request []byte) (abi.Code, []byte)
+
+func (p *player) hostCall(ctx context.Context, next HostCaller, name string, request []byte) (abi.Code, []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	ask := func(name string, request []byte) (abi.Code, []byte) {
+		begun := time.Now()
+		defer func() { p.outside += time.Since(begun) }()
+		return next.HostCall(ctx, name, request)
+	}
+	if p.open {
+		return ask(name, request)
+	}
 	switch name {
 	case abi.ImportLog, abi.CapabilityEvent:
 		return abi.CodeOK, nil
 	case abi.CapabilityCache:
-		return p.cache(request)
-	case abi.CapabilityStore:
-		return p.store(request)
+		return p.cache(ask, request)
 	case abi.CapabilityHTTP:
-		return p.send(request)
-	case abi.CapabilityKube: // a patch, which like an Event is no part of the answer
-		return abi.CodeOK, nil
+		return p.send(ask, request)
+	case abi.CapabilityStore:
+		if writesStore(request) {
+			break // never from the record
+		}
+		fallthrough
+	default:
+		if code, result, ok := p.exact(name, request); ok {
+			return code, result
+		}
 	}
-	if code, result, ok := p.exact(name, request); ok {
-		return code, result
-	}
-	return p.miss(text.Line(name, maxKeyText))
+	p.left = true
+	return ask(name, request)
+}
+
+func writesStore(request []byte) bool {
+	var m abi.StoreRequest
+	return wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead) != nil || m.GetWrite() != nil
 }
 
 // exact finds an answer to the very same request.
@@ -89,12 +115,11 @@ func (p *player) exact(name string, request []byte) (abi.Code, []byte, bool) {
 	return c.code, []byte(c.result), true
 }
 
-// cache keeps what the op puts for itself. A key that it did not put, and that
-// was not recorded, is not there: a cache may forget.
-func (p *player) cache(request []byte) (abi.Code, []byte) {
+// cache keeps what the op puts for itself.
+func (p *player) cache(ask live, request []byte) (abi.Code, []byte) {
 	var m abi.CacheRequest
 	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
-		return fail(abi.CodeInvalid, "cache: the request does not decode")
+		return ask(abi.CapabilityCache, request) // which says why
 	}
 	if m.GetPut() != nil {
 		p.put(m.GetKey(), m.GetPut().GetValue())
@@ -106,7 +131,7 @@ func (p *player) cache(request []byte) (abi.Code, []byte) {
 	if code, result, ok := p.exact(abi.CapabilityCache, request); ok {
 		return code, result
 	}
-	return encode(&abi.CacheResponse{})
+	return ask(abi.CapabilityCache, request) // not p.left: a cache may forget
 }
 
 func (p *player) put(key string, value []byte) {
@@ -119,50 +144,6 @@ func (p *player) put(key string, value []byte) {
 		p.scratch[key] = value
 		p.scratchBytes += size
 	}
-}
-
-// store reads from the record and never writes.
-func (p *player) store(request []byte) (abi.Code, []byte) {
-	var m abi.StoreRequest
-	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
-		return fail(abi.CodeInvalid, "store: the request does not decode")
-	}
-	if m.GetWrite() != nil {
-		p.noteMissing("writes to the store, which no replayed op may")
-		return fail(abi.CodeDenied, "store: an op that is asked again for comparison writes nothing")
-	}
-	if code, result, ok := p.exact(abi.CapabilityStore, request); ok {
-		return code, result
-	}
-	return p.miss(abi.CapabilityStore)
-}
-
-// miss answers a call that is not in the record. The other side cannot be
-// reached from here, and guests know that this happens.
-func (p *player) miss(what string) (abi.Code, []byte) {
-	p.noteMissing(fmt.Sprintf("asks %s, which was not recorded", what))
-	return fail(abi.CodeUnavailable, missText)
-}
-
-// missText is what the guest is told.
-const missText = "this op is asked again for comparison, and this call was not recorded"
-
-func (p *player) noteMissing(reason string) {
-	if p.missing == "" {
-		p.missing = reason
-	}
-}
-
-// firstMissing says what the op did that the record has no answer to, or "".
-func (p *player) firstMissing() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.missing
-}
-
-func fail(code abi.Code, message string) (abi.Code, []byte) {
-	_, detail := encode(&abi.ErrorDetail{Message: message})
-	return code, detail
 }
 
 // encode returns the answer to a host call.

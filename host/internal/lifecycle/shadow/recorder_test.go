@@ -72,7 +72,7 @@ func TestSamplesAreTheNewestOnePerRequest(t *testing.T) {
 	keep(r, abi.OpInstanceMetadata, aboutNode("b"), metadata("1"))
 	keep(r, abi.OpInstanceMetadata, aboutNode("a"), metadata("2"))
 	samples := r.Samples()
-	if len(samples) != 2 || samples[0].Object() != "a" || samples[1].Object() != "b" {
+	if len(samples) != 2 || samples[0].Question().object() != "a" || samples[1].Question().object() != "b" {
 		t.Fatalf("samples are %v", samples)
 	}
 	if samples[0].response != string(metadata("2")) {
@@ -87,8 +87,8 @@ func TestAnOftenAskedOpDoesNotCrowdOutOthers(t *testing.T) {
 		keep(r, abi.OpInstanceExists, aboutNode(fmt.Sprint("n", i)), []byte{8, 1})
 	}
 	samples := r.Samples()
-	if len(samples) != 8 || samples[7].Op() != abi.OpRouteList || samples[0].Object() != "n99" || samples[6].Object() != "n93" {
-		t.Fatalf("%d samples, the last is %s", len(samples), samples[len(samples)-1].about())
+	if len(samples) != 8 || samples[7].Question().Op != abi.OpRouteList || samples[0].Question().object() != "n99" || samples[6].Question().object() != "n93" {
+		t.Fatalf("%d samples, the last is %s", len(samples), samples[len(samples)-1].Question())
 	}
 }
 
@@ -113,7 +113,7 @@ func TestALargeSampleIsNotKept(t *testing.T) {
 		"response": func(r *Recorder) { keep(r, abi.OpInstanceExists, nil, big) },
 		"host call": func(r *Recorder) {
 			ctx, end := r.Begin(t.Context(), abi.OpInstanceExists, nil)
-			host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, big }), positionOf)
+			host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, big }))
 			host.HostCall(ctx, abi.CapabilityHTTP, nil)
 			host.HostCall(ctx, abi.CapabilityNodes, nil)
 			end(abi.CodeOK, []byte{8, 1}, nil)
@@ -145,7 +145,7 @@ func TestASampleKeepsNothingOfTheCaller(t *testing.T) {
 	r := NewRecorder(Options{})
 	request, response, result := aboutNode("n"), metadata("a"), []byte("value")
 	ctx, end := r.Begin(t.Context(), abi.OpInstanceMetadata, request)
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }), positionOf)
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
 	_, got := host.HostCall(ctx, abi.CapabilityNodes, nil)
 	if &got[0] != &result[0] {
 		t.Error("the guest did not get what the host answered")
@@ -157,14 +157,14 @@ func TestASampleKeepsNothingOfTheCaller(t *testing.T) {
 		clear(b)
 	}
 	s := r.Samples()[0]
-	if s.Object() != "n" || !bytes.Equal([]byte(s.response), metadata("a")) || len(s.calls) != 1 || s.calls[0].result != "value" {
+	if s.Question().object() != "n" || !bytes.Equal([]byte(s.response), metadata("a")) || len(s.calls) != 1 || s.calls[0].result != "value" {
 		t.Errorf("the sample has changed: %+v", s)
 	}
 }
 
 func TestRecorderConcurrently(t *testing.T) {
 	r := NewRecorder(Options{MaxSamples: 16})
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }), positionOf)
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }))
 	asker := guest{host, func(call hostCall, _ abi.Op, _ []byte) (abi.Code, []byte, error) {
 		call(abi.CapabilityHTTP, get("https://cloud/x"))
 		return abi.CodeOK, metadata("a"), nil
@@ -177,7 +177,7 @@ func TestRecorderConcurrently(t *testing.T) {
 				ctx, end := r.Begin(t.Context(), abi.OpInstanceMetadata, request)
 				end(asker.Ask(ctx, abi.OpInstanceMetadata, request))
 				if j%50 == 0 {
-					Replay(t.Context(), r.Samples(), asker, ReplayOptions{Concurrency: 4})
+					rehearse(t, hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, []byte("x") }), asked(r.Samples()), asker.run, nil)
 				}
 			}
 		})
@@ -190,7 +190,7 @@ func TestRecorderConcurrently(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	request, response, asked, result := aboutNode("node-1"), metadata("a"), encoded(get("https://cloud/servers/1")), bodies(string(make([]byte, 1000)))
-	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }), positionOf)
+	host := Host(hostFunc(func(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeOK, result }))
 	run := func(b *testing.B, begin func(context.Context) (context.Context, func(abi.Code, []byte, error))) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -252,7 +252,7 @@ func TestTheNewestQuestionAboutAnObject(t *testing.T) {
 		keep(r, abi.OpLoadBalancerGet, encoded(changed), []byte{})
 		keep(r, abi.OpListInstances, encoded(&abi.ListInstancesRequest{PageToken: fmt.Sprint(i)}), []byte{})
 	}
-	services := slices.DeleteFunc(r.Samples(), func(s *Sample) bool { return s.Op() != abi.OpLoadBalancerGet })
+	services := slices.DeleteFunc(r.Samples(), func(s *Sample) bool { return s.op != abi.OpLoadBalancerGet })
 	if len(services) != 1 || !strings.Contains(services[0].request, "checksum\x12\x012") {
 		t.Errorf("%d samples of one Service, want the newest", len(services))
 	}

@@ -7,16 +7,22 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Report is what a replay found. Samples is the sum of Same, Different and
-// Incomparable.
+// maxReasons bounds the differences and the reasons of a report.
+const maxReasons = 20
+
+// Report is what questions have shown. Questions is the sum of the others: of Same
+// answers, of those that are Alone since nobody else has answered, and so on.
 type Report struct {
-	Samples, Same, Different, Incomparable int
-	// Differences are the first ones, at most ReplayOptions.MaxDifferences,
-	// and a few of each answer. Equal ones of several answers are one.
+	Questions, Same, Alone, Different, Unknown, Failed int
+	// Requests were sent to the cloud, and Kept is how many writes were kept back.
+	Requests, Kept int
+	// Failure is the first of the guest's own, or "".
+	Failure string
+	// Differences are the first ones, at most 20, and a few of each answer. Equal ones
+	// of several answers are one.
 	Differences []Difference
-	// Unanswered are the first reasons why answers could not be compared, at
-	// most ReplayOptions.MaxDifferences; one line each.
-	Unanswered []string
+	// Unknowns are the first reasons why nobody knows, at most 20; one line each.
+	Unknowns []string
 }
 
 // Difference is a field that differs. All members are printable and bounded.
@@ -30,8 +36,8 @@ type Difference struct {
 	// Others counts the further answers that differ in the same way.
 	Others int
 	// Field is a path such as metadata.addresses[1].address, or "code" when
-	// one of the answers is no success, or "error" when the new generation
-	// gave no answer.
+	// one of the answers is no success, "error" when the new generation gave no
+	// answer, or "time" when it takes much longer.
 	Field string
 	// Old and New are the values: text is in quotes.
 	Old, New string
@@ -43,46 +49,65 @@ func (d Difference) String() string {
 	if d.Object != "" {
 		about += " " + d.Object
 	}
-	text := fmt.Sprintf("%s %s: %s -> %s", about, d.Field, d.Old, d.New)
-	if d.Others > 0 {
-		text += fmt.Sprintf(" (and %d more answers)", d.Others)
+	line := fmt.Sprintf("%s %s: %s -> %s", about, d.Field, d.Old, d.New)
+	if d.Field == "time" {
+		line = fmt.Sprintf("%s takes %s, before %s", about, d.New, d.Old)
 	}
-	return text
+	if d.Others > 0 {
+		line += fmt.Sprintf(" (and %d more answers)", d.Others)
+	}
+	return line
 }
 
-// add takes a difference, or counts it where there is an equal one.
-func (r *Report) add(d Difference, most int) {
+func (r *Rehearsal) report(verdicts []verdict) Report {
+	out := Report{Questions: len(verdicts), Requests: int(r.requests.Load()), Kept: int(r.kept.Load())}
+	for _, v := range verdicts {
+		switch {
+		case v.failed != "":
+			out.Failed++
+			if out.Failure == "" {
+				out.Failure = text.Line(v.failed, maxReasonText)
+			}
+		case v.unknown != "":
+			out.Unknown++
+			if len(out.Unknowns) < maxReasons {
+				out.Unknowns = append(out.Unknowns, text.Line(v.unknown, maxReasonText))
+			}
+		case len(v.differences) > 0:
+			out.Different++
+			for _, d := range v.differences {
+				out.add(d)
+			}
+		case v.alone:
+			out.Alone++
+		default:
+			out.Same++
+		}
+	}
+	return out
+}
+
+// add takes a difference, or counts it where there is an equal one. Times are never equal.
+func (r *Report) add(d Difference) {
 	for i := range r.Differences {
-		if same := &r.Differences[i]; same.Op == d.Op && same.Field == d.Field && same.Old == d.Old && same.New == d.New {
+		if same := &r.Differences[i]; same.Op == d.Op && same.Field == d.Field && (d.Field == "time" || same.Old == d.Old && same.New == d.New) {
 			same.Others++
 			return
 		}
 	}
-	if len(r.Differences) < most {
+	if len(r.Differences) < maxReasons {
 		r.Differences = append(r.Differences, d)
 	}
 }
 
-// String returns the report on one line of at most 1000 bytes.
-func (r Report) String() string {
-	if r.Samples == 0 {
-		return "there were no answers to compare"
+// Differs names the differences on one line of at most 1000 bytes, or is "".
+func (r Report) Differs() string {
+	if r.Different == 0 {
+		return ""
 	}
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "%d of %d answers are the same", r.Same, r.Samples)
-	if r.Different > 0 {
-		fmt.Fprintf(b, ", %d differ", r.Different)
-	}
-	if r.Incomparable > 0 {
-		fmt.Fprintf(b, ", %d could not be compared", r.Incomparable)
-	}
-	var details []string
+	var all []string
 	for _, d := range r.Differences {
-		details = append(details, d.String())
+		all = append(all, d.String())
 	}
-	details = append(details, r.Unanswered...)
-	if len(details) > 0 {
-		b.WriteString(": " + strings.Join(details, "; "))
-	}
-	return text.Line(b.String(), maxReportText)
+	return text.Line(fmt.Sprintf("%d of %d answers differ: %s", r.Different, r.Questions, strings.Join(all, "; ")), maxReportText)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // What a sample and a host call cost in memory beside their bytes, roughly.
@@ -15,7 +14,7 @@ const (
 )
 
 // Sample is one op that was answered, with its host calls. It never changes
-// and is safe for concurrent use. It may hold secrets: it is for Replay only.
+// and is safe for concurrent use. It may hold secrets: it is for a Rehearsal only.
 type Sample struct {
 	op       abi.Op
 	key      sampleKey
@@ -33,14 +32,9 @@ type call struct {
 	result        string
 }
 
-// Op is what was asked.
-func (s *Sample) Op() abi.Op { return s.op }
-
-// Object is what the op was about: the name of a node or volume, the
-// namespace/name of a Service, or "" for ops on none. It is printable and has
-// at most 128 bytes.
-func (s *Sample) Object() string {
-	return text.Line(objectOf(s.op, []byte(s.request)), maxObjectText)
+// Question asks it again, with the same answers of the cloud.
+func (s *Sample) Question() Question {
+	return Question{Op: s.op, Request: []byte(s.request), sample: s}
 }
 
 func objectOf(op abi.Op, request []byte) string {
@@ -61,13 +55,7 @@ func objectOf(op abi.Op, request []byte) string {
 	return ""
 }
 
-// about names the sample in texts.
-func (s *Sample) about() string {
-	if object := s.Object(); object != "" {
-		return s.op.String() + " " + object
-	}
-	return s.op.String()
-}
+func (s *Sample) outcome() outcome { return outcome{code: s.code, response: []byte(s.response)} }
 
 // outcome is how an op ended.
 type outcome struct {

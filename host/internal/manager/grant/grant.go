@@ -55,6 +55,9 @@ func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant
 			Scheme: g.Scheme, Host: g.Host, Port: g.Port, PathPrefix: g.PathPrefix, Methods: g.Methods,
 			CIDRs: cidrs, RootCAs: roots, Trust: trust(g), Credentials: g.Credentials,
 		}
+		for _, r := range g.Reads {
+			out.Reads = append(out.Reads, egress.Read(r))
+		}
 		if ref := g.ClientCertificate; ref != nil {
 			if certificates[*ref] == nil {
 				certificates[*ref] = &egress.ClientCertificate{Get: clientCertificate(secrets, *ref)}

@@ -103,7 +103,7 @@ wasm_ccm_provider_rollouts_total{provider="a",reason="",result="kept"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="",result="promoted"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="ErrorBudget",result="rolled_back"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="ShadowDiffers",result="held"} 1
-# HELP wasm_ccm_provider_shadow_answers_total [ALPHA] Answers of new generations to requests that the old one had answered, by how they compare (same, different, incomparable).
+# HELP wasm_ccm_provider_shadow_answers_total [ALPHA] Answers of new generations, before they serve, by how they compare with those of what serves (same, different, incomparable).
 # TYPE wasm_ccm_provider_shadow_answers_total counter
 wasm_ccm_provider_shadow_answers_total{provider="a",result="different"} 2
 wasm_ccm_provider_shadow_answers_total{provider="a",result="incomparable"} 1

@@ -27,6 +27,7 @@ type rolloutVecs struct {
 	rollouts   *metrics.CounterVec
 	durations  *metrics.HistogramVec
 	shadowed   *metrics.CounterVec
+	rehearsed  *metrics.CounterVec
 }
 
 func newRolloutVecs() *rolloutVecs {
@@ -39,12 +40,13 @@ func newRolloutVecs() *rolloutVecs {
 		rollouts:   counterVec("provider_rollouts_total", "Modules and configurations that were offered, by result (serving, kept, rejected, held, rolled_back, promoted) and the reason.", "provider", "result", "reason"),
 		durations: histogramVec("provider_rollout_duration_seconds", "Time from the offer of a generation until it served.",
 			metrics.ExponentialBuckets(0.025, 2, 12), "provider"),
-		shadowed: counterVec("provider_shadow_answers_total", "Answers of new generations to requests that the old one had answered, by how they compare (same, different, incomparable).", "provider", "result"),
+		shadowed:  counterVec("provider_shadow_answers_total", "Answers of new generations, before they serve, by how they compare with those of what serves (same, different, incomparable).", "provider", "result"),
+		rehearsed: counterVec("provider_rehearsal_requests_total", "Requests and writes of generations that were asked to compare their answers, by what became of them (sent, kept_back).", "provider", "result"),
 	}
 }
 
 func (v *rolloutVecs) all() []metrics.Registerable {
-	return []metrics.Registerable{v.serving, v.rejected, v.unreached, v.phase, v.generation, v.rollouts, v.durations, v.shadowed}
+	return []metrics.Registerable{v.serving, v.rejected, v.unreached, v.phase, v.generation, v.rollouts, v.durations, v.shadowed, v.rehearsed}
 }
 
 // Rollout are the metrics of what is offered, serves and is rejected.
@@ -124,6 +126,13 @@ func (r *Rollout) Shadowed(same, different, incomparable int) {
 	for result, n := range map[string]int{"same": same, "different": different, "incomparable": incomparable} {
 		r.vecs.shadowed.WithLabelValues(r.provider, result).Add(float64(n))
 	}
+}
+
+// Rehearsed records how many requests were sent to the cloud to compare answers, and
+// how many writes were kept back.
+func (r *Rollout) Rehearsed(sent, kept int) {
+	r.vecs.rehearsed.WithLabelValues(r.provider, "sent").Add(float64(sent))
+	r.vecs.rehearsed.WithLabelValues(r.provider, "kept_back").Add(float64(kept))
 }
 
 func (r *Rollout) count(result, reason string) {

@@ -99,7 +99,8 @@ func (g *Generation) Probe(ctx context.Context) error {
 
 // Ask runs one op with an encoded request and returns what the guest answered,
 // which may be another code than success. The instance is thrown away after it,
-// and the op counts in no tally.
+// and the op counts in no tally. It gives way: where every instance is busy, it ends
+// for an op that waits, with ErrGaveWay.
 func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
 	if !g.pin() {
 		return 0, nil, errPoolClosed
@@ -107,13 +108,20 @@ func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Co
 	defer g.unpin(ctx)
 	ctx, cancel := context.WithTimeout(ctx, g.limits.timeout(op))
 	defer cancel()
-	if err := g.pool.wait(ctx); err != nil {
+	ctx, leave, err := g.pool.waitAside(ctx)
+	if err != nil {
 		return 0, nil, err
 	}
-	defer g.pool.release()
+	defer leave()
 	result, err := g.pool.callFresh(ctx, op, request)
+	if err != nil && errors.Is(context.Cause(ctx), ErrGaveWay) {
+		err = ErrGaveWay
+	}
 	return result.Code, body(result), err
 }
+
+// Instances is how many ops can run at the same time.
+func (g *Generation) Instances() int { return g.limits.MaxInstances }
 
 // body is the part of a result that belongs to its code.
 func body(result engine.Result) []byte {

@@ -55,7 +55,16 @@ type pool struct {
 	mu     sync.Mutex
 	idle   []*lent // the one that was used last is at the end
 	closed bool
+	// waiting counts the ops that wait for a token; asides are those that give way.
+	waiting int
+	asides  map[*aside]struct{}
 }
+
+// aside is an op that gives way to others.
+type aside struct{ cancel context.CancelCauseFunc }
+
+// ErrGaveWay is the error of an op that was ended for one that waited.
+var ErrGaveWay = errors.New("it gave way to another op: every instance is busy")
 
 // lent is an instance with its number of ops.
 type lent struct {
@@ -68,7 +77,7 @@ func newPool(module engine.Module, prepare func(context.Context, engine.Instance
 	p := &pool{
 		module: module, prepare: prepare, observer: observer,
 		maxCalls: limits.MaxCallsPerInstance,
-		tokens:   make(chan struct{}, limits.MaxInstances),
+		tokens:   make(chan struct{}, limits.MaxInstances), asides: map[*aside]struct{}{},
 	}
 	for range limits.MaxInstances {
 		p.tokens <- struct{}{}
@@ -87,9 +96,60 @@ func (p *pool) wait(ctx context.Context) error {
 	select {
 	case <-p.tokens:
 		return nil
+	default:
+	}
+	defer p.giveWay()()
+	select {
+	case <-p.tokens:
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("all %d instances are busy: %w", cap(p.tokens), ctx.Err())
 	}
+}
+
+// giveWay ends the ops that give way, and keeps others of them from beginning until
+// the function that it returns is called.
+func (p *pool) giveWay() func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting++
+	for a := range p.asides {
+		a.cancel(ErrGaveWay)
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting--
+	}
+}
+
+// waitAside is wait for an op that gives way: its context ends when another op waits.
+// leave puts the token back.
+func (p *pool) waitAside(ctx context.Context) (of context.Context, leave func(), err error) {
+	of, cancel := context.WithCancelCause(ctx)
+	a := &aside{cancel}
+	p.mu.Lock()
+	if p.waiting > 0 {
+		cancel(ErrGaveWay)
+	}
+	p.asides[a] = struct{}{}
+	p.mu.Unlock()
+	end := func() {
+		p.mu.Lock()
+		delete(p.asides, a)
+		p.mu.Unlock()
+		cancel(nil)
+	}
+	if of.Err() == nil {
+		select {
+		case <-p.tokens:
+			return of, func() { end(); p.release() }, nil
+		case <-of.Done():
+		}
+	}
+	err = fmt.Errorf("all %d instances are busy: %w", cap(p.tokens), context.Cause(of))
+	end()
+	return nil, nil, err
 }
 
 // release puts a token back.

@@ -143,7 +143,7 @@ func (s *Slot) invoke(ctx context.Context, op abi.Op, req, resp abi.Message, cal
 		return &abi.Error{Code: abi.CodeNotImplemented, Message: fmt.Sprintf("the provider %s %s does not support %s", g.Name(), g.Version(), op)}
 	}
 	err := g.invokeRecorded(ctx, s.recorder, call, g.limits.timeout(op), op, req, resp)
-	g.tally.count(ctx, err)
+	g.tally.count(ctx, op, err)
 	var answer *abi.Error
 	if err == nil || errors.As(err, &answer) {
 		return err

@@ -22,15 +22,17 @@ type tally struct {
 	total  Tally
 	recent [recentOps]bool // a ring: whether the op failed
 	last   error           // of the last failure
+	groups map[abi.Group]int
 	// failed gets a value after a failure, unless one is waiting there.
 	failed chan struct{}
 }
 
-func newTally() *tally { return &tally{failed: make(chan struct{}, 1)} }
+func newTally() *tally { return &tally{failed: make(chan struct{}, 1), groups: map[abi.Group]int{}} }
 
-func (t *tally) count(ctx context.Context, err error) {
+func (t *tally) count(ctx context.Context, op abi.Op, err error) {
 	failure := isFailure(ctx, err)
 	t.mu.Lock()
+	t.groups[op.Group()]++
 	t.recent[t.total.Ops%recentOps] = failure
 	t.total.Ops++
 	if failure {
@@ -63,6 +65,13 @@ func (g *Generation) Tally() Tally {
 	g.tally.mu.Lock()
 	defer g.tally.mu.Unlock()
 	return g.tally.total
+}
+
+// Calls is how many ops of a group the generation was asked since it serves.
+func (g *Generation) Calls(group abi.Group) int {
+	g.tally.mu.Lock()
+	defer g.tally.mu.Unlock()
+	return g.tally.groups[group]
 }
 
 // Recent is the tally of the last ops, 256 at most.

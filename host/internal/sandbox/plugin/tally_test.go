@@ -36,7 +36,7 @@ func TestTally(t *testing.T) {
 		if n < recentOps {
 			err = errors.New("unreachable")
 		}
-		g.tally.count(t.Context(), err)
+		g.tally.count(t.Context(), abi.OpRouteList, err)
 	}
 	if got := g.Tally(); got != (Tally{2 * recentOps, recentOps}) {
 		t.Errorf("in all %+v", got)
@@ -48,6 +48,9 @@ func TestTally(t *testing.T) {
 	case <-g.Failed():
 	default:
 		t.Error("nobody was told")
+	}
+	if calls := g.Calls(abi.GroupRoutes); calls != 2*recentOps || g.Calls(abi.GroupInstances) != 0 {
+		t.Errorf("%d calls of the group", calls)
 	}
 	if g.LastFailure() == nil {
 		t.Error("the last failure is not there")

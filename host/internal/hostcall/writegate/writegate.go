@@ -1,0 +1,67 @@
+// Package writegate marks an op that must change nothing outside of this process. Who
+// asks the op puts a Gate into its context. Whatever would write (package egress a
+// request, package hostfunc the store, objects, Events, the cache) asks the gate first.
+package writegate
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+)
+
+// Gate keeps the writes of one op back, and counts. A nil Gate lets all pass. It is
+// safe for concurrent use.
+type Gate struct {
+	requests, refused atomic.Int64
+	once              sync.Once
+	first             string
+}
+
+type key struct{}
+
+// NewContext returns a context whose op writes nothing; with a nil Gate, one whose
+// writes pass: what the manager itself sends for the op, to log in, goes out.
+func NewContext(ctx context.Context, g *Gate) context.Context {
+	if g == nil && FromContext(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, key{}, g)
+}
+
+// FromContext returns the gate of the op, or nil.
+func FromContext(ctx context.Context) *Gate {
+	g, _ := ctx.Value(key{}).(*Gate)
+	return g
+}
+
+// Refuse counts a write, and returns the error that it is refused with. what names it
+// in one line without secrets, with what to do about it.
+func (g *Gate) Refuse(what string) *abi.Error {
+	g.once.Do(func() { g.first = what })
+	g.refused.Add(1)
+	return &abi.Error{Code: abi.CodeDenied, Message: "nothing is changed while answers are only compared: " + what}
+}
+
+// Drop counts a write that is left out, and of which the guest is told that it was
+// made: no answer depends on it.
+func (g *Gate) Drop() { g.refused.Add(1) }
+
+// Sent counts a request that leaves the process.
+func (g *Gate) Sent() {
+	if g != nil {
+		g.requests.Add(1)
+	}
+}
+
+// Counts returns how many requests were sent, and how many writes were kept back.
+func (g *Gate) Counts() (requests, refused int) {
+	return int(g.requests.Load()), int(g.refused.Load())
+}
+
+// Refused returns the first write that was refused, or "". It is called after the op.
+func (g *Gate) Refused() string {
+	g.once.Do(func() {})
+	return g.first
+}

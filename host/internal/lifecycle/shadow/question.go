@@ -1,0 +1,132 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/writegate"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+)
+
+// Question is a read-only op with its request.
+type Question struct {
+	Op      abi.Op
+	Request []byte
+	// About puts into a context what host calls know of the op; nil: nothing.
+	About func(context.Context) context.Context
+	// sample has the answer of what serves, and the host calls of it; nil: none.
+	sample *Sample
+}
+
+// String is the op, and what it is about: the name of a node or volume, or the
+// namespace/name of a Service. It is printable and bounded.
+func (q Question) String() string {
+	if object := q.object(); object != "" {
+		return q.Op.String() + " " + object
+	}
+	return q.Op.String()
+}
+
+func (q Question) object() string { return text.Line(objectOf(q.Op, q.Request), maxObjectText) }
+
+// Same reports whether both ask the same about the same object.
+func (q Question) Same(other Question) bool {
+	return sampleKeyOf(q.Op, string(q.Request)) == sampleKeyOf(other.Op, string(other.Request))
+}
+
+// Asker asks a generation one op. It hands the context on to the host calls of
+// the op, which go through Host, and returns soon after the context has ended.
+// The guest's answer is a code and a response, or an *abi.Error; any other
+// error says that there is none. The response is not kept. It is a *plugin.Generation.
+type Asker interface {
+	Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error)
+}
+
+// answer is what became of one question.
+type answer struct {
+	outcome
+	// failed is what the guest did wrong, unknown why nobody knows its answer; one of
+	// them at most is set, and none of a proper answer.
+	failed, unknown string
+	// own is the time of the guest itself, left that it had answers that were not recorded,
+	// refused that a write was kept back of which nobody knows what would have come.
+	own           time.Duration
+	left, refused bool
+}
+
+// tries is how often a question is asked that gave way to others.
+const tries = 3
+
+// ask asks a question: as a rehearsal, or else openly.
+func (r *Rehearsal) ask(ctx context.Context, asker Asker, q Question, open bool) (a answer) {
+	for range tries {
+		a = r.askOnce(ctx, asker, q, open)
+		if !errors.Is(a.err, plugin.ErrGaveWay) {
+			break
+		}
+	}
+	return a
+}
+
+func (r *Rehearsal) askOnce(ctx context.Context, asker Asker, q Question, open bool) answer {
+	p, gate := newPlayer(q.sample), &writegate.Gate{}
+	p.open = open
+	limit, cancel := context.WithTimeout(ctx, r.PerOp)
+	defer cancel()
+	asked := context.WithValue(limit, contextKey{}, p)
+	if !open {
+		asked = writegate.NewContext(asked, gate)
+	}
+	if q.About != nil {
+		asked = q.About(asked)
+	}
+	begun := time.Now()
+	o := newOutcome(asker.Ask(asked, q.Op, q.Request))
+	took := time.Since(begun)
+	requests, kept := gate.Counts()
+	r.requests.Add(int64(requests))
+	r.kept.Add(int64(kept))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := answer{outcome: o, own: took - p.outside, left: p.left}
+	late := o.err != nil && (limit.Err() != nil || errors.Is(o.err, context.DeadlineExceeded))
+	switch {
+	case ctx.Err() != nil:
+		a.unknown = "the time is over"
+	case errors.Is(o.err, plugin.ErrGaveWay):
+		a.unknown = o.err.Error()
+	case late && a.own < took/2:
+		a.unknown = fmt.Sprintf("the cloud has not answered within %v", took.Round(time.Millisecond))
+	case late:
+		a.failed = fmt.Sprintf("no answer within %v", took.Round(time.Millisecond))
+	default:
+		a.judge(q, gate.Refused(), r.Check)
+	}
+	return a
+}
+
+// judge says of an answer in time whether it is one. A trap is always the fault of the
+// guest: it must survive whatever a host call answers.
+func (a *answer) judge(q Question, refused string, check func(abi.Op, []byte) error) {
+	switch {
+	case a.err != nil:
+		a.failed = text.Line(a.err.Error(), maxErrorText)
+	case a.code == abi.CodeOK:
+		if err := check(q.Op, a.response); err != nil {
+			a.failed = text.Line(err.Error(), maxErrorText)
+		}
+	case !q.Op.MayAnswer(a.code):
+		a.failed = fmt.Sprintf("it answers %s, which is no answer to it", a.code)
+	case a.proper():
+	case refused != "":
+		a.unknown, a.refused = text.Line(refused, maxReasonText), true
+	case a.code == abi.CodeInternal:
+		a.failed = "it answers internal"
+	default:
+		a.unknown = "it answers " + a.code.String()
+	}
+}

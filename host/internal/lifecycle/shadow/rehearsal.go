@@ -1,0 +1,178 @@
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
+)
+
+// What is named as slow takes more than slowAtLeast of its own time, and more than
+// slowTimes what serves takes for the same question.
+const (
+	slowAtLeast = time.Second
+	slowTimes   = 5
+)
+
+// Rehearsal asks a generation questions. It is used once.
+type Rehearsal struct {
+	// Candidate is asked, and compared with Serving, which may be nil.
+	Candidate, Serving Asker
+	// Check says why the manager would not take the response of an op, which has the
+	// code OK. The error does not repeat what was asked.
+	Check func(op abi.Op, response []byte) error
+	// Concurrency is how many questions are asked at the same time, and PerOp the time
+	// of each.
+	Concurrency int
+	PerOp       time.Duration
+
+	requests, kept atomic.Int64
+}
+
+// Run asks the questions, and returns when all are answered, soon after the context
+// has ended, or soon after the first failure: what was not answered until then counts
+// as unknown.
+func (r *Rehearsal) Run(ctx context.Context, questions []Question) Report {
+	return r.each(ctx, questions, r.compared)
+}
+
+// Examine asks the candidate as the manager asks what serves, and compares nothing.
+func (r *Rehearsal) Examine(ctx context.Context, questions []Question) Report {
+	return r.each(ctx, questions, func(ctx context.Context, q Question) verdict {
+		return weigh(q, r.ask(ctx, r.Candidate, q, true), answer{unknown: "nobody"})
+	})
+}
+
+func (r *Rehearsal) each(ctx context.Context, questions []Question, ask func(context.Context, Question) verdict) Report {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	verdicts := make([]verdict, len(questions))
+	indexes := make(chan int)
+	var workers sync.WaitGroup
+	for range min(max(1, r.Concurrency), len(questions)) {
+		workers.Go(func() {
+			for i := range indexes {
+				if ctx.Err() != nil {
+					verdicts[i].unknown = questions[i].String() + " was not asked"
+					continue
+				}
+				verdicts[i] = ask(ctx, questions[i])
+				if verdicts[i].failed != "" {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range questions {
+		indexes <- i
+	}
+	close(indexes)
+	workers.Wait()
+	return r.report(verdicts)
+}
+
+// verdict is what a question has shown: one of its members is set, or none where the
+// answer is right.
+type verdict struct {
+	failed, unknown string
+	differences     []Difference
+	// alone: it is right as far as one can see without another one.
+	alone bool
+}
+
+// compared asks a question. From the record both have the same cloud before them. An
+// equal answer counts, whatever happened on the way to it. Where the candidate has asked
+// the cloud something else, both are asked anew, without the record.
+func (r *Rehearsal) compared(ctx context.Context, q Question) verdict {
+	if q.sample == nil {
+		return r.live(ctx, q)
+	}
+	a := r.ask(ctx, r.Candidate, q, false)
+	differences := between(q, answer{outcome: q.sample.outcome()}, a)
+	switch {
+	case a.failed != "", len(differences) == 0 && a.own > slowAtLeast:
+		return weigh(q, a, r.reference(ctx, q))
+	case len(differences) == 0:
+		return verdict{}
+	case ctx.Err() != nil:
+		return verdict{unknown: q.String() + ": the time is over"}
+	case !a.left:
+		return verdict{differences: differences}
+	}
+	q.sample = nil
+	return r.live(ctx, q)
+}
+
+// live asks both. What differs by chance, or since the cloud changes, does not differ
+// twice.
+func (r *Rehearsal) live(ctx context.Context, q Question) (v verdict) {
+	for range 2 {
+		v = weigh(q, r.ask(ctx, r.Candidate, q, false), r.reference(ctx, q))
+		if len(v.differences) == 0 {
+			break
+		}
+	}
+	return v
+}
+
+func (r *Rehearsal) reference(ctx context.Context, q Question) answer {
+	if r.Serving == nil {
+		return answer{unknown: "nothing serves"}
+	}
+	return r.ask(ctx, r.Serving, q, false)
+}
+
+// weigh compares the answer of a candidate with that of what serves. What fails in both
+// is not the candidate's doing.
+func weigh(q Question, a, serving answer) verdict {
+	switch {
+	case a.failed != "" && serving.failed != "":
+		return verdict{unknown: fmt.Sprintf("%s: %s; so does what serves", q, a.failed)}
+	case a.failed != "":
+		return verdict{failed: fmt.Sprintf("%s: %s", q, a.failed)}
+	case a.unknown != "" && (a.refused || a.err != nil || serving.failed+serving.unknown != ""):
+		return verdict{unknown: fmt.Sprintf("%s: %s", q, a.unknown)}
+	case serving.failed+serving.unknown != "":
+		return verdict{alone: true}
+	}
+	if differences := between(q, serving, a); len(differences) > 0 {
+		return verdict{differences: differences}
+	}
+	if a.own > slowAtLeast && a.own > slowTimes*serving.own {
+		return verdict{differences: []Difference{{Op: q.Op.String(), Object: q.object(), Field: "time", Old: short(serving.own), New: short(a.own)}}}
+	}
+	return verdict{}
+}
+
+func short(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// between compares two answers; the older one is proper.
+func between(q Question, older, newer answer) []Difference {
+	_, before := q.Op.New()
+	_, now := q.Op.New()
+	var found []Difference
+	switch {
+	case newer.err != nil:
+		found = []Difference{{Field: "error", Old: older.code.String(), New: newer.failed + newer.unknown}}
+	case older.code != newer.code:
+		found = []Difference{{Field: "code", Old: older.code.String(), New: newer.code.String()}}
+	case older.code != abi.CodeOK:
+	case wire.Unmarshal(older.response, before) != nil || wire.Unmarshal(newer.response, now) != nil:
+		found = []Difference{{Field: "error", Old: older.code.String(), New: "the answer does not decode"}}
+	default:
+		found = compare(before, now)
+	}
+	for i := range found {
+		found[i].Op, found[i].Object = q.Op.String(), q.object()
+	}
+	return found
+}

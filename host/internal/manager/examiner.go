@@ -1,0 +1,154 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+)
+
+// Bounds of a rehearsal and of an examination, and of each question.
+const (
+	examineTime   = 30 * time.Second
+	questionTime  = 10 * time.Second
+	questionsOnce = 2 // at the same time
+	// objectsTime is how long it waits for the objects of the cluster.
+	objectsTime = 10 * time.Second
+	// maxSummary is that of an Event, with room for what stands before it.
+	maxSummary = 900
+)
+
+// examiner asks generations about objects of this cluster. It is a rollout.Examiner.
+type examiner struct {
+	recorder *shadow.Recorder
+	metrics  *metrics.Rollout
+	slot     *plugin.Slot
+	objects  ownObjects
+	policy   func() *addresses.Policy
+	cluster  string
+	// samples is how many recorded questions are asked.
+	samples func() int
+	// leads: the control loops of this manager ask questions. Others know no objects,
+	// and take over only what the leader has asked.
+	leads func() bool
+	// hush drops what the candidate prints until the function is called.
+	hush func(candidate *plugin.Generation) (end func())
+}
+
+var _ rollout.Examiner = (*examiner)(nil)
+
+// Rehearse is rollout.Examiner's.
+func (e *examiner) Rehearse(ctx context.Context, candidate *plugin.Generation) rollout.Evidence {
+	if !e.leads() {
+		return rollout.Evidence{Summary: "this manager does not lead: the one that leads has asked"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	defer cancel()
+	objects, unknown := e.sample(ctx)
+	own := objects.questions(e.cluster, candidate.Supports)
+	recorded := e.recorded(candidate)
+	own = slices.DeleteFunc(own, func(q shadow.Question) bool { return slices.ContainsFunc(recorded, q.Same) })
+	r := e.rehearsal(candidate)
+	if serving := e.slot.Serving(); serving != nil && serving != candidate {
+		r.Serving = serving
+	}
+	defer e.hush(candidate)()
+	report := r.Run(ctx, slices.Concat(own, recorded))
+	e.metrics.Shadowed(report.Same, report.Different, report.Questions-report.Same-report.Different)
+	e.metrics.Rehearsed(report.Requests, report.Kept)
+	return evidence(report, len(own), unknown, objects.empty())
+}
+
+// Examine is rollout.Examiner's.
+func (e *examiner) Examine(ctx context.Context, serving *plugin.Generation) rollout.Evidence {
+	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	defer cancel()
+	objects, unknown := e.sample(ctx)
+	uncalled := func(op abi.Op) bool { return serving.Supports(op) && serving.Calls(op.Group()) == 0 }
+	own := objects.questions(e.cluster, uncalled)
+	if len(own) == 0 && !objects.empty() {
+		return rollout.Evidence{Summary: "every group of ops that existing objects need was called"}
+	}
+	return evidence(e.rehearsal(serving).Examine(ctx, own), len(own), unknown, objects.empty())
+}
+
+func (e *examiner) rehearsal(g *plugin.Generation) *shadow.Rehearsal {
+	return &shadow.Rehearsal{
+		Candidate: g, Check: check(e.policy), PerOp: questionTime, Concurrency: min(questionsOnce, g.Instances()),
+	}
+}
+
+func (e *examiner) sample(ctx context.Context) (objectSample, error) {
+	ctx, cancel := context.WithTimeout(ctx, objectsTime)
+	defer cancel()
+	return e.objects.sample(ctx)
+}
+
+// recorded are the latest questions of the record.
+func (e *examiner) recorded(candidate *plugin.Generation) (all []shadow.Question) {
+	for _, s := range e.recorder.Samples() {
+		if q := s.Question(); len(all) < e.samples() && candidate.Supports(q.Op) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// evidence says what a report shows. Of the questions so many are the host's own.
+func evidence(r shadow.Report, own int, unknown error, nothing bool) rollout.Evidence {
+	return rollout.Evidence{
+		Questions: r.Questions, Unknown: r.Questions == 0 && unknown != nil, Answered: r.Same + r.Alone + r.Different,
+		Summary: text.Line(summary(r, own, unknown, nothing), maxSummary), Failure: r.Failure, Differs: r.Differs(),
+	}
+}
+
+func summary(r shadow.Report, own int, unknown error, nothing bool) string {
+	switch {
+	case r.Questions == 0 && unknown != nil:
+		return "nothing was asked: " + unknown.Error()
+	case r.Questions == 0 && nothing:
+		return "there is nothing to ask about: no Node, no Service, no volume"
+	case r.Questions == 0:
+		return "there is nothing to ask: it has no op for the objects that there are"
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{r.Same, "answered the same"}, {r.Alone, "answered, with nothing to compare with"}, {r.Different, "answered differently"},
+		{r.Failed, "failed"}, {r.Unknown, "unknown"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	asked := fmt.Sprintf("%s: %s", counts(own, r.Questions-own), strings.Join(parts, ", "))
+	if unknown != nil {
+		asked += "; " + unknown.Error()
+	}
+	if len(r.Unknowns) > 0 {
+		asked += ": " + strings.Join(r.Unknowns, "; ")
+	}
+	return asked
+}
+
+func counts(own, recorded int) string {
+	ofOwn := fmt.Sprintf("%d questions of the host's own", own)
+	switch {
+	case recorded == 0:
+		return ofOwn
+	case own == 0:
+		return fmt.Sprintf("%d questions of the record", recorded)
+	}
+	return fmt.Sprintf("%s and %d of the record", ofOwn, recorded)
+}
