@@ -94,8 +94,12 @@ func (r *rig) put(ctx context.Context, t *testing.T, name string, module []byte,
 func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager {
 	t.Helper()
 	m, usual := r.manager(t, name)
-	r.start(t, m, filepath.Join(r.build, cmp.Or(os.Getenv("MANAGER"), "cloud-controller-manager")), append(withoutSource(usual, flags), flags...))
+	r.start(t, m, r.binary(), append(withoutSource(usual, flags), flags...))
 	return m
+}
+
+func (r *rig) binary() string {
+	return filepath.Join(r.build, cmp.Or(os.Getenv("MANAGER"), "cloud-controller-manager"))
 }
 
 // manager returns one that does not run yet, and the flags that all have.
