@@ -23,10 +23,12 @@ func withInborn(config string) string {
 
 // answer is the metadata of an instance, as metadata= says; nil where it says
 // nothing of the answer.
-func (p *provider) answer() *abi.InstanceMetadata {
-	switch p.metadata {
-	case "trap":
+func (p *provider) answer(node *abi.Node) *abi.InstanceMetadata {
+	switch {
+	case p.metadata == "trap", p.metadata == "trap-later" && node.ProviderId != "":
 		panic("as metadata=trap of the configuration asks")
+	}
+	switch p.metadata {
 	case "hang":
 		time.Sleep(10 * time.Hour)
 	case "empty":

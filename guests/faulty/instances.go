@@ -31,7 +31,7 @@ func (p *provider) InstanceShutdown(*sdk.Op, *abi.Node) (sdk.PowerState, error) 
 func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMetadata, error) {
 	p.step()
 	p.trespass(op)
-	if answer := p.answer(); answer != nil {
+	if answer := p.answer(node); answer != nil {
 		return answer, nil
 	}
 	if p.count != "" {

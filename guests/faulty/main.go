@@ -29,7 +29,7 @@
 //	configure=slow:3s takes that long to be configured, as does each new instance
 //	metadata=slow:3s  takes that long to tell of an instance
 //	metadata=busy:3s  computes so long for it
-//	metadata=HOW      trap, hang, or an answer that is empty
+//	metadata=HOW      trap, hang, or an answer that is empty; trap-later for a Node that has a provider ID
 //	sneak=on          ops that read try to write as well, at the cloud of count
 //	probe=slow:3s     the probe takes that long
 //	probe=fail        the probe fails

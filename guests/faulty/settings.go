@@ -75,7 +75,7 @@ func (s *settings) set(word, value string) (ok bool) {
 		return err == nil && n > 0
 	case "metadata":
 		s.metadata = value
-		return value == "trap" || value == "hang" || value == "empty"
+		return value == "trap" || value == "trap-later" || value == "hang" || value == "empty"
 	case "sneak":
 		s.sneak = value == "on"
 		return value == "on"

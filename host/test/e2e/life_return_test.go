@@ -63,19 +63,25 @@ const (
 // before said of it is not told any more.
 func TestTheNewOneAsksAtOnce(t *testing.T) {
 	l := newLife(t, "mended", "{observePeriod: 1s}")
-	bad := l.variant(t, "bad", "metadata=trap")
+	bad := l.variant(t, "bad", "metadata=trap-later")
 	l.offer(t, bad) // there is no Node that it could be asked about
 	l.begin(t)
 	l.awaitPhase(t, bad, "Kept")
 	l.furnish(t)
+	l.inOrder(t)
+	ends(t, l.m)
+	l.restart(t) // which asks about all Nodes
+	l.serves(t, bad)
 	l.until(t.Context(), t, l.m, "a Node is stuck", func() (bool, string) {
+		pause(t.Context(), interval)
 		text := l.ccmctl(t, "why", "node", "node-0")
 		return strings.Contains(text, "Stuck") && strings.Contains(text, trapText), text
 	})
 	l.offer(t, l.good)
 	l.serves(t, l.good)
 	taken := time.Now()
-	l.untilWithin(t.Context(), t, l.m, reportPatience, "the Nodes are in order", func() (bool, string) {
+	l.untilWithin(t.Context(), t, l.m, 2*mended, "the Nodes are in order", func() (bool, string) {
+		pause(t.Context(), interval)
 		text := l.ccmctl(t, "why", "node", "node-0")
 		if strings.Contains(text, trapText) && time.Since(taken) > reported && !t.Failed() {
 			t.Errorf("%.1f s after the takeover it is told of the module before:\n%s", time.Since(taken).Seconds(), text)

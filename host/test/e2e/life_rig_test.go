@@ -20,6 +20,8 @@ const (
 	// configuration of its own.
 	inbornMark = "inborn:"
 	inbornRoom = 96
+	// told is the longest that a state waits until everybody is told of it.
+	told = 15 * time.Second
 )
 
 // life is a cluster that nobody touches, and a provider whose builds come and
@@ -184,17 +186,24 @@ func (l *life) ccmctl(t *testing.T, args ...string) string {
 func (l *life) namesThePromotion(t *testing.T, module []byte) {
 	t.Helper()
 	command := "ccmctl rollout promote a " + strings.TrimPrefix(digest(module), "sha256:")[:12]
-	for what, says := range map[string]func() string{
+	places := map[string]func() string{
 		"the status":             func() string { return l.verdict(t).Message },
 		"an Event":               func() string { return l.events(t) },
 		"ccmctl status":          func() string { return l.ccmctl(t, "status") },
 		"ccmctl why":             func() string { return l.ccmctl(t, "why", "provider", "a") },
 		"ccmctl rollout history": func() string { return l.ccmctl(t, "rollout", "history", "a") },
-	} {
-		l.untilWithin(t.Context(), t, l.m, patience, what+" says "+command, func() (bool, string) {
+	}
+	for deadline := time.Now().Add(told); len(places) > 0 && pause(t.Context(), interval); {
+		for what, says := range places {
 			text := strings.Join(strings.Fields(says()), " ")
-			return strings.Contains(text, command), text
-		})
+			switch {
+			case strings.Contains(text, command):
+				delete(places, what)
+			case time.Now().After(deadline):
+				t.Errorf("%s does not say %q:\n%s", what, command, text)
+				delete(places, what)
+			}
+		}
 	}
 }
 
