@@ -105,7 +105,7 @@ func newPulled(t *testing.T, limited bool) *pulled {
 // move has the tag stand for the image that expands.
 func (p *pulled) move(t *testing.T) {
 	t.Helper()
-	data, err := compress(sparse.Tar(sparse.PAX01, registry.ModuleName, holes, holeSize))
+	data, err := compress(sparse.Tar(sparse.PAX01, "config.yaml", holes, holeSize))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,6 +100,33 @@ func TestKeptSaysHow(t *testing.T) {
 	}
 }
 
+// TestAnIntendedChangeIsNoWarning changes the configuration alone. The answers that
+// differ are named, and it serves.
+func TestAnIntendedChangeIsNoWarning(t *testing.T) {
+	l := newLife(t, "intended", "{observePeriod: 1s}")
+	l.offer(t, l.good)
+	l.begin(t)
+	l.serves(t, l.good)
+	l.furnish(t)
+	l.inOrder(t)
+	l.config += "\nzone=z2"
+	l.offer(t, l.good)
+	l.until(t.Context(), t, l.m, "the second generation is kept", func() (bool, string) {
+		v := l.verdict(t)
+		return v.Phase == "Kept" && v.Generation == 2, v.String()
+	})
+	named := false
+	for line := range strings.Lines(l.events(t)) {
+		named = named || strings.HasPrefix(line, "Normal ") && strings.Contains(line, "z1") && strings.Contains(line, "z2")
+		if strings.HasPrefix(line, "Warning Provider") {
+			t.Error(line)
+		}
+	}
+	if !named {
+		t.Errorf("no Event names what differs:\n%s", l.events(t))
+	}
+}
+
 // mostQuestions is how many requests of a rehearsal a cloud of three machines and
 // two load balancers has to bear.
 const mostQuestions = 64

@@ -126,6 +126,7 @@ func (l *life) initialises(t *testing.T, name string) {
 // verdict is what the status says of a rollout.
 type verdict struct {
 	Phase, Reason, Message string
+	Generation             int
 	Offered, Serving       struct{ Digest string }
 }
 
