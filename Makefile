@@ -370,14 +370,18 @@ $(BUILD)/json.wasm: host/internal/sandbox/meter/testdata/json/main.go | guests
 	host/internal/sandbox/meter/testdata/json/build.sh $(BIN)/tinygo-build $@
 
 .PHONY: fuzz
-FUZZTIME ?= 1m
-fuzz: ## Every fuzz target for FUZZTIME.
+FUZZTIME   ?= 1m
+FUZZ       ?= .
+# What a process may write to, in bytes: that of the manager in the manifests.
+FUZZMEMORY ?= 1073741824
+fuzz: ## Every fuzz target for FUZZTIME, each with the memory of a manager: FUZZ=REGEXP chooses by "Name in DIRECTORY".
 	@for module in abi . guests guests/upstream testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
 	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* || $$file == ./testdata/cpo/* ]]; then continue; fi; \
 	    if [ $$module = guests ] && [[ $$file == ./upstream/* ]]; then continue; fi; \
 	    tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' $$file); \
-	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -tags "$$tags" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
+	    [[ "$$f in $$module/$$(dirname $$file)" =~ $(FUZZ) ]] || continue; \
+	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -exec 'prlimit --data=$(FUZZMEMORY)' -tags "$$tags" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
 
 ## ---- checks ----------------------------------------------------------------
 

@@ -130,36 +130,6 @@ func newRollback() *cobra.Command {
 	})
 }
 
-func newHistory() *cobra.Command {
-	var f rolloutFlags
-	return f.add(&cobra.Command{
-		Use:     "history PROVIDER",
-		Short:   "Show what the manager has told of a provider's rollouts, the oldest first",
-		Long:    "Show the Events of a provider's ConfigMap, the oldest first. An API server keeps\nEvents for an hour, unless it is set otherwise.",
-		Example: "  ccmctl rollout history static",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, client, err := f.client()
-			if err != nil {
-				return err
-			}
-			cm, err := f.object(cmd.Context(), client, args[0])
-			if err != nil {
-				return err
-			}
-			events, err := f.events(cmd.Context(), client, cm)
-			if err != nil {
-				return err
-			}
-			for i := range events {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-24s %s\n", told(&events[i]).UTC().Format(time.RFC3339), text.Line(events[i].Reason, maxTold), text.Line(events[i].Message, maxTold))
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "now: phase %s, serving %s\n", cm.Labels[status.LabelPhase], dash(cm.Labels[status.LabelServing]))
-			return nil
-		},
-	})
-}
-
 // maxTold bounds a message, in bytes: an Event has no more.
 const maxTold = 1 << 10
 

@@ -160,6 +160,9 @@ func opLine(o *v1alpha1.Op) string {
 	}
 	const most = time.Millisecond
 	said := fmt.Sprintf("%s at %s", o.Name, o.At.UTC().Format(time.RFC3339))
+	if o.Generation != 0 {
+		said += fmt.Sprintf(", of generation %d", o.Generation)
+	}
 	if o.Running {
 		return said + fmt.Sprintf(", running for %v", o.Took.Round(most))
 	}

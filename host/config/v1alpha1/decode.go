@@ -1,9 +1,11 @@
 package v1alpha1
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -54,8 +56,9 @@ func fill(plain []byte) (*HostConfiguration, error) {
 // version every field would be wrong.
 func checkType(plain []byte) error {
 	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Providers  countedProviders `json:"providers"`
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(plain, &head); err != nil {
 		return fmt.Errorf("apiVersion and kind: %w", err)
@@ -63,5 +66,18 @@ func checkType(plain []byte) error {
 	if head.APIVersion != APIVersion || head.Kind != Kind {
 		return fmt.Errorf("it is %.80q of %.80q; begin it with apiVersion: %s and kind: %s", head.Kind, head.APIVersion, APIVersion, Kind)
 	}
+	// Invariant M42 (host/SECURITY.md): they are counted before each takes a large struct.
+	if len(head.Providers) > maxProviders {
+		return field.TooMany(field.NewPath("providers"), len(head.Providers), maxProviders)
+	}
+	return nil
+}
+
+// countedProviders are not looked into. What is no list is for who reads it.
+type countedProviders []stdjson.RawMessage
+
+// UnmarshalJSON is json.Unmarshaler's.
+func (c *countedProviders) UnmarshalJSON(data []byte) error {
+	_ = stdjson.Unmarshal(data, (*[]stdjson.RawMessage)(c))
 	return nil
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // comparer asks a candidate what the serving generation answered lately. It is
-// a rollout.Comparer.
+// a rollout.Examiner.
 type comparer struct {
 	recorder *shadow.Recorder
 	metrics  *metrics.Rollout
@@ -27,6 +28,17 @@ const (
 	firstSample = 30 * time.Second
 	moreSamples = time.Second
 )
+
+// Rehearse is rollout.Examiner's.
+func (c *comparer) Rehearse(ctx context.Context, candidate *plugin.Generation) rollout.Evidence {
+	summary, problem := c.Compare(ctx, candidate)
+	return rollout.Evidence{Summary: summary, Differs: problem}
+}
+
+// Examine is rollout.Examiner's.
+func (c *comparer) Examine(context.Context, *plugin.Generation) rollout.Evidence {
+	return rollout.Evidence{}
+}
 
 // Compare finds a problem also where nothing could be compared: a candidate
 // that asks the cloud other questions is none that is known to be right.

@@ -13,7 +13,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
@@ -39,8 +38,8 @@ func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 
 // tries begins a process that tries a module.
 func tries(t *testing.T, client kubernetes.Interface) (*trials.Trials, error) {
-	process := trials.New("host:1", func(context.Context) (trial.Account, error) { return trial.Account{}, nil })
-	book := process.Book(t.Context(), "main", status.New(client, "ns", "main", clock.RealClock{}), &tasks.Group{})
+	process := trials.New(trials.Options{Manager: "host:1", WhoAmI: func(context.Context) (trial.Account, error) { return trial.Account{}, nil }})
+	book := process.Book(t.Context(), "main", status.New(client, "ns", "main", clock.RealClock{}))
 	process.Seal()
 	_, err := book.Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, rollout.Offered)
 	return process, err

@@ -39,6 +39,8 @@ type history struct {
 	heard *lru.Cache // of heardCall, by heardKey
 	// latest is the op that ended last.
 	latest atomic.Pointer[v1alpha1.ObjectOp]
+	// taken is when another generation began to serve; nil: the first one does.
+	taken atomic.Pointer[time.Time]
 }
 
 type askedKey struct {
@@ -54,12 +56,26 @@ type askedOp struct {
 type heardKey struct{ kind, name string }
 
 type heardCall struct {
-	uid  types.UID
-	last explain.Heard
+	uid   types.UID
+	began time.Time
+	last  explain.Heard
 }
 
 func newHistory() *history {
 	return &history{asked: lru.New(maxRemembered), heard: lru.New(maxRemembered)}
+}
+
+// replaced is told that another generation serves. What was learned before is not
+// held against it.
+func (h *history) replaced() {
+	now := time.Now()
+	h.taken.Store(&now)
+}
+
+// old reports whether the generation before may have been asked at that time.
+func (h *history) old(at time.Time) bool {
+	taken := h.taken.Load()
+	return taken != nil && at.Before(*taken)
 }
 
 // ended is told how an op ended, whose error is scrubbed.
@@ -110,7 +126,7 @@ func (h *history) told(call controllers.Call) {
 		return // the loop stops
 	}
 	key, now := heardKey{call.Kind, call.Name}, time.Now()
-	next := heardCall{call.UID, explain.Heard{Op: call.Op, At: now, Since: now}}
+	next := heardCall{call.UID, call.Began, explain.Heard{Op: call.Op, At: now, Since: now}}
 	if call.Err != nil {
 		next.last.Cause, next.last.Code, next.last.RetryAfter = causeOf(call.Err)
 		next.last.Message = text.Line(call.Err.Error(), maxRememberedBytes)
@@ -120,7 +136,7 @@ func (h *history) told(call controllers.Call) {
 		if before.uid == call.UID && before.last.Cause != "" && before.last.Op != call.Op && (call.Op == "get" || call.Op == "update") {
 			return // upstream updates Services, too, of which nothing was made yet: what failed still does
 		}
-		if before.uid == call.UID && (before.last.Cause == "") == (next.last.Cause == "") {
+		if before.uid == call.UID && (before.last.Cause == "") == (next.last.Cause == "") && !h.old(before.began) {
 			next.last.Since = before.last.Since
 		}
 	}
@@ -134,6 +150,11 @@ func (h *history) heardOf(kind, name string, uid types.UID) *explain.Heard {
 		return nil
 	}
 	last := found.(heardCall).last
+	// Invariant V8 (host/SECURITY.md): why the generation before failed is not told of
+	// the one that serves.
+	if last.Cause != "" && h.old(found.(heardCall).began) {
+		return &explain.Heard{Op: last.Op, At: last.At, Since: *h.taken.Load(), Cause: explain.NotAskedYet}
+	}
 	return &last
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -19,6 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func serviceOp(ctx context.Context, name string) context.Context {
@@ -71,6 +74,44 @@ func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
 	if h.heardOf("Service", "default/web", "2") != nil {
 		t.Error("another Service of this name has its past")
 	}
+}
+
+// What a generation said is not told as what the next one says: not when it was said
+// before the takeover, nor of a call that began before and ended after it.
+func TestAReasonEndsWithItsGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory()
+		heard := func(began time.Time, err error) v1alpha1.Explanation {
+			h.told(controllers.Call{Kind: "Node", Name: "n", UID: "1", Op: "metadata", Began: began, Err: err})
+			return whyNode(h)
+		}
+		start, trap := time.Now(), &plugin.Crash{Err: errors.New("unreachable executed")}
+		if e := heard(start, trap); e.State != v1alpha1.StateStuck || !strings.Contains(e.Message, "unreachable") {
+			t.Fatalf("the generation that failed: %+v", e)
+		}
+		time.Sleep(time.Minute)
+		h.replaced()
+		for name, e := range map[string]v1alpha1.Explanation{"before": whyNode(h), "late": heard(start, trap)} {
+			if e.State != v1alpha1.StateProgressing || e.Cause != explain.NotAskedYet || strings.Contains(e.Message, "unreachable") || !strings.Contains(e.Message, "generation 7 serves") {
+				t.Errorf("%s: %s, %s: %s", name, e.State, e.Cause, e.Message)
+			}
+		}
+		time.Sleep(time.Second)
+		if e := heard(time.Now(), errors.New("no")); e.State != v1alpha1.StateStuck || e.Message != "no" || time.Since(e.Since.Time) > time.Second {
+			t.Errorf("the new generation fails, too: %+v", e)
+		}
+		if e := heard(time.Now(), nil); e.State != v1alpha1.StateDone {
+			t.Errorf("it is mended: %+v", e)
+		}
+	})
+}
+
+// whyNode says why an initialised Node is as it is.
+func whyNode(h *history) v1alpha1.Explanation {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}, Spec: corev1.NodeSpec{ProviderID: "a://n"}}
+	return explain.Node(node, explain.Facts{Now: time.Now(), Heard: h.heardOf("Node", "n", "1"), Provider: &v1alpha1.Provider{
+		Name: "a", Generation: 7, Serving: &v1alpha1.Module{}, Loops: []v1alpha1.Loop{{Name: "cloud-node-controller", Running: true}},
+	}})
 }
 
 func TestCauses(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -22,47 +23,61 @@ type journal struct {
 }
 
 // Load is rollout.Journal's.
-func (j journal) Load(ctx context.Context) (rollout.Record, *source.Bundle, error) {
-	r, bundle, err := j.object.Load(ctx)
-	out := rollout.Record{Good: (*rollout.Version)(r.Good), Generation: r.Generation, Paused: r.Paused}
-	for _, x := range r.Refused {
-		out.Refused = append([]rollout.Refusal{{
+func (j journal) Load(ctx context.Context) (rollout.Record, error) {
+	r, err := j.object.Load(ctx)
+	out := rollout.Record{Generation: r.Generation, Paused: r.Paused}
+	for _, s := range r.Saved {
+		out.Saved = append(out.Saved, rollout.Saved{Version: rollout.Version(s.Version), Kept: s.Kept})
+	}
+	for _, s := range r.History {
+		out.History = append(out.History, rollout.Served{
+			Version: rollout.Version(s.Version), Generation: s.Generation, Offered: s.Offered, From: s.From, Until: s.Until, Kept: s.Kept,
+			Calls: s.Calls, Failures: s.Failures, Questions: s.Questions, Why: s.Why, By: s.By,
+		})
+	}
+	for _, x := range slices.Backward(r.Refused) {
+		out.Refused = append(out.Refused, rollout.Refusal{
 			Revision: rollout.ParseRevision(x.Module, x.Revision), Scope: rollout.Scope(x.Scope),
-			Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message,
-		}}, out.Refused...)
+			Phase: rollout.Phase(x.Phase), Reason: x.Reason, Message: x.Message, Stands: x.Stands,
+		})
 	}
 	if errors.Is(err, status.ErrDamaged) || apierrors.IsForbidden(err) {
 		err = fmt.Errorf("%w: %w", rollout.ErrNoRecord, err)
 	}
-	return out, bundle, err
+	return out, err
 }
 
-// Save is rollout.Journal's.
-func (j journal) Save(ctx context.Context, r rollout.Record) error {
-	return j.object.SaveRecord(ctx, j.recordOf(r))
+// Bundle is rollout.Journal's.
+func (j journal) Bundle(ctx context.Context, revision string) (*source.Bundle, error) {
+	return j.object.Bundle(ctx, revision)
 }
 
-// Keep is rollout.Journal's. A bundle that is too large to be kept is not tried
-// again: what it stands for is saved without it.
-func (j journal) Keep(ctx context.Context, bundle source.Bundle, r rollout.Record) error {
-	err := j.object.Keep(ctx, bundle, j.recordOf(r))
-	if !errors.Is(err, status.ErrTooLarge) {
-		return err
+// Save is rollout.Journal's. A bundle that is too large is not tried again.
+func (j journal) Save(ctx context.Context, r rollout.Record, bundles []source.Bundle) error {
+	err := j.object.Save(ctx, j.recordOf(r), bundles)
+	if errors.Is(err, status.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", rollout.ErrNotKept, err)
 	}
-	if err := j.object.SaveRecord(ctx, j.recordOf(r)); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", rollout.ErrNotKept, err)
+	return err
 }
 
 // recordOf puts the newest refusals first.
 func (j journal) recordOf(r rollout.Record) status.Record {
-	out := status.Record{Good: (*status.Version)(r.Good), Generation: r.Generation, Paused: r.Paused}
-	for _, x := range r.Refused {
-		out.Refused = append([]status.Refusal{{
+	out := status.Record{Generation: r.Generation, Paused: r.Paused}
+	for _, s := range r.Saved {
+		out.Saved = append(out.Saved, status.Saved{Version: status.Version(s.Version), Kept: s.Kept})
+	}
+	for _, s := range r.History {
+		out.History = append(out.History, status.Served{
+			Version: status.Version(s.Version), Generation: s.Generation, Offered: s.Offered, From: s.From, Until: s.Until, Kept: s.Kept,
+			Calls: s.Calls, Failures: s.Failures, Questions: s.Questions, Why: j.scrub(s.Why), By: s.By,
+		})
+	}
+	for _, x := range slices.Backward(r.Refused) {
+		out.Refused = append(out.Refused, status.Refusal{
 			Revision: x.Revision.String(), Scope: string(x.Scope), Module: x.Revision.Module,
-			Phase: string(x.Phase), Reason: x.Reason, Message: j.scrub(x.Message),
-		}}, out.Refused...)
+			Phase: string(x.Phase), Reason: x.Reason, Message: j.scrub(x.Message), Stands: x.Stands,
+		})
 	}
 	return out
 }

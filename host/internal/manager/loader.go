@@ -158,6 +158,13 @@ func (l *providerLoader) config() *v1alpha1.Provider {
 	return l.current.config
 }
 
+// policy is the provenance that holds now.
+func (l *providerLoader) policy() *provenance.Policy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current.provenance
+}
+
 // Revision is rollout.Loader's.
 func (l *providerLoader) Revision() string {
 	l.mu.Lock()

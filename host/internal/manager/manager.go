@@ -106,6 +106,7 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	if err != nil {
 		return err
 	}
+	boundAnswers(c.Kubeconfig)
 	m.leases = election.NewLeases(client, c.Kubeconfig)
 	spans, err := m.spans.Prepare(m.work, host.Tracing)
 	if err != nil {
@@ -290,7 +291,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	return &shared{
 		serviceCIDRs: services, newKube: m.newKube, outside: m.outside,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics, spans: m.spans,
-		modules: modules, router: m.router, trials: trials.New(name, accountOf(own.client)),
+		modules: modules, router: m.router, trials: trials.New(trials.Options{Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir}),
 		caches: kubecache.New(kubecache.Options{Client: own.client, Go: func(name string, run func(context.Context)) {
 			m.living.Go(name, func() { run(m.life) })
 		}}),

@@ -26,6 +26,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
@@ -69,9 +70,10 @@ type managed struct {
 	sources chan source.Source
 	// generation counts the takeovers.
 	generation atomic.Int64
-	// changing is held while the terms are changed; renewed says that they were.
-	changing tasks.Turn
-	renewed  chan struct{}
+	// changing is held while the terms are changed; renewed and trust say that they
+	// were, the latter to the source.
+	changing       tasks.Turn
+	renewed, trust chan struct{}
 	// work is the context of what begins things, and ends with stop; life that of
 	// the rollout and what it holds, and ends with die.
 	work, life context.Context
@@ -108,7 +110,7 @@ func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake 
 	}
 	m := &managed{
 		name: p.Name, kube: own, metrics: s.shared.metrics.Provider(p.Name), logger: providerLogger(p.Name),
-		renewed: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), configured: newChanges(),
+		renewed: make(chan struct{}, 1), trust: make(chan struct{}, 1), changing: tasks.NewTurn(), changes: newChanges(), configured: newChanges(),
 		calls:    calls.New(),
 		recorder: shadow.NewRecorder(shadow.Options{MaxSamples: maxShadowSamples}),
 		allowed:  &allowed{}, history: newHistory(), rates: hostfunc.NewRates(rateLimits(p.Limits)),
@@ -117,7 +119,7 @@ func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake 
 	}
 	m.work, m.stop = context.WithCancel(klog.NewContext(s.work, m.logger))
 	m.life, m.die = context.WithCancel(klog.NewContext(s.life, m.logger))
-	m.book = s.shared.trials.Book(m.life, p.Name, m.status, &m.living)
+	m.book = s.shared.trials.Book(m.life, p.Name, m.status)
 	m.slot = plugin.NewRecordedSlot(m.recorder)
 	m.networks = s.shared.newNetworks(m.life, m)
 	m.loader = s.shared.newLoader(m)
@@ -180,7 +182,7 @@ func (s *shared) newRollout(m *managed) *rollout.Rollout {
 		Policy:  func() rollout.Policy { return policy(m.loader.config().Rollout) },
 		Journal: journal{m.status, m.allowed.scrub},
 		Trials:  m.book.Of(""),
-		Comparer: &comparer{
+		Examiner: &comparer{
 			recorder: m.recorder, metrics: m.metrics.Rollout(),
 			samples:  func() int { return m.loader.config().Rollout.ShadowSamples },
 			required: func() bool { return m.loader.config().Rollout.Shadow == v1alpha1.PhaseRequired },
@@ -281,7 +283,7 @@ var errUnread = errors.New("nobody reads this annotation here; there are " + str
 // obey carries out a command of a person.
 func (m *managed) obey(ctx context.Context, c status.Command) {
 	switch {
-	case c.Kind == status.Promote && m.promoteSigner(ctx, c):
+	case c.Kind == status.Promote && m.promoteOther(ctx, c):
 		return
 	case c.Kind == status.Unread:
 		m.reporter.Commanded(rollout.Command{Kind: c.Argument, By: c.By}, errUnread)
@@ -292,16 +294,16 @@ func (m *managed) obey(ctx context.Context, c status.Command) {
 	}
 }
 
-// promoteSigner has a signer tried again in which a manager ended, if it is
-// one that the command means.
-func (m *managed) promoteSigner(ctx context.Context, c status.Command) bool {
-	name, err := m.book.PardonSigner(ctx, c.Argument)
-	if name == "" && err == nil {
+// promoteOther has a signer tried again in which a manager ended, or an image
+// read, if it is one that the command means.
+func (m *managed) promoteOther(ctx context.Context, c status.Command) bool {
+	pardoned, err := m.book.Pardon(ctx, c.Argument)
+	if pardoned == (trial.Subject{}) && err == nil {
 		return false
 	}
 	m.reporter.Commanded(rollout.Command{Kind: rollout.CommandPromote, Argument: c.Argument, By: c.By}, err)
 	for _, s := range m.allowed.current.Load().signers {
-		if s.name == name {
+		if s.name == pardoned.Signer {
 			s.roll.Reload()
 		}
 	}
@@ -367,9 +369,11 @@ func (m *managed) change(t terms, src source.Source) {
 	} else {
 		m.rollout.Reload()
 	}
-	select {
-	case m.renewed <- struct{}{}:
-	default: // followSecrets has yet to look
+	for _, told := range []chan struct{}{m.renewed, m.trust} {
+		select {
+		case told <- struct{}{}:
+		default: // followSecrets, or the source, has yet to look
+		}
 	}
 }
 

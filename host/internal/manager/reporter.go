@@ -12,7 +12,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -136,8 +135,9 @@ func instead(x rollout.Report) string {
 // It implements rollout.Reporter.
 type providerReporter struct {
 	teller
-	metrics *metrics.Rollout
-	status  *statusWriter
+	provider string
+	metrics  *metrics.Rollout
+	status   *statusWriter
 	// generation is the number of takeovers, for others.
 	generation *atomic.Int64
 	// replaced is called when another generation serves.
@@ -164,11 +164,12 @@ func statusObject(m *managed, namespace string) *corev1.ObjectReference {
 
 func newProviderReporter(m *managed, namespace string) *providerReporter {
 	return &providerReporter{
-		teller:  teller{logger: m.logger, events: m.events, scrub: m.allowed.scrub, object: statusObject(m, namespace)},
-		metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
+		teller:   teller{logger: m.logger, events: m.events, scrub: m.allowed.scrub, object: statusObject(m, namespace)},
+		provider: m.name, metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
 		generation: &m.generation,
 		replaced: func() {
 			m.loader.proved(m.slot.Serving())
+			m.history.replaced()
 			m.invoker.Reset()
 			m.listing.Reset()
 			m.recorder.Reset()
@@ -182,7 +183,7 @@ func newProviderReporter(m *managed, namespace string) *providerReporter {
 
 // Report is rollout.Reporter's.
 func (r *providerReporter) Report(x rollout.Report) {
-	x.Message = r.clean(x.Message)
+	x.Message = r.clean(x.Message) + r.wayOut(x)
 	r.admission(x)
 	r.status.report(x, r.unadmitted)
 	r.metrics.Phase(string(x.Phase))
@@ -202,6 +203,18 @@ func (r *providerReporter) Report(x rollout.Report) {
 	r.tell(x)
 }
 
+// wayOut is the one command that lets through what was refused or held. All that
+// tells of a phase has it, since its message has.
+func (r *providerReporter) wayOut(x rollout.Report) string {
+	switch {
+	case x.Phase == rollout.Held && x.Reason == rollout.ReasonPaused:
+		return "to go on: ccmctl rollout pause " + r.provider + " --resume"
+	case x.Promotable && x.Offered != nil && (x.Phase == rollout.Held || x.Phase == rollout.RolledBack || x.Phase == rollout.Rejected):
+		return "; to let it serve all the same: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
+	}
+	return ""
+}
+
 func (r *providerReporter) tell(x rollout.Report) {
 	switch x.Phase {
 	case rollout.Loading:
@@ -211,7 +224,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.metrics.Rejected(x.Reason)
 		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
 	case rollout.Serving:
-		if x.Reason == rollout.ReasonErrorBudget {
+		if x.Reason != "" && x.Reason != rollout.ReasonStandby { // it is not proven
 			r.phase(x, corev1.EventTypeWarning)
 			return
 		}
@@ -319,18 +332,9 @@ func describe(x rollout.Report) string {
 	text := strings.Join(parts, ": ")
 	switch x.Phase {
 	case rollout.Held, rollout.RolledBack:
-		text += "; " + instead(x) + "; to let it through, annotate the provider's ConfigMap with " + status.AnnotationPromote + "=" + promotable(x.Subject)
+		text += "; " + instead(x)
 	}
 	return text
-}
-
-// promotable is the argument that promotes what was just told of and nothing
-// else.
-func promotable(g *plugin.Generation) string {
-	if g == nil {
-		return "true"
-	}
-	return text.Digest(g.Digests().Module)
 }
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.

@@ -47,7 +47,7 @@ func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredent
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	src, err := newSource(l.client, c.Source, source.Limits{MaxModule: grant.MaxSignerModule}, l.reached(name))
+	src, err := newSource(l.client, c.Source, source.Limits{MaxModule: grant.MaxSignerModule}, images{reached: l.reached(name)})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
@@ -15,7 +16,7 @@ import (
 
 func (s *shared) newSource(m *managed, p *v1alpha1.Provider) (source.Source, error) {
 	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration", Store: s.modules.store}
-	src, err := newSource(m.client, p.Source, limits, m.reporter.reached)
+	src, err := newSource(m.client, p.Source, limits, images{reached: m.reporter.reached, policy: m.loader.policy, renewed: m.trust})
 	if err != nil {
 		return nil, err
 	}
@@ -36,25 +37,32 @@ func configKey(from *v1alpha1.ConfigFrom) source.ConfigKey {
 	return source.ConfigKey{Object: types.NamespacedName{Namespace: key.Namespace, Name: key.Name}, Key: key.Key, Secret: secret}
 }
 
-// newSource makes a source, which tells of each look at a registry by reached.
-func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Limits, reached func(error)) (source.Source, error) {
+// images says how those of a registry are read; see source.OCIOptions.
+type images struct {
+	reached func(error)
+	policy  func() *provenance.Policy
+	renewed <-chan struct{}
+}
+
+func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Limits, i images) (source.Source, error) {
 	switch {
 	case s.ConfigMap != nil:
 		return source.NewConfigMap(client, types.NamespacedName(*s.ConfigMap), limits), nil
 	case s.OCI != nil:
-		return newOCI(client, s.OCI, limits, reached)
+		return newOCI(client, s.OCI, limits, i)
 	}
 	return source.NewDir(s.Directory, limits, source.Watching{}), nil
 }
 
-func newOCI(client kubernetes.Interface, o *v1alpha1.OCISource, limits source.Limits, reached func(error)) (source.Source, error) {
+func newOCI(client kubernetes.Interface, o *v1alpha1.OCISource, limits source.Limits, i images) (source.Source, error) {
 	ref, err := registry.ParseReference(o.Reference)
 	if err != nil {
 		return nil, err
 	}
 	options := source.OCIOptions{
 		Reference: ref, Once: o.PullPolicy == v1alpha1.PullIfNotPresent, Interval: o.Interval.Duration, CABundle: o.CABundle,
-		UserAgent: "wasm-ccm/" + version.Release(), Reached: reached, Limits: limits,
+		UserAgent: "wasm-ccm/" + version.Release(), Limits: limits,
+		Reached: i.reached, Policy: i.policy, Renewed: i.renewed,
 	}
 	if o.PullSecret != nil {
 		options.PullSecret = source.NewPullSecret(client, types.NamespacedName(*o.PullSecret))

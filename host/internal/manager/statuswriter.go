@@ -36,6 +36,9 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 		s.Since = time.Now()
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
+	if s.Generation != x.Generation { // how the one before has ticked says nothing of this one
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionTicked)
+	}
 	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
 	s.Manager = version.Release()
 	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)

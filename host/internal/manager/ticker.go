@@ -55,7 +55,7 @@ func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.
 		case <-timer.C:
 		}
 		next := period
-		if delay := t.tick(ctx); delay > 0 {
+		if delay := t.tick(ctx, changed); delay > 0 {
 			next = min(period, max(delay, leastTickPeriod))
 		}
 		last = time.Now().Add(next - period)
@@ -66,8 +66,9 @@ func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.
 const leastTickPeriod = abi.LeastTickPeriodMs * time.Millisecond
 
 // tick runs the op once. One that goes on in the background has a delay, after
-// which its end is asked for.
-func (t *ticker) tick(ctx context.Context) (delay time.Duration) {
+// which its end is asked for. One during which another generation came to serve tells
+// nothing of that.
+func (t *ticker) tick(ctx context.Context, changed <-chan struct{}) (delay time.Duration) {
 	var answer abi.Done
 	// Invariant O10 (host/SECURITY.md): never two at a time.
 	ctx = opcontext.NewContext(ctx, opcontext.Op{Serial: "Tick"})
@@ -81,7 +82,11 @@ func (t *ticker) tick(ctx context.Context) (delay time.Duration) {
 	case err == nil && !answer.GetDone():
 		err = errors.New("tick: the guest did not say that it is done")
 	}
-	t.ended(err)
+	select {
+	case <-changed:
+	default:
+		t.ended(err)
+	}
 	return 0
 }
 

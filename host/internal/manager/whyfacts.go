@@ -126,7 +126,7 @@ func (s *statusSource) node(o *corev1.Node, all []view) v1alpha1.Explanation {
 		p.one.recall(&f, abi.GroupInstances, o.Name)
 		f.Asked = p.one.history.last(abi.GroupInstances, o.Name, o.UID)
 		f.Heard = p.one.history.heardOf(v1alpha1.KindNode, o.Name, o.UID)
-		if held := p.one.brake.Look(o); held != nil {
+		if held := p.one.brake.Look(o); held != nil && !p.one.history.old(held.Said) {
 			f.Held = &explain.Held{Reason: string(held.Reason), Message: held.Message, Since: held.Since}
 		}
 	}

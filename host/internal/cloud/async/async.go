@@ -197,8 +197,9 @@ func (i *Invoker) invoke(ctx context.Context, run opcontext.InvokeFunc, prefix s
 
 // Reset forgets which objects failed or were slow, and what was answered: a new
 // generation is not answerable for the one before. How long ops take is
-// remembered: that is the cloud's. Ops go on, and what became of changes stays,
-// unless they failed: the new generation may do better.
+// remembered: that is the cloud's. Changes go on, and what became of them stays,
+// unless they failed: the new generation may do better. Questions that nobody waits
+// for are ended: their objects are free for the new generation.
 func (i *Invoker) Reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -212,11 +213,20 @@ func (i *Invoker) Reset() {
 		}
 		i.tidy(key, o)
 	}
+	for t := range i.tasks {
+		if t.detached && t.op.Reads() {
+			t.end(errReplaced)
+		}
+	}
 	i.rooms.grant() // there may be more instances
 }
 
-// errShutdown is the cause with which Shutdown ends ops.
-var errShutdown = errors.New("the manager is shutting down")
+// The causes with which ops are ended.
+var (
+	errShutdown = errors.New("the manager is shutting down")
+	errReplaced = errors.New("ended, as another generation serves")
+	errCrowded  = errors.New("ended for lack of room")
+)
 
 // Shutdown ends every op and refuses new ones. It returns when the last op has
 // ended, or with the context's error.

@@ -2,6 +2,9 @@ package async
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,4 +39,100 @@ func TestAFailureOfTheGenerationBeforeIsNotHandedOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// replaced makes a Next that hangs until mended, and then answers at once.
+func replaced() (next *fakeNext, calls *atomic.Int32, mend func()) {
+	next, calls = &fakeNext{}, &atomic.Int32{}
+	var mended atomic.Bool
+	next.invoke = func(ctx context.Context, _ abi.Op, _, resp abi.Message) error {
+		calls.Add(1)
+		if mended.Load() {
+			if r, ok := resp.(*abi.LoadBalancerEnsureResponse); ok {
+				r.Status = &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: "192.0.2.1"}}}
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // as plugin.Slot
+		defer cancel()
+		<-ctx.Done()
+		return fmt.Errorf("the provider did not answer: %w", context.Cause(ctx))
+	}
+	return next, calls, func() { mended.Store(true) }
+}
+
+// A question that hangs in the generation before holds up nobody who asks the new
+// one, whether it is in the background by then or not yet.
+func TestAQuestionToTheGenerationBeforeIsEnded(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in the background": 20 * time.Second, "in the foreground": 50 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			next, calls, mend := replaced()
+			within(t, next, Options{}, func(t *testing.T, i *Invoker, o *observed) {
+				go func() { _ = invoke(i, abi.OpLoadBalancerGet, "web") }()
+				time.Sleep(after)
+				mend()
+				i.Reset()
+				time.Sleep(time.Second)
+				if err := invoke(i, abi.OpLoadBalancerGet, "web"); err != nil || calls.Load() != 2 {
+					t.Errorf("a second after the takeover: %v, after %d questions", err, calls.Load())
+				}
+				if len(o.unanswered) > 0 {
+					t.Errorf("told of what was ended on purpose: %v", o.unanswered)
+				}
+			})
+		})
+	}
+}
+
+// A change goes on to its end. That it fails is not held against the new generation,
+// nor is what failed before it.
+func TestAChangeOfTheGenerationBeforeFailsForItAlone(t *testing.T) {
+	next, _, mend := replaced()
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		_, err := ensure(i, "web")
+		retry(t, err)
+		time.Sleep(31 * time.Second)
+		_, _ = ensure(i, "web") // how it failed
+		_, err = ensure(i, "web")
+		if !strings.Contains(err.Error(), "it failed 1 times in a row before") {
+			t.Errorf("under the generation that failed: %v", err)
+		}
+		mend()
+		i.Reset()
+		if _, err = ensure(i, "web"); strings.Contains(err.Error(), "failed") {
+			t.Errorf("the new generation is told of with %v", err)
+		}
+		time.Sleep(31 * time.Second)
+		if _, failing := i.Look(abi.GroupLoadBalancers, "default/web"); failing != nil {
+			t.Errorf("the new generation counts %+v", failing)
+		}
+		if ip, err := ensure(i, "web"); err != nil || ip != "192.0.2.1" {
+			t.Errorf("%q, %v", ip, err)
+		}
+	})
+}
+
+// Who asks after a takeover does not share the answer to a question from before it.
+func TestAQuestionIsNotSharedAcrossATakeover(t *testing.T) {
+	var mended atomic.Bool
+	next := &fakeNext{invoke: func(context.Context, abi.Op, abi.Message, abi.Message) error {
+		if mended.Load() {
+			return nil
+		}
+		time.Sleep(80 * time.Millisecond)
+		return errors.New("unreachable executed")
+	}}
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		before := make(chan error, 1)
+		go func() { before <- invoke(i, abi.OpLoadBalancerGet, "web") }()
+		time.Sleep(40 * time.Millisecond)
+		mended.Store(true)
+		i.Reset()
+		if err := invoke(i, abi.OpLoadBalancerGet, "web"); err != nil {
+			t.Errorf("the new generation is told of with %v", err)
+		}
+		if err := <-before; err == nil {
+			t.Error("the one before answered")
+		}
+	})
 }

@@ -124,7 +124,7 @@ func (i *Invoker) meet(t *task, c *call) step {
 	switch {
 	case t.detached:
 		return step{reply: i.inProgress(t)}
-	case t.same(c):
+	case t.same(c) && t.resets == i.resets: // else the answer is of the generation before
 		return step{wait: t.settled, joined: t}
 	}
 	return step{wait: t.settled}

@@ -31,7 +31,13 @@ type task struct {
 	// The following are guarded by Invoker.mu.
 	behind   bool // counts in the background
 	detached bool // its caller has left it
-	crowded  bool // it was ended for lack of room
+	ending   bool // it was ended for lack of room, or since another generation serves
+}
+
+// end ends the op, which takes a moment.
+func (t *task) end(cause error) {
+	t.ending = true
+	t.cancel(cause)
 }
 
 // ended returns the reply of a task that has ended, or nil. A nil task never
@@ -147,11 +153,14 @@ func (i *Invoker) detach(t *task) *reply {
 	}
 	t.detached = true
 	close(t.settled)
+	if t.resets != i.resets && t.op.Reads() {
+		t.end(errReplaced)
+		return i.inProgress(t)
+	}
 	s := i.objects[t.key].state(t.op)
 	s.slow, s.at = true, time.Now()
 	if !t.behind && !i.rooms.roomBehind(t.group()) {
-		t.crowded = true
-		t.cancel(errors.New("ended for lack of room"))
+		t.end(errCrowded)
 		defer i.options.Observer.Busy(t.op)
 		return busyReply(fmt.Sprintf("%s was ended after %v, as %d others go on in the background",
 			t.about(), time.Since(t.started).Round(time.Millisecond), i.rooms.background))
@@ -171,14 +180,14 @@ func (i *Invoker) toBackground(t *task) {
 // inProgress is the reply while the op goes on without a caller.
 func (i *Invoker) inProgress(t *task) *reply {
 	took := time.Since(t.started)
-	state, before := "has been in progress for", ""
-	if t.crowded {
-		state = "is being ended after"
+	state, before, delay := "has been in progress for", "", i.retryDelay(t.op, took)
+	if t.ending {
+		state, delay = "is being ended after", minRetry
 	}
-	if t.before.failures > 0 {
+	if t.before.failures > 0 && t.resets == i.resets {
 		before = fmt.Sprintf("; it failed %d times in a row before, the last time with: %v", t.before.failures, t.before.last)
 	}
-	return retryAfter(i.retryDelay(t.op, took), "%s %s %v%s", t.about(), state, took.Round(time.Millisecond), before)
+	return retryAfter(delay, "%s %s %v%s", t.about(), state, took.Round(time.Millisecond), before)
 }
 
 // finish is the end of every task.
@@ -214,15 +223,21 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 	i.tidy(t.key, o)
 }
 
-// judge learns from how a task ended.
+// judge learns from how a task ended. The new generation is not answerable for one
+// of the generation before.
 func (i *Invoker) judge(t *task, s *opState, err error, took time.Duration) {
 	var answer *abi.Error
+	own := t.resets == i.resets
 	if err == nil || errors.As(err, &answer) {
 		i.learn(t.op, took)
-		s.record = record{slow: took > i.patience(t.op), at: time.Now()}
+		if own {
+			s.record = record{slow: took > i.patience(t.op), at: time.Now()}
+		}
 		return
 	}
-	s.fail(time.Now(), took > i.patience(t.op), err)
+	if own {
+		s.fail(time.Now(), took > i.patience(t.op), err)
+	}
 	switch {
 	case s.failures >= tolerated:
 		i.options.Observer.BackedOff(t.object, t.op, s.failures, time.Until(s.until), err)

@@ -9,8 +9,8 @@ import (
 // Held is a Node that the provider says is gone, and that stays.
 type Held struct {
 	Hold
-	// Since is when the provider began to say so.
-	Since time.Time
+	// Since is when the provider began to say so, Said when it did last.
+	Since, Said time.Time
 }
 
 // Look returns why a Node stays that the provider says is gone, as it was
@@ -22,5 +22,5 @@ func (b *Brake) Look(node *corev1.Node) *Held {
 	if !ok {
 		return nil
 	}
-	return &Held{Hold: c.hold, Since: c.first}
+	return &Held{Hold: c.hold, Since: c.first, Said: c.said}
 }

@@ -82,6 +82,8 @@ type Call struct {
 	UID types.UID
 	// Op is what the loop wanted, such as ensure.
 	Op string
+	// Began is when it did: the generation that served then may have answered.
+	Began time.Time
 	// Err is how it ended.
 	Err error
 }
@@ -105,8 +107,10 @@ type loop struct {
 }
 
 func loops() []loop {
+	nodes := upstream(names.CloudNodeController, hasInstances, ownNodes, kindNode)
+	nodes.start = startNodes
 	return []loop{
-		upstream(names.CloudNodeController, hasInstances, ownNodes, kindNode),
+		nodes,
 		upstream(names.CloudNodeLifecycleController, hasInstances, surelyOwnNodes, ""),
 		upstream(names.ServiceLBController, balancesLoad, ownNodes, kindService),
 		upstream(names.NodeRouteController, canRoute, ownNodes, ""),

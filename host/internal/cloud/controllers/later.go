@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,9 @@ const (
 // object. So it hears how calls end, and which texts no Warning is made of.
 // Errors of other kinds pass, and so does what is put off for long.
 type later struct {
+	// rounds counts the generations that have come to serve.
+	rounds atomic.Int64
+
 	mu     sync.Mutex
 	putOff map[string]spells // by object
 	seed   maphash.Seed

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +98,27 @@ func (l *lease) repeatAfter(object string, delay time.Duration) {
 	})
 }
 
+// began is when a call began, and how many generations had come to serve.
+type began struct {
+	at     time.Time
+	rounds int64
+}
+
+func (l *lease) began() began { return began{time.Now(), l.later.rounds.Load()} }
+
+// ended is told how a call about an object ended. It returns when the provider wants to
+// be asked again, or 0. Of a failure that may be of a generation that serves no more
+// upstream's back-off is not waited for.
+func (l *lease) ended(b began, object string, c Call) time.Duration {
+	c.Began = b.at
+	l.heard(c)
+	delay := l.later.heard(c.Op, object, c.Err)
+	if c.Err != nil && b.rounds != l.later.rounds.Load() {
+		l.repeatAfter(object, 0)
+	}
+	return delay
+}
+
 // leased makes one call.
 func leased[T any](ctx context.Context, l *lease, call func(context.Context) (T, error)) (answer T, err error) {
 	ctx, leave, err := l.enter(ctx)
@@ -171,8 +193,9 @@ func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, ser
 		return nil, false, err
 	}
 	defer leave()
+	began := b.lease.began()
 	status, exists, err := b.LoadBalancer.GetLoadBalancer(ctx, cluster, withClass(service))
-	b.heard(opGet, service, err)
+	b.heard(began, opGet, service, err)
 	if err == nil && !exists {
 		b.lease.conditions.deleted(service)
 	}
@@ -182,13 +205,12 @@ func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, ser
 // heard is told how a call about a Service ended. When upstream cleans up, it
 // drops what the provider says of when to ask again, and comes back after 5 s
 // to 5 minutes; so that is done here.
-func (b leasedBalancer) heard(op string, service *corev1.Service, err error) {
+func (b leasedBalancer) heard(began began, op string, service *corev1.Service, err error) {
 	key := service.Namespace + "/" + service.Name
-	delay := b.lease.later.heard(op, key, err)
+	delay := b.lease.ended(began, key, Call{Kind: "Service", Name: key, UID: service.UID, Op: op, Err: err})
 	if took := b.lease.later.overdue(op, key); took > 0 && b.lease.delayed != nil {
 		b.lease.delayed(service, took, err)
 	}
-	b.lease.heard(Call{Kind: "Service", Name: key, UID: service.UID, Op: op, Err: err})
 	cleansUp := service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
 	if delay > 0 && cleansUp {
 		b.lease.repeatAfter(key, delay)
@@ -197,8 +219,9 @@ func (b leasedBalancer) heard(op string, service *corev1.Service, err error) {
 
 func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	return leased(ctx, b.lease, func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
+		began := b.lease.began()
 		status, err := b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, withClass(service), nodes)
-		b.heard(opEnsure, service, err)
+		b.heard(began, opEnsure, service, err)
 		b.lease.conditions.ensured(ctx, service, status, err)
 		b.lease.ensured(service.Namespace+"/"+service.Name, err)
 		return status, err
@@ -207,16 +230,18 @@ func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, 
 
 func (b leasedBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
+		began := b.lease.began()
 		err := b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, withClass(service), nodes)
-		b.heard("update", service, err)
+		b.heard(began, "update", service, err)
 		return err
 	})
 }
 
 func (b leasedBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
 	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
+		began := b.lease.began()
 		err := b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, withClass(service))
-		b.heard("delete", service, err)
+		b.heard(began, "delete", service, err)
 		if err == nil {
 			b.lease.conditions.deleted(service)
 		}
@@ -238,9 +263,17 @@ func (i leasedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node
 }
 
 func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	names, refreshes := refreshOnly(ctx)
+	if refreshes && !slices.Contains(names, node.Name) {
+		return &cloudprovider.InstanceMetadata{}, nil // upstream leaves it as it is
+	}
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
+		began := i.lease.began()
 		metadata, err := i.instances.InstanceMetadata(ctx, node)
-		i.heard(node, metadata, err)
+		delay := i.heard(began, node, metadata, err)
+		if delay > 0 && (refreshes || isUninitialised(node)) {
+			i.lease.repeatAfter(node.Name, delay)
+		}
 		if metadata == nil && err == nil && !isUninitialised(node) {
 			// Not the provider's. Upstream lets an uninitialised Node be for a nil,
 			// and reads through the nil for one that is initialised: nothing to say
@@ -251,15 +284,12 @@ func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node
 	})
 }
 
-// heard is told what was said of a Node. Upstream drops when to ask again, and
-// comes back to a Node that it is to initialise after up to a quarter of an hour.
-func (i leasedInstances) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) {
+// heard is told what was said of a Node, and returns when the provider wants to be
+// asked again, or 0. Upstream drops that, and comes back to a Node that it is to
+// initialise after up to a quarter of an hour.
+func (i leasedInstances) heard(began began, node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) time.Duration {
 	err = i.lease.nodes.heard(node, metadata, err)
-	i.lease.heard(Call{Kind: "Node", Name: node.Name, UID: node.UID, Op: "metadata", Err: err})
-	delay := i.lease.later.heard("metadata", node.Name, err)
-	if delay > 0 && isUninitialised(node) {
-		i.lease.repeatAfter(node.Name, delay)
-	}
+	return i.lease.ended(began, node.Name, Call{Kind: "Node", Name: node.Name, UID: node.UID, Op: "metadata", Err: err})
 }
 
 type leasedRoutes struct {
@@ -269,17 +299,19 @@ type leasedRoutes struct {
 
 func (r leasedRoutes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
 	return leased(ctx, r.lease, func(ctx context.Context) ([]*cloudprovider.Route, error) {
+		began := time.Now()
 		list, err := r.routes.ListRoutes(ctx, cluster)
-		r.lease.heard(Call{Kind: "Route", Op: "list", Err: err})
+		r.lease.heard(Call{Kind: "Route", Op: "list", Began: began, Err: err})
 		return list, err
 	})
 }
 
 func (r leasedRoutes) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
 	return leasedErr(ctx, r.lease, func(ctx context.Context) error {
+		began := time.Now()
 		err := r.routes.CreateRoute(ctx, cluster, hint, route)
 		r.lease.later.heard("route", string(route.TargetNode)+" "+route.DestinationCIDR, err)
-		r.lease.heard(Call{Kind: "Route", Name: string(route.TargetNode), Op: "create", Err: err})
+		r.lease.heard(Call{Kind: "Route", Name: string(route.TargetNode), Op: "create", Began: began, Err: err})
 		return err
 	})
 }
@@ -295,8 +327,9 @@ type leasedVolumes struct {
 
 func (v leasedVolumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	return leased(ctx, v.lease, func(ctx context.Context) (map[string]string, error) {
+		began := v.lease.began()
 		labels, err := v.Labeler.GetLabelsForVolume(ctx, pv)
-		v.lease.later.heard("labels", pv.Name, err)
+		v.lease.ended(began, pv.Name, Call{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID, Op: "labels", Err: err})
 		return labels, err
 	})
 }

@@ -32,15 +32,9 @@ func (i *incarnation) review() {
 	if i.endReview != nil {
 		i.endReview()
 	}
-	ctx, leave, err := i.lease.enter(i.lease.ctx)
-	if err != nil {
-		return
-	}
-	ctx, i.endReview = context.WithCancel(ctx)
-	go func() {
-		defer leave()
-		i.view.review(ctx)
-	}()
+	ctx, end := context.WithCancel(i.lease.ctx)
+	i.endReview = end
+	i.inBackground(func(context.Context) { i.view.review(ctx) })
 }
 
 func (v *view) review(ctx context.Context) {

@@ -101,7 +101,9 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		case <-changed:
 			backoff = retries()
-			s.repeat()
+			if s.current != nil {
+				s.current.repeat()
+			}
 		case <-reconfigured:
 			reconfigured = s.reconfigured()
 			if s.current != nil {
@@ -187,6 +189,7 @@ func (s *supervisor) start(ctx context.Context) error {
 	// The manager starts the informers once; one that is asked for later would
 	// never run. Those that run already are not touched.
 	factory.Start(s.informing.Done())
+	current.follow()
 	s.setCurrent(current)
 	return nil
 }
@@ -199,17 +202,6 @@ func (s *supervisor) stop(ctx context.Context, reason string) {
 	s.takeGauge()
 	s.setCurrent(nil)
 	klog.FromContext(ctx).Info("control loop stopped", "reason", reason)
-}
-
-// repeat has the loop look again at what failed: the generation that serves now
-// may know better, and upstream's back-off is up to a quarter of an hour.
-func (s *supervisor) repeat() {
-	if s.current == nil {
-		return
-	}
-	for _, object := range s.current.lease.later.failing() {
-		s.current.lease.repeat(object)
-	}
 }
 
 // lookAgain has the loop that runs look at all objects of its queue.
@@ -233,6 +225,9 @@ type incarnation struct {
 	provider Provider // leased
 	lease    *lease
 	view     *view
+	kind     kind // of the objects in the loop's queue
+	// queue and refresh are what is due to be looked at again.
+	queue, refresh *round
 	// controller is what the loop returned at its start, or nil.
 	controller controller.Interface
 	// endReview ends the review that is under way; nil: there was none.
@@ -248,8 +243,9 @@ func (s *supervisor) newIncarnation(ctx context.Context, factory informers.Share
 	}
 	l.conditions = newConditions(s.provider.Name, s.client, l.later)
 	v := newView(factory, l, s.provider, s.loop.nodes(s.provider))
-	l.repeat = func(object string) { v.repeat(s.loop.queued, object) }
-	return &incarnation{provider: l.provider(s.provider), lease: l, view: v}
+	i := &incarnation{provider: l.provider(s.provider), lease: l, view: v, kind: s.loop.queued, queue: newRound(), refresh: newRound()}
+	l.repeat = i.again
+	return i
 }
 
 // start runs the InitFunc of the loop. Upstream ends the process when a client

@@ -101,6 +101,15 @@ func (v *view) repeat(kind kind, key string) {
 	}
 }
 
+// node returns a Node that the loop sees, or nil.
+func (v *view) node(name string) *corev1.Node {
+	n, err := v.Core().V1().Nodes().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
 // repeatAll tells the loop of all objects as if they were new.
 func (v *view) repeatAll(kind kind) {
 	v.mu.Lock()

@@ -18,6 +18,8 @@ const (
 	// session: what is shorter cannot be scrubbed, and is not handed on.
 	minSessionBytes = 8
 	maxSessionBytes = 8 << 10
+	// maxLoginBytes bounds the answer to a login that has a session in a field.
+	maxLoginBytes = 1 << 20
 	// maxCookies is how many sessions are taken from the cookies of one answer: for
 	// each one the whole body is searched.
 	maxCookies = 8
@@ -144,6 +146,11 @@ func (s *sessions) learn(c *call, login bool, status int, header http.Header, bo
 	}
 	if s.Field == "" || !login || status >= http.StatusMultipleChoices {
 		return body
+	}
+	// Invariant M42 (host/SECURITY.md): decoded, an answer takes many times its size. What is
+	// not searched for its session is not handed on.
+	if len(body) > maxLoginBytes {
+		return nil
 	}
 	value, ok := fieldOf(body, s.Field)
 	if !ok {

@@ -82,17 +82,42 @@ func decodeImageSignatures(stored []byte) *ImageSignatures {
 	return &s
 }
 
+// CheckImage returns an *Error when no module of the image can pass Check, so that
+// its layer need not be fetched. Artifact is the digest of a layer that is the
+// module itself, "" of an archive: the signature may lie in there beside the
+// module, which is known only when the layer was opened.
+func (p *Policy) CheckImage(s *ImageSignatures, artifact string) error {
+	module := artifact
+	if module == "" {
+		module = annotated(s.Document)
+	}
+	if module != "" && len(p.digests) > 0 && !p.digests[module] {
+		return notPinned(module)
+	}
+	if len(p.keys) == 0 || artifact == "" {
+		return nil
+	}
+	if len(s.Signatures) == 0 {
+		return unsigned(artifact)
+	}
+	if err := p.verifySignatures(artifact, s); err != nil {
+		return wrongly(artifact, err)
+	}
+	return nil
+}
+
 // verifyImage takes the signature beside the module, or one of the image: then
 // key, payload, digest of the manifest, digest of the module hang together.
 func (p *Policy) verifyImage(m *message, s *ImageSignatures) error {
+	module := Digest(m.content)
 	if s.Beside == nil {
-		return p.verifySignatures(m, s)
+		return p.verifySignatures(module, s)
 	}
 	beside := p.verifyModule(m, s.Beside)
 	if beside == nil {
 		return nil
 	}
-	image := p.verifySignatures(m, s)
+	image := p.verifySignatures(module, s)
 	if image == nil {
 		return nil
 	}
@@ -100,10 +125,10 @@ func (p *Policy) verifyImage(m *message, s *ImageSignatures) error {
 }
 
 // verifySignatures wants one of those of the image to be good: none is an error.
-func (p *Policy) verifySignatures(m *message, s *ImageSignatures) error {
+func (p *Policy) verifySignatures(module string, s *ImageSignatures) error {
 	// Invariant I6 (host/SECURITY.md): a signature of an image is one of this module only if the
 	// signed manifest names it.
-	if err := namesModule(s.Document, Digest(m.content)); err != nil {
+	if err := namesModule(s.Document, module); err != nil {
 		return fmt.Errorf("of the image: %w", err)
 	}
 	image, err := Digest(s.Document), errors.New("there is none")
@@ -113,6 +138,18 @@ func (p *Policy) verifySignatures(m *message, s *ImageSignatures) error {
 		}
 	}
 	return fmt.Errorf("of the image: %w", err)
+}
+
+// annotated is the digest of the module that a manifest, or an index, names by
+// its annotation, "" when it names none.
+func annotated(document []byte) string {
+	var d struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if json.Unmarshal(document, &d) != nil || CheckDigest(d.Annotations[AnnotationModule]) != nil {
+		return ""
+	}
+	return d.Annotations[AnnotationModule]
 }
 
 // namesModule reports whether a manifest, or an index, is about a module.

@@ -109,18 +109,33 @@ func checkCount(name string, entries []string) error {
 // policy has keys. Check keeps neither.
 func (p *Policy) Check(module, signature []byte) error {
 	if len(p.digests) > 0 && !p.digests[Digest(module)] {
-		return refused(ReasonDigestNotPinned, "the module's digest %s is not pinned: offer a module that is, or add the digest to the configuration", Digest(module))
+		return notPinned(Digest(module))
 	}
 	if len(p.keys) == 0 {
 		return nil
 	}
 	if len(signature) == 0 {
-		return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY", Digest(module))
+		return unsigned(Digest(module))
 	}
 	if err := p.verify(newMessage(module), signature); err != nil {
-		return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY", Digest(module), err)
+		return wrongly(Digest(module), err)
 	}
 	return nil
+}
+
+func notPinned(module string) *Error {
+	return refused(ReasonDigestNotPinned, "the module's digest %.100s is not pinned: offer a module that is, or add the digest to the configuration", module)
+}
+
+// howToSign is how a person signs.
+const howToSign = "ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY"
+
+func unsigned(module string) *Error {
+	return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: "+howToSign, module)
+}
+
+func wrongly(module string, err error) *Error {
+	return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: "+howToSign, module, err)
 }
 
 func (p *Policy) verify(m *message, stored []byte) error {

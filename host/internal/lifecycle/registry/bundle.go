@@ -25,7 +25,6 @@ const (
 // digest of their list, "" when there are none: by the API for that, or by the
 // tag that stands for it. A registry that knows neither has none.
 func (c *Client) referrers(ctx context.Context, digest string) (bundles []v1.Descriptor, list string, err error) {
-	c.guard.expect(maxManifest)
 	index, err := remote.Referrers(c.ref.Context().Digest(digest), remote.Reuse(c.puller), remote.WithContext(ctx))
 	var answer *transport.Error
 	if errors.As(err, &answer) && answer.StatusCode < http.StatusInternalServerError && answer.StatusCode != http.StatusTooManyRequests {
@@ -56,7 +55,6 @@ func (c *Client) pullBundles(ctx context.Context, image string) (all [][]byte, e
 		return nil, err
 	}
 	for _, m := range found {
-		c.guard.expect(maxManifest)
 		got, err := c.puller.Get(ctx, c.ref.Context().Digest(m.Digest.String()))
 		if err != nil {
 			return nil, err

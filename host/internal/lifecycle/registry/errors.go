@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // Error is why there is no module.
 type Error struct {
-	// Reason is one of the Reason constants.
+	// Reason is one of the Reason constants, or of package provenance.
 	Reason string
 	Err    error
 }
@@ -47,7 +48,13 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Passing reports whether the error is of the way to the image, and not of the
 // image or of the manager: it may pass without another of them.
-func (e *Error) Passing() bool { return e.Reason != ReasonInvalid && e.Reason != ReasonNotKept }
+func (e *Error) Passing() bool {
+	switch e.Reason {
+	case ReasonUnavailable, ReasonDenied, ReasonNotFound, ReasonDigestMismatch:
+		return true
+	}
+	return false
+}
 
 func invalid(format string, args ...any) *Error {
 	return &Error{ReasonInvalid, fmt.Errorf(format, args...)}
@@ -60,6 +67,7 @@ const maxWords = 256
 // answer of a token server nothing is repeated.
 func (c *Client) explain(err error) error {
 	var known *Error
+	var untrusted *provenance.Error
 	var refused *refusedError
 	var answer *transport.Error
 	var certificate *tls.CertificateVerificationError
@@ -69,6 +77,8 @@ func (c *Client) explain(err error) error {
 		return nil
 	case errors.As(err, &known):
 		return &Error{known.Reason, fmt.Errorf("%s: %w", image, known.Err)}
+	case errors.As(err, &untrusted):
+		return &Error{untrusted.Reason, fmt.Errorf("%s: %w", image, untrusted)}
 	case errors.As(err, &refused):
 		return &Error{ReasonUnavailable, fmt.Errorf("%s: %w", image, refused)}
 	case errors.As(err, &certificate):

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/test/devregistry"
+	"github.com/wasm-ccm/wasm-ccm/host/test/sparse"
 )
 
 // entry is a file of a layer.
@@ -129,6 +130,9 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// tarBlock is the size of a header.
+const tarBlock = 512
+
 func TestImagesWithoutAModule(t *testing.T) {
 	address := open(t, devregistry.Options{}).Address
 	oci := func(data []byte, media types.MediaType) v1.Image {
@@ -139,6 +143,13 @@ func TestImagesWithoutAModule(t *testing.T) {
 	many := make([]entry, 1001)
 	for i := range many {
 		many[i] = entry{name: fmt.Sprint("sub/", i)}
+	}
+	var sum []entry
+	for i := range 6 {
+		sum = append(sum, entry{name: fmt.Sprint("part-", i), content: strings.Repeat("\x00", 1<<20-tarBlock)})
+	}
+	holes := func(format sparse.Format) v1.Image {
+		return oci(gzipOf(t, sparse.Tar(format, registry.ModuleName, 3, 1<<20)), types.OCILayer)
 	}
 	index := mutate.AppendManifests(empty.Index,
 		mutate.IndexAddendum{Add: files(module), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
@@ -154,6 +165,13 @@ func TestImagesWithoutAModule(t *testing.T) {
 		"nested":     {mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: index}), []string{"an index in it"}},
 		"link":       {files(module, entry{name: "x.wasm", content: "/etc/shadow", kind: tar.TypeSymlink}), []string{"x.wasm", "is a link"}},
 		"device":     {files(entry{name: "provider.wasm", kind: tar.TypeChar}), []string{"is a link or a device"}},
+		"link below": {files(module, entry{name: "sub/x", content: "/etc/shadow", kind: tar.TypeLink}), []string{"sub/x", "is a link"}},
+		"long name":  {files(module, entry{name: strings.Repeat("n", 256)}), []string{"more than 255 bytes"}},
+		"sum":        {files(sum...), []string{"after decompression"}},
+		"holes":      {holes(sparse.Old), []string{"sparse file"}},
+		"holes 0.0":  {holes(sparse.PAX00), []string{"sparse file"}},
+		"holes 0.1":  {holes(sparse.PAX01), []string{"sparse file"}},
+		"holes 1.0":  {holes(sparse.PAX10), []string{"sparse file"}},
 		"twice":      {files(module, entry{name: "./" + registry.ModuleName, content: "other"}), []string{"twice"}},
 		"many":       {files(many...), []string{"1000 entries"}},
 		"large":      {files(entry{name: registry.ModuleName, content: strings.Repeat("x", 1<<20+1)}), []string{"more than 1048576 bytes"}},

@@ -34,7 +34,13 @@ type guard struct {
 	inner    *http.Transport
 	registry string // host, with the port if the reference has one
 	requests atomic.Int32
-	most     atomic.Int64 // bytes of an answer
+	blob     atomic.Pointer[expected] // nil: none
+}
+
+// expected is the blob that may be longer than a manifest.
+type expected struct {
+	path string
+	size int64
 }
 
 // refusedError is of a request that is not sent.
@@ -59,14 +65,26 @@ func newGuard(ref Reference, bundle string) (*guard, error) {
 		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 4,
 	}
-	g := &guard{inner: inner, registry: ref.Host()}
-	g.expect(maxManifest)
-	return g, nil
+	return &guard{inner: inner, registry: ref.Host()}, nil
 }
 
-// expect bounds the answers from now on. Each may be as long as a manifest: a
-// token may be renewed between two small blobs.
-func (g *guard) expect(most int64) { g.most.Store(max(most, maxManifest)) }
+// expect lets the answer with that blob be as long as it is said to be.
+func (g *guard) expect(path string, size int64) { g.blob.Store(&expected{path, size}) }
+
+// most bounds the answer to a request, in bytes: each may be as long as a
+// manifest, that of a token server as well, and a blob as long as its descriptor
+// says, wherever the registry redirects for it.
+func (g *guard) most(r *http.Request) int64 {
+	for r.Response != nil && r.Response.Request != nil {
+		r = r.Response.Request
+	}
+	blob := g.blob.Load()
+	// Invariant I9 (host/SECURITY.md): no other answer has the room of a layer. That of a token server has a query.
+	if blob == nil || r.Method != http.MethodGet || r.URL.Host != g.registry || r.URL.Path != blob.path || r.URL.RawQuery != "" {
+		return maxManifest
+	}
+	return max(blob.size, maxManifest)
+}
 
 // RoundTrip is http.RoundTripper's.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -77,7 +95,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &bounded{ReadCloser: response.Body, left: g.most.Load()}
+	response.Body = &bounded{ReadCloser: response.Body, left: g.most(r)}
 	if response.StatusCode >= http.StatusMultipleChoices { // its status says it all
 		response.Body = cut{io.LimitReader(response.Body, maxManifest), response.Body}
 	}

@@ -15,8 +15,12 @@ import (
 
 const (
 	mebibyte = 1 << 20
-	// maxFiles bounds the entries of a layer.
+	// maxFiles bounds the entries of a layer, and maxName the name of a file that
+	// is taken of it, in bytes, as file systems do.
 	maxFiles = 1000
+	maxName  = 255
+	// sparsePrefix begins the PAX records of an entry with holes.
+	sparsePrefix = "GNU.sparse."
 	// besides is the room for what is not the module: the configuration, the
 	// signature, and the headers.
 	besides = 4 * mebibyte
@@ -94,7 +98,7 @@ func (l limits) untar(r io.Reader, compression string) (map[string][]byte, error
 	all := &io.LimitedReader{R: plain, N: l.layer() + 1}
 	files, err := l.entries(tar.NewReader(all))
 	if all.N <= 0 {
-		return nil, invalid("its layer has more than %d bytes after decompression: raise limits.module of the provider, or make it smaller", l.layer())
+		return nil, l.tooLarge()
 	}
 	var known *Error
 	if err != nil && !errors.As(err, &known) {
@@ -104,7 +108,7 @@ func (l limits) untar(r io.Reader, compression string) (map[string][]byte, error
 }
 
 func (l limits) entries(r *tar.Reader) (map[string][]byte, error) {
-	files := map[string][]byte{}
+	files, left := map[string][]byte{}, l.layer()
 	for range maxFiles {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -113,21 +117,52 @@ func (l limits) entries(r *tar.Reader) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkEntry(h); err != nil {
+			return nil, err
+		}
 		name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
 		if h.Typeflag == tar.TypeDir || strings.Contains(name, "/") || strings.HasPrefix(name, ".") || name == "" {
 			continue
 		}
-		if h.Typeflag != tar.TypeReg {
-			return nil, invalid("%.100q in its layer is a link or a device: make it a file", name)
-		}
 		if _, ok := files[name]; ok {
 			return nil, invalid("%.100q is in its layer twice: leave one", name)
+		}
+		if left -= h.Size; left < 0 {
+			return nil, l.tooLarge()
 		}
 		if files[name], err = l.file(r, name, h.Size); err != nil {
 			return nil, err
 		}
 	}
 	return nil, invalid("its layer has %d entries or more: leave the module, its signature and its configuration", maxFiles)
+}
+
+// checkEntry takes files and directories alone, wherever they lie. What reads as
+// more bytes than the layer holds of it is neither.
+func checkEntry(h *tar.Header) error {
+	switch {
+	// Invariant I7 (host/SECURITY.md): holes are read as zeros, so that some hundred bytes are gigabytes.
+	case h.Typeflag == tar.TypeGNUSparse || hasHoles(h.PAXRecords):
+		return invalid("%.100q in its layer is a sparse file: pack it without holes (tar without --sparse)", h.Name)
+	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
+		return invalid("%.100q in its layer is a link or a device: make it a file", h.Name)
+	case len(h.Name) > maxName && h.Typeflag == tar.TypeReg && !strings.Contains(h.Name, "/"):
+		return invalid("%.100q in its layer is a name of more than %d bytes", h.Name, maxName)
+	}
+	return nil
+}
+
+func hasHoles(records map[string]string) bool {
+	for key := range records {
+		if strings.HasPrefix(key, sparsePrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l limits) tooLarge() error {
+	return invalid("its layer has more than %d bytes after decompression: raise limits.module of the provider, or make it smaller", l.layer())
 }
 
 func decompress(r io.Reader, compression string) (plain io.Reader, end func(), err error) {

@@ -18,6 +18,9 @@ type Image struct {
 	Digest string
 	// Document is the manifest, or the index, which has that digest.
 	Document []byte
+	// Artifact is the digest of the layer that is the module itself, and "" of an
+	// archive, in which others may lie beside the module.
+	Artifact string
 	// Files are those of a directory that a module comes from: by their names,
 	// without those in subdirectories.
 	Files map[string][]byte
@@ -39,25 +42,10 @@ func (c *Client) Pull(ctx context.Context, s State) (*Image, error) {
 	return image, nil
 }
 
+// pull reads all that is small, has it verified, and reads the layer at last.
 func (c *Client) pull(ctx context.Context, s State) (*Image, error) {
-	data, d, err := c.document(ctx, s.Image)
+	image, layer, err := c.describe(ctx, s.Image)
 	if err != nil {
-		return nil, err
-	}
-	image := &Image{Digest: s.Image, Document: data}
-	if d.isIndex() {
-		chosen, err := d.choose(c.arch)
-		if err != nil {
-			return nil, err
-		}
-		if _, d, err = c.document(ctx, chosen.Digest.String()); err != nil {
-			return nil, err
-		}
-		if d.isIndex() {
-			return nil, invalid("its index has an index in it: leave one")
-		}
-	}
-	if image.Files, err = c.files(ctx, d.Layers[0]); err != nil {
 		return nil, err
 	}
 	if s.Signatures != "" {
@@ -66,15 +54,49 @@ func (c *Client) pull(ctx context.Context, s State) (*Image, error) {
 		}
 	}
 	if s.Bundles != "" {
-		image.Bundles, err = c.pullBundles(ctx, s.Image)
+		if image.Bundles, err = c.pullBundles(ctx, s.Image); err != nil {
+			return nil, err
+		}
 	}
+	// Invariant I8 (host/SECURITY.md): what cannot pass is not fetched.
+	if c.verify != nil {
+		if err := c.verify(image); err != nil {
+			return nil, err
+		}
+	}
+	image.Files, err = c.files(ctx, layer)
 	return image, err
+}
+
+// describe reads what the image is made of.
+func (c *Client) describe(ctx context.Context, digest string) (*Image, v1.Descriptor, error) {
+	data, d, err := c.document(ctx, digest)
+	if err != nil {
+		return nil, v1.Descriptor{}, err
+	}
+	image := &Image{Digest: digest, Document: data}
+	if d.isIndex() {
+		chosen, err := d.choose(c.arch)
+		if err != nil {
+			return nil, v1.Descriptor{}, err
+		}
+		if _, d, err = c.document(ctx, chosen.Digest.String()); err != nil {
+			return nil, v1.Descriptor{}, err
+		}
+		if d.isIndex() {
+			return nil, v1.Descriptor{}, invalid("its index has an index in it: leave one")
+		}
+	}
+	layer := d.Layers[0]
+	if isModule(layer.MediaType) {
+		image.Artifact = layer.Digest.String()
+	}
+	return image, layer, checkDescriptor(&layer, c.limits.layer())
 }
 
 // document reads a manifest or an index by its digest, which the library
 // verifies.
 func (c *Client) document(ctx context.Context, digest string) ([]byte, *document, error) {
-	c.guard.expect(maxManifest)
 	got, err := c.puller.Get(ctx, c.ref.Context().Digest(digest))
 	if err != nil {
 		return nil, nil, err
@@ -85,9 +107,6 @@ func (c *Client) document(ctx context.Context, digest string) ([]byte, *document
 
 // files reads the files of a layer.
 func (c *Client) files(ctx context.Context, layer v1.Descriptor) (map[string][]byte, error) {
-	if err := checkDescriptor(&layer, c.limits.layer()); err != nil {
-		return nil, err
-	}
 	var files map[string][]byte
 	err := c.blob(ctx, layer, func(r io.Reader) (err error) {
 		files, err = c.limits.read(r, layer.MediaType, layer.Size)
@@ -99,7 +118,7 @@ func (c *Client) files(ctx context.Context, layer v1.Descriptor) (map[string][]b
 // blob has a blob read, all of it, and is an error when it is not what its
 // descriptor says. What was read before that counts for nothing.
 func (c *Client) blob(ctx context.Context, d v1.Descriptor, read func(io.Reader) error) (err error) {
-	c.guard.expect(d.Size)
+	c.guard.expect("/v2/"+c.ref.Context().RepositoryStr()+"/blobs/"+d.Digest.String(), d.Size)
 	layer, err := c.puller.Layer(ctx, c.ref.Context().Digest(d.Digest.String()))
 	if err != nil {
 		return err

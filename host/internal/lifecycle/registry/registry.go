@@ -87,6 +87,10 @@ type Options struct {
 	// Otherwise it reads none of it. What it took counts for nothing when Pull
 	// fails. Its own error is Pull's, with ReasonNotKept.
 	Keep func(name string, size int64, content io.Reader) (taken bool, err error)
+	// Verify, unless nil, is asked about an image that has everything but its files,
+	// before its layer is fetched. Its error is Pull's, with the reason of one of
+	// package provenance.
+	Verify func(*Image) error
 	// Platform is that which is taken from an index of several, without
 	// operating system: amd64, arm64. Default: that of this program.
 	Platform string
@@ -97,6 +101,7 @@ type Options struct {
 type Client struct {
 	ref    Reference
 	limits limits
+	verify func(*Image) error // may be nil
 	arch   string
 	guard  *guard
 	puller *remote.Puller
@@ -122,7 +127,7 @@ func New(ref Reference, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the registry %s: %w", ref.Host(), err)
 	}
-	return &Client{ref: ref, limits: newLimits(o.MaxFile, o.Keep), arch: o.Platform, guard: g, puller: puller, opts: opts, credentials: credentials(ref, o)}, nil
+	return &Client{ref: ref, limits: newLimits(o.MaxFile, o.Keep), verify: o.Verify, arch: o.Platform, guard: g, puller: puller, opts: opts, credentials: credentials(ref, o)}, nil
 }
 
 // credentials says what a registry that denies something was shown.
@@ -167,7 +172,6 @@ func (c *Client) Resolve(ctx context.Context) (State, error) {
 // resolve asks with HEAD, which registries do not count, and for the whole
 // manifest where that does not say it.
 func (c *Client) resolve(ctx context.Context, ref name.Reference) (string, error) {
-	c.guard.expect(maxManifest)
 	if d, err := c.puller.Head(ctx, ref); err == nil {
 		return d.Digest.String(), nil
 	} else if isMissing(err) {

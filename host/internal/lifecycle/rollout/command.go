@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -42,8 +43,8 @@ func (r *Rollout) Command(c Command) error {
 	}
 }
 
-func (r *Rollout) command(c Command) Action {
-	action, err := r.obey(c)
+func (r *Rollout) command(ctx context.Context, c Command) Action {
+	action, err := r.obey(ctx, c)
 	r.options.Reporter.Commanded(c, err)
 	if err == nil {
 		r.save()
@@ -54,7 +55,7 @@ func (r *Rollout) command(c Command) Action {
 	return action
 }
 
-func (r *Rollout) obey(c Command) (Action, error) {
+func (r *Rollout) obey(ctx context.Context, c Command) (Action, error) {
 	switch c.Kind {
 	case CommandPause:
 		r.state.Pause()
@@ -67,9 +68,28 @@ func (r *Rollout) obey(c Command) (Action, error) {
 		}
 		return r.state.Promote()
 	case CommandRollback:
-		return r.state.Rollback()
+		r.by = c.By
+		r.reach(ctx)
+		return r.state.Rollback(c.By)
 	}
 	return Nothing, fmt.Errorf("the command %q is not known", c.Kind)
+}
+
+// reach loads what was kept before what serves, where a restart has left it
+// out.
+func (r *Rollout) reach(ctx context.Context) {
+	if r.state.Serving != r.state.Good || !r.state.Previous.none() {
+		return
+	}
+	for _, s := range r.saved {
+		if s.Revision == r.state.Serving.Bundle || !s.Kept {
+			continue
+		}
+		if l := r.revive(ctx, s, r.standingOf(s, Offered)); l != nil {
+			r.state.Previous = l.revision
+			return
+		}
+	}
 }
 
 // meant compares the argument of Promote with what the source holds.

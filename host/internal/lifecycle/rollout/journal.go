@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,33 +15,35 @@ import (
 
 // Record is what a rollout remembers across restarts.
 type Record struct {
-	// Good was kept last; nil when nothing ever was. Its Revision is that of
-	// the bundle: the terms of a generation are gone after a restart.
-	Good       *Version
+	// Saved are what a restart begins with: the newest first that may serve.
+	Saved []Saved
+	// History are the generations that served, the newest first.
+	History    []Served
 	Generation int64
 	Paused     bool
 	Refused    []Refusal
 }
 
-// ErrNotKept is of a bundle that cannot be kept, however often it is tried. The
+// ErrNotKept is of a bundle that cannot be saved, however often it is tried. The
 // record was saved.
-var ErrNotKept = errors.New("a restart will begin with the module of the source, not with the kept generation")
+var ErrNotKept = errors.New("a restart will begin with the module of the source, not with what serves")
 
 // ErrNoRecord is of a record that cannot be used, and will not be by waiting:
 // it is damaged, or the right to read it is missing.
 var ErrNoRecord = errors.New("the record cannot be used")
 
-// Journal keeps the record, and the bundle that was kept last. It is used by
+// Journal keeps the record, and the bundles of Record.Saved. It is used by
 // one goroutine at a time.
 type Journal interface {
-	// Load returns the record and its bundle, nil when there is none. An error
+	// Load returns the record, the zero one when there is none. An error
 	// that is no ErrNoRecord may pass. With ErrNoRecord, Paused holds all the
 	// same, if it is true.
-	Load(ctx context.Context) (Record, *source.Bundle, error)
-	Save(ctx context.Context, record Record) error
-	// Keep saves a bundle and then the record, of which it is the good one. It
-	// may fail with ErrNotKept.
-	Keep(ctx context.Context, bundle source.Bundle, record Record) error
+	Load(ctx context.Context) (Record, error)
+	// Bundle returns the saved bundle of that revision.
+	Bundle(ctx context.Context, revision string) (*source.Bundle, error)
+	// Save saves the bundles of Record.Saved that are not saved yet, as far as they are in
+	// bundles, and then the record. It may fail with ErrNotKept.
+	Save(ctx context.Context, record Record, bundles []source.Bundle) error
 }
 
 // journalTimeout bounds one read or write of the journal.
@@ -62,29 +65,35 @@ type journalist struct {
 	mu      sync.Mutex
 	dirty   bool
 	record  Record
-	bundle  *source.Bundle // to be kept; nil: only the record is to be saved
-	writing sync.Mutex     // held while the journal is used
+	bundles []source.Bundle
+	writing sync.Mutex // held while the journal is used
 }
 
 func newJournalist(j Journal, c clock.WithTicker, r Reporter) *journalist {
 	return &journalist{journal: j, clock: c, reporter: r, wake: make(chan struct{}, 1)}
 }
 
-func (j *journalist) save(record Record) { j.put(nil, record) }
-
-func (j *journalist) keep(bundle source.Bundle, record Record) { j.put(&bundle, record) }
-
-func (j *journalist) put(bundle *source.Bundle, record Record) {
+func (j *journalist) save(record Record, bundles []source.Bundle) {
 	if j.journal == nil {
 		return
 	}
 	j.mu.Lock()
 	j.dirty, j.record = true, record
-	if bundle != nil {
-		j.bundle = bundle
-	}
+	j.pend(bundles)
 	j.mu.Unlock()
 	signal(j.wake)
+}
+
+// pend adds bundles that the record calls saved to those to be written. It is
+// called with mu.
+func (j *journalist) pend(bundles []source.Bundle) {
+	all := append(bundles, j.bundles...)
+	j.bundles = nil
+	for _, s := range j.record.Saved {
+		if i := slices.IndexFunc(all, func(b source.Bundle) bool { return b.Revision == s.Revision }); i >= 0 {
+			j.bundles = append(j.bundles, all[i])
+		}
+	}
 }
 
 // run writes until the context ends. What is not written then is for flush.
@@ -130,8 +139,8 @@ func (j *journalist) flush(ctx context.Context) {
 // write writes the pending record, and keeps it pending when the write fails.
 func (j *journalist) write(ctx context.Context) error {
 	j.mu.Lock()
-	dirty, record, bundle := j.dirty, j.record, j.bundle
-	j.dirty, j.bundle = false, nil
+	dirty, record, bundles := j.dirty, j.record, j.bundles
+	j.dirty, j.bundles = false, nil
 	j.mu.Unlock()
 	if !dirty {
 		return nil
@@ -140,7 +149,7 @@ func (j *journalist) write(ctx context.Context) error {
 	defer cancel()
 	j.writing.Lock()
 	defer j.writing.Unlock()
-	err := j.commit(ctx, bundle, record)
+	err := j.journal.Save(ctx, record, bundles)
 	j.reporter.Journalled(err)
 	if err == nil || errors.Is(err, ErrNotKept) {
 		return nil
@@ -150,22 +159,13 @@ func (j *journalist) write(ctx context.Context) error {
 	if !j.dirty {
 		j.dirty, j.record = true, record
 	}
-	if j.bundle == nil {
-		j.bundle = bundle
-	}
+	j.pend(slices.Concat(j.bundles, bundles))
 	return err
 }
 
-func (j *journalist) commit(ctx context.Context, bundle *source.Bundle, record Record) error {
-	if bundle != nil {
-		return j.journal.Keep(ctx, *bundle, record)
-	}
-	return j.journal.Save(ctx, record)
-}
-
-func (j *journalist) load(ctx context.Context) (Record, *source.Bundle, error) {
+func (j *journalist) load(ctx context.Context) (Record, error) {
 	if j.journal == nil {
-		return Record{}, nil, nil
+		return Record{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
@@ -174,14 +174,10 @@ func (j *journalist) load(ctx context.Context) (Record, *source.Bundle, error) {
 	return j.journal.Load(ctx)
 }
 
-// save has the record written, by the manager that leads.
-func (r *Rollout) save() {
-	if r.state.Leading {
-		r.journal.save(r.memory())
-	}
-}
-
-// memory is what the journal has of this rollout.
-func (r *Rollout) memory() Record {
-	return Record{Good: r.recorded, Generation: r.generation, Paused: r.state.Paused, Refused: append([]Refusal(nil), r.state.Refused...)}
+func (j *journalist) bundle(ctx context.Context, revision string) (*source.Bundle, error) {
+	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	defer cancel()
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	return j.journal.Bundle(ctx, revision)
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -71,6 +73,8 @@ type life struct {
 	journal *faulty
 	book    *passes
 	kept    map[string]bool // the bundles that were good at some time
+	keeping sync.Mutex
+	again   bool // something else was offered before
 	leader  *liver
 	standby *liver
 	trace   []string
@@ -122,7 +126,11 @@ func (l *life) run() {
 		l.rest()
 		after := l.leader.State()
 		l.trace = append(l.trace, fmt.Sprintf("%s: %s; journal %v", what, after.String(), l.journal))
-		if wrong := l.never(what, before); wrong != "" {
+		wrong := l.never(what, before)
+		if wrong == "" && strings.HasPrefix(what, "offer") {
+			wrong = l.comesBack()
+		}
+		if wrong != "" {
 			l.t.Fatalf("%s, with %+v:\n%s", wrong, l.policy.Modes, strings.Join(l.trace, "\n"))
 		}
 	}
@@ -136,11 +144,30 @@ func (l *life) rest() {
 	}
 }
 
+// comesBack: who offers again what was kept once means it, in every state.
+func (l *life) comesBack() string {
+	s := l.leader.State()
+	wanted := l.offered.Revision
+	switch {
+	case !l.again || !s.Leading || l.failing != nil || l.away.Load() || strings.HasPrefix(wanted, "suspect") || s.Paused:
+	case !s.Known(s.Offered) || s.Offered.Bundle != wanted:
+	case s.Serving.Bundle != wanted:
+		return "what was kept once is offered again, and does not serve: " + wanted
+	}
+	return ""
+}
+
 // step does one thing and says what.
 func (l *life) step(n int) string {
 	switch l.random.IntN(16) {
 	case 0, 1, 2:
-		l.offered, l.failing = l.bundles[l.random.IntN(len(l.bundles))], nil
+		next := l.bundles[l.random.IntN(len(l.bundles))]
+		if kept := slices.Sorted(maps.Keys(l.kept)); len(kept) > 0 && l.random.IntN(3) == 0 {
+			wanted := kept[l.random.IntN(len(kept))]
+			next = l.bundles[slices.IndexFunc(l.bundles, func(b source.Bundle) bool { return b.Revision == wanted })]
+		}
+		l.again = l.failing != nil || next.Revision != l.offered.Revision
+		l.offered, l.failing = next, nil
 		l.offer()
 		return "offer " + l.offered.Revision
 	case 3:
@@ -231,11 +258,17 @@ func (l *life) restart(name string) string {
 	l.leader.journal.dead.Store(l.random.IntN(2) == 0)
 	l.leader.stop()
 	record, healthy := l.journal.read(), l.journal.healthy()
+	first := ""
+	for _, s := range record.Saved {
+		if s.Kept && first == "" {
+			first = s.Revision
+		}
+	}
 	offered, failing := l.offered, l.failing
 	l.failing = errors.New("not read yet")
 	l.leader = l.start(name)
-	if serving := l.leader.State().Serving; healthy && record.Good != nil && serving.Bundle != record.Good.Revision {
-		l.t.Fatalf("it begins with %q, not with %q:\n%s", serving, record.Good.Revision, strings.Join(l.trace, "\n"))
+	if serving := l.leader.State().Serving; healthy && first != "" && serving.Bundle != first && serving.Bundle != record.Saved[0].Revision {
+		l.t.Fatalf("it begins with %q, not with %q:\n%s", serving, first, strings.Join(l.trace, "\n"))
 	}
 	l.leader.Lead()
 	synctest.Wait()
@@ -270,8 +303,10 @@ func (l *life) never(what string, before rollout.State) string {
 		return wrong
 	}
 	record := l.journal.read()
-	if record.Good != nil && !l.kept[record.Good.Revision] {
-		return "the record calls good what nobody has kept: " + record.Good.Revision
+	for _, s := range record.Saved {
+		if s.Kept && !l.kept[s.Revision] {
+			return "the record calls kept what nobody has kept: " + s.Revision
+		}
 	}
 	if !s.Leading || what != "pass 2h0m0s" {
 		return ""
@@ -307,8 +342,6 @@ func (p *liver) never() string {
 		return "what is in reserve went back"
 	case s.Phase != rollout.Held && s.Refusal(s.Candidate) != nil:
 		return "the candidate is refused"
-	case s.Serving.Module != "" && s.Good.Module == "" && s.Leading:
-		return "what serves alone is not good"
 	}
 	for _, revision := range p.Loaded() {
 		if !slices.Contains([]rollout.Revision{s.Serving, s.Good, s.Previous, s.Candidate}, revision) {
@@ -333,12 +366,7 @@ func (l *life) start(name string) *liver {
 	p.Rollout = rollout.New(rollout.Options{
 		Slot: p.slot, Loader: p.loader(), Reporter: p, Clock: clock.RealClock{},
 		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: l.book,
-		Comparer: comparerOf(func(g *plugin.Generation) (string, string) {
-			if g.Warnings() != nil {
-				return "", "zone: a -> b"
-			}
-			return "all the same", ""
-		}),
+		Examiner: examinerOf{&l.away},
 	})
 	p.WithoutCollection()
 	p.state.Store(&rollout.State{})
@@ -386,11 +414,40 @@ func (l *lifeLoader) Prepare(ctx context.Context, b source.Bundle, reached func(
 	return l.Loader.Prepare(ctx, plugin.Bundle{Module: b.Module, Config: b.Config}, func(p string) { reached(rollout.PhaseOf(p)) })
 }
 
-type comparerOf func(*plugin.Generation) (string, string)
+// examinerOf asks what the configuration says that it answers.
+type examinerOf struct{ away *atomic.Bool }
 
-func (c comparerOf) Compare(_ context.Context, g *plugin.Generation) (string, string) { return c(g) }
+func (e examinerOf) Rehearse(ctx context.Context, g *plugin.Generation) rollout.Evidence {
+	evidence := e.Examine(ctx, g)
+	if g.Warnings() != nil {
+		evidence.Differs = "zone: a -> b"
+	}
+	return evidence
+}
+
+func (e examinerOf) Examine(ctx context.Context, g *plugin.Generation) rollout.Evidence {
+	if e.away.Load() {
+		return rollout.Evidence{Questions: 2, Summary: "the cloud is away"}
+	}
+	request := make([]byte, question.SizeVT())
+	if _, err := question.MarshalToSizedBufferVT(request); err != nil {
+		panic(err)
+	}
+	if _, _, err := g.Ask(ctx, abi.OpInstanceExists, request); err != nil {
+		return rollout.Evidence{Questions: 1, Failure: err.Error()}
+	}
+	return rollout.Evidence{Questions: 2, Answered: 2, Summary: "all the same"}
+}
 
 // A liver is its own rollout.Reporter.
-func (p *liver) Report(x rollout.Report)          { p.last.Store(&x) }
+func (p *liver) Report(x rollout.Report) {
+	p.last.Store(&x)
+	if x.Phase == rollout.Kept && x.Good != nil {
+		bundle, _, _ := strings.Cut(x.Good.Revision, "+")
+		p.keeping.Lock()
+		p.kept[bundle] = true
+		p.keeping.Unlock()
+	}
+}
 func (p *liver) Commanded(rollout.Command, error) {}
 func (p *liver) Journalled(error)                 {}

@@ -24,7 +24,7 @@ func (b *passes) Begin(_ context.Context, bundle source.Bundle, _ string, s roll
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case strings.HasPrefix(bundle.Revision, "suspect") && s != rollout.Pardoned && s != rollout.Trusted && !b.passed[bundle.Revision]:
+	case strings.HasPrefix(bundle.Revision, "suspect") && s != rollout.Pardoned && s != rollout.Trusted && s != rollout.LastResort && !b.passed[bundle.Revision]:
 		return nil, &rollout.Suspected{Err: errors.New("it ended a manager"), Again: 0}
 	case s == rollout.Standby && !b.passed[bundle.Revision]:
 		return nil, rollout.ErrTriedElsewhere
@@ -39,18 +39,17 @@ type attempt struct {
 
 func (attempt) Reached(rollout.Phase) {}
 func (attempt) Ended()                {}
-func (a attempt) Passed(then func()) {
+func (a attempt) Kept() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.passed[a.revision] = true
-	go then()
 }
 
 // faulty is the journal of all processes, which fails at times.
 type faulty struct {
 	mu             sync.Mutex
 	record         rollout.Record
-	bundle         *source.Bundle
+	bundles        map[string]source.Bundle
 	unread, refuse int // so many reads, and writes, fail
 	intruder       string
 }
@@ -75,11 +74,11 @@ func (j *faulty) read() rollout.Record {
 
 func (j *faulty) String() string {
 	r := j.read()
-	good := "nothing"
-	if r.Good != nil {
-		good = r.Good.Revision
+	text := fmt.Sprintf("paused %v saved", r.Paused)
+	for _, v := range r.Saved {
+		text += fmt.Sprintf(" %s(%v)", v.Revision, v.Kept)
 	}
-	text := fmt.Sprintf("%q paused %v refused", good, r.Paused)
+	text += " refused"
 	for _, f := range r.Refused {
 		text += fmt.Sprintf(" %s(%s)", f.Revision, f.Scope)
 	}
@@ -93,15 +92,16 @@ func (j *faulty) wrong() string {
 	if j.intruder != "" {
 		return j.intruder + " has written to the journal, and does not lead"
 	}
-	if j.record.Good == nil {
-		return ""
+	if len(j.record.Saved) > 3 {
+		return "too much is saved"
 	}
-	if j.bundle == nil || j.bundle.Revision != j.record.Good.Revision {
-		return "the record calls something good that is not kept"
-	}
-	s := rollout.State{Refused: j.record.Refused}
-	if s.Refusal(rollout.Revision{Module: j.record.Good.Digest, Bundle: j.record.Good.Revision}) != nil {
-		return "the record calls something good that it refuses"
+	for i, v := range j.record.Saved {
+		if _, ok := j.bundles[v.Revision]; !ok {
+			return "the record calls something saved that is not"
+		}
+		if i > 0 && !v.Kept {
+			return "something is saved that was not kept, and does not serve"
+		}
 	}
 	return ""
 }
@@ -133,22 +133,26 @@ type handle struct {
 	dead  atomic.Bool
 }
 
-func (h *handle) Load(context.Context) (rollout.Record, *source.Bundle, error) {
+func (h *handle) Load(context.Context) (rollout.Record, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.unread > 0 {
 		h.unread--
-		return rollout.Record{}, nil, errors.New("the API server is away")
+		return rollout.Record{}, errors.New("the API server is away")
 	}
-	return h.record, h.bundle, nil
+	return h.record, nil
 }
 
-func (h *handle) Save(_ context.Context, r rollout.Record) error { return h.write(nil, r) }
-func (h *handle) Keep(_ context.Context, b source.Bundle, r rollout.Record) error {
-	return h.write(&b, r)
+func (h *handle) Bundle(_ context.Context, revision string) (*source.Bundle, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if b, ok := h.bundles[revision]; ok {
+		return &b, nil
+	}
+	return nil, errors.New("it is not saved")
 }
 
-func (h *handle) write(b *source.Bundle, r rollout.Record) error {
+func (h *handle) Save(_ context.Context, r rollout.Record, bundles []source.Bundle) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -161,12 +165,7 @@ func (h *handle) write(b *source.Bundle, r rollout.Record) error {
 	if h.life().leader != h.liver {
 		h.intruder = h.liver.name
 	}
-	h.record = r
-	if b != nil {
-		h.bundle = b
-	} else if r.Good == nil || h.bundle != nil && h.bundle.Revision != r.Good.Revision {
-		h.bundle = nil
-	}
+	h.record, h.bundles = r, saved(r, bundles, h.bundles)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"strings"
-	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
@@ -70,8 +69,7 @@ type loaded struct {
 	revision Revision
 	bundle   source.Bundle
 	trial    Trial
-	passed   bool      // its trial has ended well
-	served   time.Time // when it was swapped in last
+	counted  plugin.Tally // what the history has of its calls
 }
 
 // loads are the generations that are loaded, one of each revision. What they

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -29,11 +30,26 @@ type watch struct {
 	before plugin.Tally
 }
 
-func (r *Rollout) observe() {
-	r.watch = watch{failed: r.serving().Failed(), over: r.options.Clock.After(r.options.Policy().ObservePeriod)}
+// observe begins the observation, or goes on with it. Where there is nothing to go back to, the time
+// changes nothing: it is examined at once.
+func (r *Rollout) observe() Action {
+	period := r.options.Policy().ObservePeriod
+	switch {
+	case r.longer:
+	case r.good() == nil:
+		period = 0
+	default:
+		period = max(0, period-r.options.Clock.Since(r.since))
+	}
+	r.watch = watch{failed: r.serving().Failed()}
 	if good := r.good(); good != nil {
 		r.watch.before = good.Recent()
 	}
+	if period == 0 {
+		return r.state.PeriodOver()
+	}
+	r.watch.over = r.options.Clock.After(period)
+	return Nothing
 }
 
 // watched looks at the budget after a failure.
@@ -50,3 +66,47 @@ func (r *Rollout) watched() Action {
 	}
 	return action
 }
+
+// examine asks what serves, beside Run, what nobody has asked it yet.
+func (r *Rollout) examine(ctx context.Context) {
+	l := r.serving()
+	r.examiner.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
+		evidence := r.options.Examiner.Examine(ctx, l.Generation)
+		return func() Action { return r.examined(l, evidence) }, nothing
+	})
+}
+
+// examined decides by what is known of what serves.
+func (r *Rollout) examined(l *loaded, e Evidence) Action {
+	if l != r.serving() {
+		return Nothing
+	}
+	now := r.history.now()
+	now.Questions += e.Questions
+	r.count()
+	r.state.Proof = now.proof()
+	if e.Questions == 0 && now.Calls == 0 {
+		r.state.Proof = e.Summary
+	}
+	action := r.state.Examined(e, r.options.Policy().Modes)
+	if r.longer = action == Observe; r.longer {
+		r.report(l.bundle, l)
+	}
+	return action
+}
+
+// count takes over how often what serves was called.
+func (r *Rollout) count() {
+	if now, l := r.history.now(), r.inSlot(); now != nil && l != nil {
+		tally := l.Tally()
+		now.Calls += tally.Ops - l.counted.Ops
+		now.Failures += tally.Failures - l.counted.Failures
+		l.counted = tally
+	}
+}
+
+// unexamined is an Examiner that knows nothing.
+type unexamined struct{}
+
+func (unexamined) Rehearse(context.Context, *plugin.Generation) Evidence { return Evidence{} }
+func (unexamined) Examine(context.Context, *plugin.Generation) Evidence  { return Evidence{} }

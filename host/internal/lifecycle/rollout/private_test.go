@@ -13,7 +13,7 @@ func TestAConfigurationThatBecomesPrivateIsKeptNoLonger(t *testing.T) {
 	w := newWorld(t, &journal{}).run(true)
 	w.offer("one")
 	w.until(rollout.Kept)
-	w.journal.await(func(r rollout.Record) bool { return r.Good != nil })
+	w.journal.await(good("one"))
 	if err := w.command(rollout.CommandPause, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestAConfigurationThatBecomesPrivateIsKeptNoLonger(t *testing.T) {
 	moved.ConfigPrivate, moved.Revision = true, "one, from a Secret"
 	w.Offer(moved, nil)
 	w.until(rollout.Held)
-	w.journal.await(func(rollout.Record) bool { return w.journal.bundle.ConfigPrivate })
+	w.journal.await(func(rollout.Record) bool { return w.journal.bundles["one"].ConfigPrivate })
 	w.serves("one")
 }
 
@@ -32,8 +32,8 @@ func TestNoDigestOfAPrivateConfigurationIsReported(t *testing.T) {
 		b.ConfigPrivate = private
 		w.Offer(b, nil)
 		got := w.until(rollout.Kept)
-		w.journal.await(func(r rollout.Record) bool { return r.Good != nil })
-		for what, v := range map[string]*rollout.Version{"offered": got.Offered, "serving": got.Serving, "good": got.Good, "recorded": w.journal.read().Good} {
+		w.journal.await(good("one"))
+		for what, v := range map[string]*rollout.Version{"offered": got.Offered, "serving": got.Serving, "good": got.Good, "recorded": &w.journal.read().Saved[0].Version} {
 			if v == nil || (v.ConfigDigest == "") != private {
 				t.Errorf("private %v: %s is %+v", private, what, v)
 			}
@@ -46,14 +46,14 @@ func TestNoDigestOfAPrivateConfigurationIsReported(t *testing.T) {
 // any longer either.
 func TestTheNextLeaderKeepsNoConfigurationThatBecamePrivate(t *testing.T) {
 	kept := bundle(t, "one")
-	w := newWorld(t, &journal{bundle: &kept, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Generation: 1}}).run(false)
+	w := newWorld(t, remembering(kept)).run(false)
 	w.until(rollout.Kept)
 	moved := bundle(t, "one")
 	moved.ConfigPrivate, moved.Revision = true, "one, from a Secret"
 	w.Offer(moved, nil)
 	w.until(rollout.Probed)
 	w.Lead()
-	w.journal.await(func(rollout.Record) bool { return w.journal.bundle.ConfigPrivate })
+	w.journal.await(func(rollout.Record) bool { return w.journal.bundles["one"].ConfigPrivate })
 }
 
 // A private configuration is kept nowhere, and a module without its own would
@@ -62,7 +62,7 @@ func TestARestartWaitsForAPrivateConfiguration(t *testing.T) {
 	kept := bundle(t, "one")
 	kept.Config, kept.ConfigPrivate = nil, true
 	for _, lead := range []bool{true, false} {
-		j := &journal{bundle: &kept, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Generation: 1}}
+		j := remembering(kept)
 		w := newWorld(t, j).run(lead)
 		select {
 		case err := <-w.reporter.journal:

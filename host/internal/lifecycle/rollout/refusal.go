@@ -27,6 +27,9 @@ type Refusal struct {
 	Scope           Scope
 	Phase           Phase
 	Reason, Message string
+	// Stands: it holds only as long as the source holds this bundle. Others hold
+	// until a person promotes what they cover.
+	Stands bool
 }
 
 // covers tells whether a generation is refused by it.
@@ -88,13 +91,24 @@ func (s *State) pardon(r Revision) {
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.covers(r) })
 }
 
+// anew forgets the refusals that hold only while their offer stands, when the
+// source holds another one, or the same one again.
+func (s *State) anew(revision Revision, again bool) {
+	if again && s.known(revision) {
+		s.pardon(revision)
+	}
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.Stands && (again || x.Revision.Bundle != revision.Bundle) })
+}
+
 // refusal returns the newest that covers a generation, nil when there is none.
+// What was kept once is refused only while its offer stands.
 func (s *State) refusal(r Revision) *Refusal {
 	if r.none() {
 		return nil
 	}
+	known := s.known(r)
 	for i := len(s.Refused) - 1; i >= 0; i-- {
-		if s.Refused[i].covers(r) {
+		if s.Refused[i].covers(r) && (!known || s.Refused[i].Stands || s.Refused[i].Scope == ScopeRevision) {
 			return &s.Refused[i]
 		}
 	}

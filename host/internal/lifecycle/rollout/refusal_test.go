@@ -9,14 +9,14 @@ func TestTheEngineIsToBlame(t *testing.T) {
 		return Revision{Module: "a", Bundle: "a", Terms: Terms(allowed, engineName)}
 	}
 	s := State{Phase: Waiting}
-	s.Lead(Revision{}, nil, all)
-	s.Restored(on("h1", "wazero"))
+	s.Lead(all)
+	s.Resumed(on("h1", "wazero"), on("h1", "wazero"))
 	serve := func(r Revision) {
 		t.Helper()
-		want(t, s.Offer(r), Load)
+		want(t, s.Offer(r, false), Load)
 		want(t, s.Loaded(all), Probe)
 		want(t, s.ProbeDone("", all), Shadow)
-		want(t, s.ShadowDone("", all), Serve)
+		want(t, s.Rehearsed(Evidence{Differs: ""}, all), Serve)
 		want(t, s.Served(all), Observe)
 	}
 	serve(on("h1", "wasmtime"))
@@ -24,6 +24,6 @@ func TestTheEngineIsToBlame(t *testing.T) {
 	if r := s.Refused[0]; r.Scope != ScopeEngine {
 		t.Errorf("scope %q", r.Scope)
 	}
-	want(t, s.Offer(on("h2", "wasmtime")), Drop)
+	want(t, s.Offer(on("h2", "wasmtime"), false), Drop)
 	serve(on("h2", "wazero"))
 }

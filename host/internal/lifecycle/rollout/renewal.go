@@ -29,8 +29,11 @@ func (r *Rollout) take(o offer) Action {
 	if r.unknown(o.err) {
 		return Nothing
 	}
+	o.anew = o.anew || r.held != "" && r.held != o.name()
+	r.held = o.name()
 	r.backoff.DeleteEntry(only)
 	if r.renewal.offer != nil { // it is next
+		o.anew = o.anew || r.renewal.offer.anew
 		r.renewal.offer = &o
 		return Nothing
 	}
@@ -41,8 +44,7 @@ func (r *Rollout) take(o offer) Action {
 // unknown reports whether an error says nothing about what the source holds,
 // while there is something that serves or is on its way.
 func (r *Rollout) unknown(err error) bool {
-	var e *source.Error
-	return errors.As(err, &e) && e.Passing && (!r.state.Serving.none() || !r.state.Candidate.none())
+	return passing(err) && (!r.state.Serving.none() || !r.state.Candidate.none())
 }
 
 // renewed begins a renewal that is due, and goes on with the source's offer when
@@ -100,4 +102,10 @@ func (r *Rollout) timely(l *loaded) Revision {
 	now := l.revision
 	now.Terms = r.options.Loader.Revision()
 	return now
+}
+
+// passing: the error will pass by itself.
+func passing(err error) bool {
+	var e *source.Error
+	return errors.As(err, &e) && e.Passing
 }

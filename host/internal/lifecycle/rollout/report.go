@@ -30,8 +30,10 @@ type Report struct {
 	// Err is why a phase failed, or nil. Where Phase is not Rejected, the
 	// failure was allowed.
 	Err error
-	// Allowed says that a comparison found differences, which are allowed.
+	// Allowed says that a rehearsal found what is allowed all the same.
 	Allowed bool
+	// Promotable: a person may let what is offered serve.
+	Promotable bool
 	// Bundle is what the phase is about, Subject its generation, nil before it
 	// is loaded. Both are the receiver's only during the call.
 	Bundle  source.Bundle
@@ -77,7 +79,7 @@ func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
 	out := Report{
 		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,
 		Offered: r.current.version, Serving: r.serving().version(), Candidate: r.candidate().version(), Good: r.good().version(),
-		Generation: r.generation, Paused: r.state.Paused, Allowed: r.state.Phase == Shadowed && r.differs,
+		Generation: r.generation, Paused: r.state.Paused, Allowed: r.state.Phase == Shadowed && r.allowed, Promotable: r.state.Promotable(),
 	}
 	if l != nil {
 		out.Subject = l.Generation

@@ -41,7 +41,7 @@ func TestTheOldVersionIsAppliedAgainAndRolledBack(t *testing.T) {
 	if got.Serving.Revision != "zero+h1" || got.Good.Revision != "zero+h1" {
 		t.Errorf("serving %s, good %s", got.Serving.Revision, got.Good.Revision)
 	}
-	j.await(func(r rollout.Record) bool { return r.Good != nil && r.Good.Revision == "zero" && len(r.Refused) == 1 })
+	j.await(func(r rollout.Record) bool { return good("zero")(r) && len(r.Refused) == 1 })
 	if refused := j.read().Refused[0].Revision.Bundle; refused != "one" {
 		t.Errorf("%s is refused, want one", refused)
 	}
@@ -138,10 +138,8 @@ func TestABrokenConfigurationIsMendedByAnother(t *testing.T) {
 // a moment.
 func TestPauseOutlivesATakeover(t *testing.T) {
 	one := bundle(t, "one")
-	j := &journal{
-		bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Paused: true},
-		unread: []error{nil, errors.New("the API server is away"), errors.New("the API server is away")},
-	}
+	j := remembering(one)
+	j.record.Paused, j.unread = true, []error{nil, errors.New("the API server is away"), errors.New("the API server is away")}
 	w := newWorld(t, j).run(false)
 	w.until(rollout.Kept)
 	w.offer("two")
@@ -186,10 +184,8 @@ func TestPauseOutlivesADamagedRecord(t *testing.T) {
 // A command that comes before the record is read waits for it.
 func TestCommandsWaitForTheRecord(t *testing.T) {
 	one := bundle(t, "one")
-	j := &journal{
-		bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}},
-		unread: []error{nil, errors.New("the API server is away")},
-	}
+	j := remembering(one)
+	j.unread = []error{nil, errors.New("the API server is away")}
 	w := newWorld(t, j).run(false)
 	w.until(rollout.Kept)
 	w.Lead()
@@ -218,7 +214,7 @@ func TestTheJournalIsFlushed(t *testing.T) {
 	}
 	j.mend()
 	w.stop()
-	if r := j.read(); r.Good == nil || r.Good.Revision != "one" {
+	if r := j.read(); !good("one")(r) {
 		t.Errorf("record %+v", r)
 	}
 }
@@ -229,7 +225,8 @@ func TestAPromotionOutlivesATakeover(t *testing.T) {
 	for _, phase := range []rollout.Phase{rollout.RolledBack, rollout.Held} {
 		one := bundle(t, "one")
 		refused := rollout.Refusal{Revision: rollout.Revision{Bundle: "two"}, Scope: rollout.ScopeBundle, Phase: phase, Reason: "ByOperator", Message: "a person asked for it"}
-		j := &journal{bundle: &one, record: rollout.Record{Good: &rollout.Version{Revision: "one"}, Refused: []rollout.Refusal{refused}}}
+		j := remembering(one)
+		j.record.Refused = []rollout.Refusal{refused}
 		w := newWorld(t, j).run(false)
 		w.until(rollout.Kept)
 		w.offer("two")

@@ -41,13 +41,6 @@ type Loader interface {
 	Revision() string
 }
 
-// Comparer asks a generation what the serving one was asked lately.
-type Comparer interface {
-	// Compare returns a summary, and as problem, where answers differ, the
-	// differences.
-	Compare(ctx context.Context, candidate *plugin.Generation) (summary, problem string)
-}
-
 // Policy is what the administrator wants of rollouts.
 type Policy struct {
 	Modes
@@ -67,8 +60,8 @@ type Options struct {
 	Journal Journal
 	// Trials may be nil: then a bundle that ends the manager is tried again.
 	Trials Trials
-	// Comparer may be nil, if Shadow is Off.
-	Comparer Comparer
+	// Examiner may be nil: then nothing is asked.
+	Examiner Examiner
 	Clock    clock.WithTicker
 }
 
@@ -86,17 +79,22 @@ type Rollout struct {
 	renewal    renewal
 	loads      loads
 	generation int64
-	differs    bool // the last comparison found differences
+	saved      []Saved // what a restart may begin with
+	history    history
+	by         string    // who asked for what is under way
+	longer     bool      // what serves was examined, and is observed for longer
+	since      time.Time // when the observation of what serves began
+	held       string    // what the source held last, "" before the first offer
+	allowed    bool      // the last rehearsal found what is allowed
 	worker     worker
+	examiner   worker // of what serves
 	watch      watch
 	backoff    *flowcontrol.Backoff
 	retry      <-chan time.Time
 	again      time.Duration    // of a suspect: when it may be tried; 0 for other reasons
 	takeover   <-chan time.Time // another try to read what the leader before has left
 	delays     wait.Backoff     // of that
-	settling   <-chan time.Time // until the trial of what is kept is over
-	passed     chan *loaded     // whose trial has ended well
-	recorded   *Version         // what a restart begins with, as a Record has it
+	resumption <-chan time.Time // another look at what is saved
 	journal    *journalist
 	waits      atomic.Bool
 	// watching are the goroutines that wait for the end of generations.
@@ -112,6 +110,15 @@ type offer struct {
 	err     error
 	at      time.Time
 	version *Version // nil without a module
+	anew    bool     // something else was in the source before
+}
+
+// name tells what one offer is from what another one is.
+func (o offer) name() string {
+	if o.err != nil {
+		return "nothing"
+	}
+	return "bundle " + o.bundle.Revision
 }
 
 // New returns a rollout. It starts nothing.
@@ -119,29 +126,35 @@ func New(options Options) *Rollout {
 	if options.Trials == nil {
 		options.Trials = untried{}
 	}
-	return &Rollout{
+	if options.Examiner == nil {
+		options.Examiner = unexamined{}
+	}
+	r := &Rollout{
 		options: options,
 		offers:  make(chan offer, 1), reloads: make(chan struct{}, 1),
 		commands: make(chan Command, maxCommands), lead: make(chan struct{}, 1),
-		passed:  make(chan *loaded),
-		state:   State{Phase: Waiting},
-		loads:   loads{},
-		worker:  newWorker(),
+		state:  State{Phase: Waiting},
+		loads:  loads{},
+		worker: newWorker(), examiner: newWorker(),
 		backoff: flowcontrol.NewBackOff(retryMin, retryMax),
 		delays:  newDelays(),
 
 		collectGarbage: runtime.GC,
 	}
+	r.state.Known = func(x Revision) bool { return r.history.knows(x) }
+	return r
 }
 
 // Offer hands over what the source holds now. A newer offer replaces one that
 // nobody has begun with. It never blocks; only one goroutine may call it.
 func (r *Rollout) Offer(bundle source.Bundle, err error) {
+	next := offer{bundle, err, r.options.Clock.Now(), versionOf(bundle), false}
 	select {
-	case <-r.offers:
+	case before := <-r.offers:
+		next.anew = before.anew || before.name() != next.name() && !passing(before.err)
 	default:
 	}
-	r.offers <- offer{bundle, err, r.options.Clock.Now(), versionOf(bundle)}
+	r.offers <- next
 }
 
 func versionOf(bundle source.Bundle) *Version {
@@ -204,6 +217,8 @@ func (r *Rollout) Run(ctx context.Context) error {
 		}
 	}
 	r.worker.end()
+	r.examiner.end()
+	r.save()
 	stop()
 	writer.Wait()
 	r.journal.flush(life)
@@ -240,16 +255,16 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	case <-r.watch.failed:
 		return r.watched(), true
 	case <-r.watch.over:
-		r.watch = watch{}
+		r.watch.over = nil
 		return r.state.PeriodOver(), true
+	case result := <-r.examiner.results:
+		return r.examiner.apply(result), true
 	case command := <-commands:
-		return r.command(command), true
-	case <-r.settling:
-		r.settled()
-		return Nothing, true
-	case l := <-r.passed:
-		l.passed = true
-		r.record(l)
+		return r.command(ctx, command), true
+	case <-r.resumption:
+		if r.resumption = nil; r.state.Serving.none() && r.state.Candidate.none() {
+			r.resume(ctx, r.untried())
+		}
 		return Nothing, true
 	case <-r.lead:
 		return r.takeOver(ctx), true
@@ -267,11 +282,24 @@ func (r *Rollout) offered() Action {
 		return action
 	}
 	r.hide()
-	action := r.state.Offer(r.revision(r.current.bundle))
+	again, refused := r.current.anew, len(r.state.Refused)
+	r.current.anew = false
+	action := r.state.Offer(r.revision(r.current.bundle), again)
+	if len(r.state.Refused) != refused {
+		r.save()
+	}
 	if action == Drop {
 		r.reportOffer() // it serves already, or is refused
 	}
 	return action
+}
+
+// untried is the standing of what was not kept.
+func (r *Rollout) untried() Standing {
+	if r.state.Leading {
+		return Offered
+	}
+	return Standby
 }
 
 // revision names the generation that a bundle becomes.
@@ -290,7 +318,9 @@ func (r *Rollout) do(ctx context.Context, a Action) Action {
 	case Serve:
 		return r.serve(ctx)
 	case Observe:
-		r.observe()
+		return r.observe()
+	case Examine:
+		r.examine(ctx)
 	case Keep:
 		r.keep(ctx)
 	case RollBack:
@@ -335,6 +365,7 @@ func (r *Rollout) end(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		r.worker.running.Wait()
+		r.examiner.running.Wait()
 		r.watching.Wait()
 	}()
 	select {

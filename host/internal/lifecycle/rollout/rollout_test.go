@@ -127,8 +127,9 @@ func TestDifferencesHoldUntilPromoted(t *testing.T) {
 	w := newWorld(t, j).run(true)
 	w.offer("one")
 	w.until(rollout.Kept)
-	w.differs.Store(true)
-	w.offer("two")
+	w.evidence.Store(&rollout.Evidence{Differs: "zone: a -> b"})
+	two := moduleBundle(t, "another", "two")
+	w.Offer(two, nil)
 	if got := w.until(rollout.Held); got.Reason != rollout.ReasonShadowDiffers || got.Message != "zone: a -> b" {
 		t.Errorf("report %+v", got)
 	}
@@ -136,7 +137,7 @@ func TestDifferencesHoldUntilPromoted(t *testing.T) {
 	if err := w.command(rollout.CommandPromote, "sha256:00000000"); err == nil {
 		t.Error("another digest was promoted")
 	}
-	if err := w.command(rollout.CommandPromote, "sha256:"+(plugin.Bundle{Module: bundle(t, "").Module}).Digests().Module[:12]); err != nil {
+	if err := w.command(rollout.CommandPromote, "sha256:"+(plugin.Bundle{Module: two.Module}).Digests().Module[:12]); err != nil {
 		t.Error(err)
 	}
 	w.until(rollout.Kept)
@@ -250,12 +251,12 @@ func TestARestartBeginsWithWhatWasKept(t *testing.T) {
 	w.breaks()
 	w.offer("two")
 	w.until(rollout.Serving) // and before it is kept,
-	j.await(func(r rollout.Record) bool { return j.bundle != nil && r.Generation == 4 })
+	j.await(func(r rollout.Record) bool { return r.Generation == 4 })
 	w.stop()
 
 	w = newWorld(t, j).run(true)
-	w.until(rollout.Kept)
-	w.serves("one")
+	w.until(rollout.Serving) // its observation goes on
+	w.serves("two")
 	w.offer("trap")
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonErrorBudget {
 		t.Errorf("report %+v", got)
@@ -273,9 +274,9 @@ func TestARestartBeginsWithWhatWasKept(t *testing.T) {
 // be read, nothing else serves.
 func TestARestartWaitsForItsRecord(t *testing.T) {
 	one := bundle(t, "one")
-	j := &journal{bundle: &one, unread: []error{errors.New("the API server is away")}, record: rollout.Record{
-		Good: &rollout.Version{Revision: "one"}, Refused: []rollout.Refusal{{Revision: rollout.ParseRevision("", "two+h1"), Phase: rollout.Held}},
-	}}
+	j := remembering(one)
+	j.unread = []error{errors.New("the API server is away")}
+	j.record.Refused = []rollout.Refusal{{Revision: rollout.ParseRevision("", "two+h1"), Phase: rollout.Held}}
 	w := newWorld(t, j).run(true)
 	w.offer("two")
 	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "is repeated") {
@@ -302,7 +303,7 @@ func TestTheJournalIsWrittenInTheEnd(t *testing.T) {
 	}
 	for {
 		j.mu.Lock()
-		kept := j.bundle != nil && j.record.Good != nil && j.record.Good.Revision == "one"
+		kept := good("one")(j.record)
 		j.mu.Unlock()
 		if kept {
 			return
@@ -313,9 +314,7 @@ func TestTheJournalIsWrittenInTheEnd(t *testing.T) {
 }
 
 func TestAStandbyIsReadyAndDecidesNothing(t *testing.T) {
-	j := &journal{record: rollout.Record{Good: &rollout.Version{Revision: "one"}}}
-	one := bundle(t, "one")
-	j.bundle = &one
+	j := remembering(bundle(t, "one"))
 	w := newWorld(t, j).run(false)
 	w.until(rollout.Kept)
 	w.offer("two")
@@ -323,12 +322,9 @@ func TestAStandbyIsReadyAndDecidesNothing(t *testing.T) {
 		t.Errorf("report %+v", got)
 	}
 	w.serves("one")
-	two := bundle(t, "two")
-	if err := j.write(&two, rollout.Record{Good: &rollout.Version{Revision: "two"}, Generation: 7}); err != nil { // the leader does
-		t.Fatal(err)
-	}
+	j.keep(bundle(t, "two")) // the leader does
 	w.Lead()
-	if got := w.until(rollout.Kept); got.Generation != 8 || got.Serving.Revision != "two+h1" {
+	if got := w.until(rollout.Kept); got.Generation != 7 || got.Serving.Revision != "two+h1" {
 		t.Errorf("report %+v", got)
 	}
 	w.serves("two")
@@ -338,9 +334,7 @@ func TestAStandbyIsReadyAndDecidesNothing(t *testing.T) {
 // pass its probe here. It served, so it serves on: what was kept before it is
 // older.
 func TestAStandbyServesWhatWasKeptAlsoWhereItCannotBeProbed(t *testing.T) {
-	j := &journal{record: rollout.Record{Good: &rollout.Version{Revision: "one"}}}
-	one, two := bundle(t, "one"), bundle(t, "two no-probe")
-	j.bundle = &one
+	j := remembering(bundle(t, "one"))
 	w := newWorld(t, j)
 	w.away.Store(true)
 	w.run(false)
@@ -348,23 +342,19 @@ func TestAStandbyServesWhatWasKeptAlsoWhereItCannotBeProbed(t *testing.T) {
 	w.offer("two no-probe")
 	w.until(rollout.Rejected)
 	w.serves("one")
-	if err := j.write(&two, rollout.Record{Good: &rollout.Version{Revision: "two no-probe"}, Generation: 7}); err != nil { // the leader did
-		t.Fatal(err)
-	}
+	j.keep(bundle(t, "two no-probe")) // the leader did
 	w.Lead()
 	w.until(rollout.Kept)
 	w.serves("two no-probe")
 }
 
 func TestAStandbyWhoseLeaderWentElsewhere(t *testing.T) {
-	j := &journal{}
+	j := remembering()
 	w := newWorld(t, j).run(false)
 	w.offer("one")
 	w.until(rollout.Serving)
-	three := bundle(t, "three")
-	if err := j.write(&three, rollout.Record{Good: &rollout.Version{Revision: "three"}, Refused: []rollout.Refusal{{Revision: rollout.ParseRevision("", "one+h1"), Phase: rollout.RolledBack}}}); err != nil {
-		t.Fatal(err)
-	}
+	j.keep(bundle(t, "three"))
+	j.record.Refused = []rollout.Refusal{{Revision: rollout.ParseRevision("", "one+h1"), Phase: rollout.RolledBack}}
 	w.Lead()
 	w.until(rollout.RolledBack)
 	w.serves("three")

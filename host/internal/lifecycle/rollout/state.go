@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,6 +45,12 @@ const (
 	ReasonShadowDiffers = "ShadowDiffers"
 	ReasonErrorBudget   = "ErrorBudgetExceeded"
 	ReasonByOperator    = "ByOperator"
+	// ReasonRehearsalFailed: it failed before it served, ReasonExaminationFailed: while
+	// it was observed, each time at a question of the manager's own.
+	ReasonRehearsalFailed   = "RehearsalFailed"
+	ReasonExaminationFailed = "ExaminationFailed"
+	// ReasonUnproven: nothing is known of it yet.
+	ReasonUnproven = "Unproven"
 	// ReasonModuleSuspected: a manager ended while it ran this.
 	ReasonModuleSuspected = "ModuleSuspected"
 )
@@ -59,9 +66,10 @@ const (
 	Nothing  Action = iota
 	Load            // Reached, and Loaded or Failed
 	Probe           // ProbeDone
-	Shadow          // ShadowDone
+	Shadow          // Rehearsed
 	Serve           // Served
 	Observe         // OverBudget or PeriodOver
+	Examine         // Examined
 	Keep            // KeepDone
 	RollBack        // nothing follows: let Good serve
 	Drop            // nothing follows: give up the candidate, if there is one
@@ -94,7 +102,13 @@ type State struct {
 	Pardoned bool
 	// Refused is what must not serve, the newest last.
 	Refused []Refusal
+	// Known tells whether a generation was kept once, on whatever terms; nil: none was.
+	Known func(Revision) bool
+	// Proof says how what serves was proven.
+	Proof string
 }
+
+func (s *State) known(r Revision) bool { return s.Known != nil && s.Known(r) }
 
 func (s *State) enter(p Phase, reason, message string) {
 	s.Phase, s.Reason, s.Message = p, reason, message
@@ -108,14 +122,16 @@ func (s *State) settle() {
 	case Revision{}:
 		s.enter(Waiting, "", "")
 	case s.Good:
-		s.enter(Kept, "", "")
+		s.enter(Kept, "", s.Proof)
 	default:
 		s.enter(Serving, "", "")
 	}
 }
 
-// Offer tells what the source holds now.
-func (s *State) Offer(revision Revision) Action {
+// Offer tells what the source holds now. Again says that something else was
+// there since it held this: who offers again means it.
+func (s *State) Offer(revision Revision, again bool) Action {
+	s.anew(revision, again)
 	s.Offered = revision
 	if revision == s.Serving {
 		s.settle()
@@ -126,7 +142,7 @@ func (s *State) Offer(revision Revision) Action {
 	}
 	// A suspect is known by its bundle: whoever wants it tried means it on other terms,
 	// too.
-	pardoned := s.Pardoned && s.Candidate.Bundle == revision.Bundle
+	pardoned := s.Pardoned && s.Candidate.Bundle == revision.Bundle || again && s.known(revision)
 	s.settle()
 	if r := s.refusal(revision); r != nil {
 		s.enter(r.Phase, r.Reason, r.of(revision))
@@ -207,22 +223,31 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 	case !s.Leading:
 		s.Reason = ReasonStandby
 		return Nothing
-	case m.Shadow == Off || s.Promoted:
+	case m.Shadow == Off || s.Promoted || s.known(s.Candidate) && s.Candidate.Bundle != s.Serving.Bundle: // the way back is short
 		return s.pass()
 	}
 	return Shadow
 }
 
-// ShadowDone tells what became of the comparison; problem is "" when the
-// answers are the same.
-func (s *State) ShadowDone(problem string, m Modes) Action {
-	if problem != "" && m.Shadow == Required {
-		s.enter(Held, ReasonShadowDiffers, problem)
-		s.refuse(Refusal{s.Candidate, ScopeRevision, Held, ReasonShadowDiffers, problem})
+// Rehearsed tells what the candidate answered before it serves.
+func (s *State) Rehearsed(e Evidence, m Modes) Action {
+	switch {
+	case e.Failure != "" && m.Shadow == Required && s.Candidate.Bundle != s.Serving.Bundle:
+		s.refuse(Refusal{Revision: s.Candidate, Phase: Rejected, Reason: ReasonRehearsalFailed, Message: e.Failure})
+		return s.Failed(ReasonRehearsalFailed, e.Failure, false)
+	case e.Differs != "" && m.Shadow == Required && !s.intended():
+		s.enter(Held, ReasonShadowDiffers, e.Differs)
+		s.refuse(Refusal{Revision: s.Candidate, Phase: Held, Reason: ReasonShadowDiffers, Message: e.Differs})
 		return Nothing
 	}
-	s.enter(Shadowed, "", problem)
+	s.enter(Shadowed, "", cmp.Or(e.Failure, e.Differs, e.Summary))
 	return s.pass()
+}
+
+// intended: the candidate is the module that serves. What somebody configured
+// otherwise may answer otherwise.
+func (s *State) intended() bool {
+	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
 }
 
 // pass lets the candidate serve unless somebody wants nothing new to. What serves
@@ -241,26 +266,39 @@ func (s *State) Served(m Modes) Action {
 	s.Serving = s.Candidate
 	s.settle()
 	s.enter(Serving, "", "")
-	switch {
-	case !s.Leading:
+	if !s.Leading {
 		s.Reason = ReasonStandby
 		return Nothing // nobody calls it, so there is nothing to observe
-	case m.Observe == Off || promoted || s.Good.none() || s.Serving == s.Good:
-		return Keep // with nothing in reserve there is no choice
+	}
+	return s.proven(promoted, m)
+}
+
+// proven asks for the proof of what serves, unless nobody wants one.
+func (s *State) proven(promoted bool, m Modes) Action {
+	switch {
+	case s.Serving.none():
+		return Nothing
+	case m.Observe == Off || promoted || s.Serving == s.Good:
+		return Keep
 	}
 	return Observe
 }
 
 // OverBudget tells that what serves fails too often.
 func (s *State) OverBudget(message string, m Modes) Action {
+	return s.unfit(ReasonErrorBudget, message, m)
+}
+
+// unfit has Good serve again, where there is one. Else it is told.
+func (s *State) unfit(reason, message string, m Modes) Action {
 	switch {
 	case s.Serving == s.Good:
 		return Nothing
-	case m.Observe == Required:
-		return s.back(ReasonErrorBudget, message)
+	case m.Observe == Required && !s.Good.none():
+		return s.back(reason, message)
 	}
 	if s.Candidate.none() {
-		s.enter(Serving, ReasonErrorBudget, message)
+		s.enter(Serving, reason, message)
 	}
 	return Nothing
 }
@@ -270,24 +308,47 @@ func (s *State) PeriodOver() Action {
 	if s.Serving.none() || s.Serving == s.Good || s.Phase == Serving && s.Reason == ReasonErrorBudget {
 		return Nothing
 	}
-	return Keep
+	return Examine
+}
+
+// Examined tells what is known of what serves when its observation is over.
+// What nobody could ask is observed for longer.
+func (s *State) Examined(e Evidence, m Modes) Action {
+	unproven := e.Questions > 0 && e.Answered == 0
+	switch {
+	case s.Serving.none() || s.Serving == s.Good:
+		return Nothing
+	case m.Observe != Required || e.Failure == "" && !unproven:
+		return Keep
+	case e.Failure == "":
+		if s.Candidate.none() {
+			s.enter(Serving, ReasonUnproven, e.Summary)
+		}
+		return Observe
+	}
+	if action := s.unfit(ReasonExaminationFailed, e.Failure, m); action != Nothing {
+		return action
+	}
+	return Observe
 }
 
 // KeepDone tells that what serves is the one to come back to from now on.
 func (s *State) KeepDone() {
-	if s.Good != s.Serving {
-		s.Previous, s.Good = s.Good, s.Serving
+	if s.Good.Bundle != s.Serving.Bundle { // on other terms it is the same to go back to
+		s.Previous = s.Good
+	}
+	s.Good = s.Serving
+	if s.Previous.Bundle == s.Good.Bundle {
+		s.Previous = Revision{}
 	}
 	if s.Candidate.none() && s.Phase != Rejected { // which is about what is offered
-		s.enter(Kept, "", "")
+		s.enter(Kept, "", s.Proof)
 	}
 }
 
 // back lets Good serve again, and what serves not any more.
 func (s *State) back(reason, message string) Action {
-	// Invariant R6 (host/SECURITY.md): what went back is not loaded again, unless a person wants
-	// it.
-	s.refuse(Refusal{s.Serving, s.blame(s.Good), RolledBack, reason, message})
+	s.refuseServing(reason, message)
 	s.pardon(s.Good)
 	s.Serving = s.Good
 	if s.refusal(s.Previous) != nil { // nobody goes back to that
@@ -304,6 +365,21 @@ func (s *State) back(reason, message string) Action {
 		s.enter(RolledBack, reason, message)
 	}
 	return RollBack
+}
+
+// refuseServing: what failed by itself stays out until a person promotes it.
+// What a person sent back, or was kept once, stays out while its offer stands.
+func (s *State) refuseServing(reason, message string) {
+	// Invariant R6 (host/SECURITY.md): what went back by itself is not loaded again, unless a person
+	// wants it.
+	refusal := Refusal{Revision: s.Serving, Scope: s.blame(s.Good), Phase: RolledBack, Reason: reason, Message: message}
+	// Of terms there is no offer that could stand.
+	if (reason == ReasonByOperator || s.known(s.Serving)) && refusal.Scope != ScopeRevision {
+		refusal.Scope, refusal.Stands = ScopeBundle, true
+	}
+	if !refusal.Stands || s.Offered.Bundle == s.Serving.Bundle {
+		s.refuse(refusal)
+	}
 }
 
 // errStandby refuses the commands of persons.
@@ -331,7 +407,7 @@ func (s *State) Promote() (Action, error) {
 		s.Suspect, s.Pardoned = Revision{}, true // from here on it is as any offer
 		s.pardon(s.Offered)                      // another leader may have refused it, too
 		return s.load(), nil
-	case s.Phase == Rejected:
+	case s.Phase == Rejected && s.refusal(s.Offered) == nil:
 		return Nothing, fmt.Errorf("the revision in the source is rejected (%s) and cannot be promoted: correct it", s.Reason)
 	case !s.Candidate.none() && s.Ready:
 		s.pardon(s.Candidate)
@@ -352,19 +428,27 @@ func (s *State) Promote() (Action, error) {
 	return Nothing, fmt.Errorf("no revision to promote: none is held, rolled back or observed")
 }
 
-// Rollback is a person's wish that the generation before serves again.
-func (s *State) Rollback() (Action, error) {
+// Promotable: a person may let through what the source offers.
+func (s *State) Promotable() bool {
+	return s.Leading && !s.Offered.none() && s.Offered != s.Serving && (s.Offered == s.Suspect || s.refusal(s.Offered) != nil)
+}
+
+// Rollback is the wish of somebody, "" for nobody knows whom, that the generation before serves again.
+func (s *State) Rollback(by string) (Action, error) {
 	switch {
 	case !s.Leading:
 		return Nothing, errStandby
 	case s.Serving.none():
 		return Nothing, fmt.Errorf("no generation serves, so none can be rolled back")
 	case s.Good.none() || s.Serving == s.Good && s.Previous.none():
-		return Nothing, fmt.Errorf("no generation in reserve: this manager has kept none before the serving one")
+		return Nothing, fmt.Errorf("no generation in reserve: none was kept before the serving one. Offer the module of before")
 	case s.Serving == s.Good:
 		s.Good, s.Previous = s.Previous, Revision{}
 	}
-	return s.back(ReasonByOperator, "a person asked for it"), nil
+	if by == "" {
+		by = "a person"
+	}
+	return s.back(ReasonByOperator, by+" asked for it; another offer ends that"), nil
 }
 
 // String is for messages and tests.

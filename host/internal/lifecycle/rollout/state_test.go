@@ -14,15 +14,15 @@ func id(name string) Revision { return Revision{Module: name, Bundle: name} }
 // leading is a state in which good was kept and serves.
 func leading(good string) State {
 	s := State{Phase: Waiting}
-	s.Lead(Revision{}, nil, all)
-	s.Restored(id(good))
-	s.Offer(id(good))
+	s.Lead(all)
+	s.Resumed(id(good), id(good))
+	s.Offer(id(good), false)
 	return s
 }
 
 // to offers a revision and lets everything go well up to the action.
 func (s *State) to(revision string, stop Action, m Modes) Action {
-	a := s.Offer(id(revision))
+	a := s.Offer(id(revision), false)
 	for a != stop {
 		switch a {
 		case Load:
@@ -33,11 +33,13 @@ func (s *State) to(revision string, stop Action, m Modes) Action {
 		case Probe:
 			a = s.ProbeDone("", m)
 		case Shadow:
-			a = s.ShadowDone("", m)
+			a = s.Rehearsed(Evidence{Differs: ""}, m)
 		case Serve:
 			a = s.Served(m)
 		case Observe:
 			a = s.PeriodOver()
+		case Examine:
+			a = s.Examined(Evidence{}, m)
 		case Keep:
 			s.KeepDone()
 			return Nothing
@@ -66,14 +68,15 @@ func TestTheWayToKept(t *testing.T) {
 	s := leading("a")
 	want(t, s.to("b", Observe, all), Observe)
 	check(t, &s, "Serving offered=b serving=b good=a")
-	want(t, s.PeriodOver(), Keep)
+	want(t, s.PeriodOver(), Examine)
+	want(t, s.Examined(Evidence{}, all), Keep)
 	s.KeepDone()
 	check(t, &s, "Kept offered=b serving=b good=b previous=a")
 }
 
 func TestTheFirstOneIsKeptAtOnce(t *testing.T) {
 	s := State{Phase: Waiting}
-	s.Lead(Revision{}, nil, all)
+	s.Lead(all)
 	want(t, s.to("a", Keep, all), Keep)
 	s.KeepDone()
 	check(t, &s, "Kept offered=a serving=a good=a")
@@ -88,7 +91,7 @@ func TestAFailureEndsTheRollout(t *testing.T) {
 	}{
 		"load":   {Load, func(s *State, _ Modes) Action { return s.Failed("ModuleInvalid", "bad", false) }, Drop, "Rejected reason=ModuleInvalid offered=b serving=a good=a"},
 		"probe":  {Probe, func(s *State, m Modes) Action { return s.ProbeDone("away", m) }, Retry, "Rejected reason=ProbeFailed offered=b candidate=b serving=a good=a"},
-		"shadow": {Shadow, func(s *State, m Modes) Action { return s.ShadowDone("zone", m) }, Nothing, "Held reason=ShadowDiffers offered=b candidate=b serving=a good=a"},
+		"shadow": {Shadow, func(s *State, m Modes) Action { return s.Rehearsed(Evidence{Differs: "zone"}, m) }, Nothing, "Held reason=ShadowDiffers offered=b candidate=b serving=a good=a"},
 		"budget": {Observe, func(s *State, m Modes) Action { return s.OverBudget("traps", m) }, RollBack, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a"},
 		"source": {Shadow, func(s *State, _ Modes) Action { return s.SourceFailed("ModuleKeyMissing", "none") }, Drop, "Rejected reason=ModuleKeyMissing serving=a good=a"},
 	} {
@@ -106,7 +109,7 @@ func TestAllowedFailuresArePassedBy(t *testing.T) {
 	s := leading("a")
 	want(t, s.to("b", Probe, m), Probe)
 	want(t, s.ProbeDone("away", m), Shadow)
-	want(t, s.ShadowDone("zone", m), Serve)
+	want(t, s.Rehearsed(Evidence{Differs: "zone"}, m), Serve)
 	want(t, s.Served(m), Observe)
 	want(t, s.OverBudget("traps", m), Nothing)
 	want(t, s.PeriodOver(), Nothing)
@@ -116,7 +119,7 @@ func TestAllowedFailuresArePassedBy(t *testing.T) {
 func TestPhasesThatAreOff(t *testing.T) {
 	m := Modes{Off, Off, Off}
 	s := leading("a")
-	want(t, s.Offer(id("b")), Load)
+	want(t, s.Offer(id("b"), false), Load)
 	want(t, s.Loaded(m), Serve)
 	want(t, s.Served(m), Keep)
 }
@@ -125,11 +128,11 @@ func TestWhatWasRefusedStaysRefused(t *testing.T) {
 	s := leading("a")
 	s.to("b", Observe, all)
 	s.OverBudget("traps", all)
-	want(t, s.Offer(id("b")), Drop)
+	want(t, s.Offer(id("b"), false), Drop)
 	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
-	want(t, s.Offer(id("a")), Drop)
+	want(t, s.Offer(id("a"), false), Drop)
 	check(t, &s, "Kept offered=a serving=a good=a")
-	want(t, s.Offer(id("c")), Load)
+	want(t, s.Offer(id("c"), false), Load)
 	for n := range 2 * maxRefused {
 		s.refuse(Refusal{Revision: id(fmt.Sprint(n))})
 	}
@@ -147,12 +150,12 @@ func TestWhatIsHeldCrowdsNothingOut(t *testing.T) {
 	for n := range 2 * maxRefused {
 		revision := id("c")
 		revision.Terms = fmt.Sprint(n)
-		want(t, s.Offer(revision), Load)
+		want(t, s.Offer(revision, false), Load)
 		want(t, s.Loaded(all), Probe)
 		want(t, s.ProbeDone("", all), Shadow)
-		want(t, s.ShadowDone("zone", all), Nothing)
+		want(t, s.Rehearsed(Evidence{Differs: "zone"}, all), Nothing)
 	}
-	want(t, s.Offer(id("b")), Drop)
+	want(t, s.Offer(id("b"), false), Drop)
 	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
 }
 
@@ -168,7 +171,7 @@ func TestPromote(t *testing.T) {
 	t.Run("held", func(t *testing.T) {
 		s := leading("a")
 		s.to("b", Shadow, all)
-		s.ShadowDone("zone", all)
+		s.Rehearsed(Evidence{Differs: "zone"}, all)
 		promoted(t, &s, Serve)
 		want(t, s.Served(all), Keep)
 		if len(s.Refused) != 0 {
@@ -215,7 +218,7 @@ func TestPause(t *testing.T) {
 	s := leading("a")
 	s.Pause()
 	s.to("b", Shadow, all)
-	want(t, s.ShadowDone("", all), Nothing)
+	want(t, s.Rehearsed(Evidence{Differs: ""}, all), Nothing)
 	check(t, &s, "Held reason=Paused offered=b candidate=b serving=a good=a")
 	want(t, s.Resume(), Serve)
 	want(t, s.Served(all), Observe)
@@ -225,20 +228,20 @@ func TestPause(t *testing.T) {
 
 func TestRollback(t *testing.T) {
 	s := leading("a")
-	if _, err := s.Rollback(); err == nil {
+	if _, err := s.Rollback(""); err == nil {
 		t.Error("there is nothing in reserve")
 	}
 	s.to("b", Keep, all)
 	s.KeepDone()
-	a, err := s.Rollback()
+	a, err := s.Rollback("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, a, RollBack)
 	check(t, &s, "RolledBack reason=ByOperator offered=b serving=a good=a")
-	want(t, s.Offer(id("b")), Drop)
+	want(t, s.Offer(id("b"), false), Drop)
 	s.to("c", Observe, all)
-	if a, err = s.Rollback(); err != nil || a != RollBack {
+	if a, err = s.Rollback(""); err != nil || a != RollBack {
 		t.Fatal(a, err)
 	}
 	check(t, &s, "RolledBack reason=ByOperator offered=c serving=a good=a")
@@ -247,29 +250,26 @@ func TestRollback(t *testing.T) {
 func TestStandby(t *testing.T) {
 	standby := func(serving, candidate string) State {
 		s := State{Phase: Waiting}
-		s.Restored(id(serving))
+		s.Resumed(id(serving), id(serving))
 		want(t, s.to(candidate, Nothing, all), Nothing)
 		check(t, &s, fmt.Sprintf("Probed reason=Standby offered=%s candidate=%[1]s serving=%s good=%[2]s", candidate, serving))
 		return s
 	}
-	t.Run("the leader kept the candidate", func(t *testing.T) {
+	t.Run("what it offers is asked when it leads", func(t *testing.T) {
 		s := standby("a", "b")
-		want(t, s.Lead(id("b"), nil, all), Serve)
-		want(t, s.Served(all), Keep)
-	})
-	t.Run("the leader did not get so far", func(t *testing.T) {
-		s := standby("a", "b")
-		want(t, s.Lead(id("a"), nil, all), Shadow)
+		want(t, s.Lead(all), Shadow)
 	})
 	t.Run("the leader refused it", func(t *testing.T) {
 		s := standby("a", "b")
-		want(t, s.Lead(id("a"), []Refusal{{id("b"), ScopeModule, RolledBack, ReasonErrorBudget, "traps"}}, all), Drop)
+		s.refuse(Refusal{Revision: id("b"), Scope: ScopeModule, Phase: RolledBack, Reason: ReasonErrorBudget, Message: "traps"})
+		want(t, s.Lead(all), Drop)
 		check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
 	})
 	t.Run("the first of all serves at once", func(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
 		check(t, &s, "Serving reason=Standby offered=a serving=a")
-		want(t, s.Lead(Revision{}, nil, all), Keep)
+		want(t, s.Lead(all), Nothing)
+		want(t, s.proven(false, all), Observe)
 	})
 }

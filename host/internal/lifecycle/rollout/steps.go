@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
@@ -81,17 +83,18 @@ func (r *Rollout) probe(ctx context.Context) {
 func (r *Rollout) shadow(ctx context.Context) {
 	l := r.candidate()
 	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
-		summary, problem := r.options.Comparer.Compare(ctx, l.Generation)
+		evidence := r.options.Examiner.Rehearse(ctx, l.Generation)
 		return func() Action {
-			r.differs = problem != ""
-			action := r.state.ShadowDone(problem, r.options.Policy().Modes)
-			if r.state.Phase == Shadowed && problem == "" {
-				r.state.Message = summary
-			}
-			if r.state.Phase == Held {
+			r.allowed = (evidence.Failure != "" || evidence.Differs != "") && !(evidence.Failure == "" && r.state.intended())
+			action := r.state.Rehearsed(evidence, r.options.Policy().Modes)
+			if r.state.Phase == Held || r.state.Phase == Rejected {
 				r.save()
 			}
-			r.report(l.bundle, l)
+			if r.state.Phase == Rejected {
+				r.reportError(l.bundle, errors.New(evidence.Failure))
+			} else {
+				r.report(l.bundle, l)
+			}
 			return action
 		}, nothing
 	})
@@ -99,12 +102,12 @@ func (r *Rollout) shadow(ctx context.Context) {
 
 // serve swaps the candidate in.
 func (r *Rollout) serve(ctx context.Context) Action {
-	r.watch = watch{}
 	r.worker.cancel()
 	l := r.candidate()
 	r.swap(l)
 	r.generation++
 	action := r.state.Served(r.options.Policy().Modes)
+	r.begun()
 	r.collect(ctx, Revision{})
 	r.save()
 	r.report(l.bundle, l)
@@ -113,21 +116,49 @@ func (r *Rollout) serve(ctx context.Context) Action {
 
 // swap puts a generation into the slot.
 func (r *Rollout) swap(l *loaded) {
+	r.watch = watch{}
+	r.examiner.cancel()
+	r.count() // what served until now
 	r.options.Slot.Serve(l.Generation)
-	l.served = r.options.Clock.Now()
+	r.since, r.state.Proof, r.longer = r.options.Clock.Now(), "", false
 	l.trial.Reached(Serving)
 }
 
-// keep makes what serves the one to come back to.
+// begun has the history know what serves.
+func (r *Rollout) begun() {
+	l := r.serving()
+	if l == nil || !r.state.Leading {
+		return
+	}
+	now := r.options.Clock.Now()
+	s := Served{Version: *l.version(), Generation: r.generation, Offered: r.current.at, From: now}
+	s.Revision = l.revision.Bundle
+	r.history.begin(s, l.revision)
+}
+
+// keep makes what serves the one to come back to. A collection stops all
+// goroutines: a guest that cannot be stopped is found by it now, and not minutes
+// later when nothing says any more what may have been the reason.
 func (r *Rollout) keep(ctx context.Context) {
 	r.watch = watch{}
+	r.collectGarbage()
+	r.count()
+	if now := r.history.now(); now != nil {
+		if r.state.Proof == "" {
+			r.state.Proof = notObserved(*now)
+		}
+		if now.Kept.IsZero() {
+			now.Kept = r.options.Clock.Now()
+		}
+	}
 	r.state.KeepDone()
 	if reserve := r.loads[r.state.Previous]; reserve != nil {
 		reserve.Trim(ctx)
 	}
 	r.collect(ctx, Revision{})
 	l := r.serving()
-	r.settle(l)
+	l.trial.Kept()
+	r.save()
 	if r.state.Phase == Rejected {
 		r.report(r.current.bundle, nil)
 		return
@@ -135,18 +166,29 @@ func (r *Rollout) keep(ctx context.Context) {
 	r.report(l.bundle, l)
 }
 
+// notObserved says what is known of what nobody wanted observed.
+func notObserved(now Served) string {
+	if !now.Kept.IsZero() {
+		return "kept before; " + now.proof()
+	}
+	return "not observed; " + now.proof()
+}
+
 // rollBack lets the one that was kept serve again.
 func (r *Rollout) rollBack(ctx context.Context) {
 	failed := r.inSlot()
-	r.watch = watch{}
 	if r.state.Candidate.none() {
 		r.worker.cancel()
 		r.retry = nil
 	}
-	l := r.good()
-	r.swap(l)
+	r.swap(r.good())
+	r.saved = slices.DeleteFunc(r.saved, func(s Saved) bool {
+		return s.Revision == failed.revision.Bundle && failed.revision.Bundle != r.good().revision.Bundle
+	})
 	r.generation++
-	r.settle(l)
+	r.history.end(r.options.Clock.Now(), cmp.Or(r.state.Reason, string(RolledBack)), r.by)
+	r.by = ""
+	r.begun()
 	r.save()
 	r.report(failed.bundle, failed)
 	r.collect(ctx, Revision{})

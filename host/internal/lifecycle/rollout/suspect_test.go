@@ -5,8 +5,8 @@ import "testing"
 func TestWhatWaitsForAnotherManager(t *testing.T) {
 	standby := func(t *testing.T) State {
 		s := State{Phase: Waiting}
-		s.Restored(id("a"))
-		want(t, s.Offer(id("b")), Load)
+		s.Resumed(id("a"), id("a"))
+		want(t, s.Offer(id("b"), false), Load)
 		want(t, s.Postponed("the leader tries it"), Retry)
 		check(t, &s, "Waiting reason=Standby offered=b candidate=b serving=a good=a")
 		return s
@@ -17,11 +17,11 @@ func TestWhatWaitsForAnotherManager(t *testing.T) {
 	})
 	t.Run("leads", func(t *testing.T) {
 		s := standby(t)
-		want(t, s.Lead(id("a"), nil, all), Load)
+		want(t, s.Lead(all), Load)
 	})
 	t.Run("gets another offer", func(t *testing.T) {
 		s := standby(t)
-		want(t, s.Offer(id("a")), Drop)
+		want(t, s.Offer(id("a"), false), Drop)
 		want(t, s.RetryDue(), Nothing)
 	})
 }
@@ -29,7 +29,7 @@ func TestWhatWaitsForAnotherManager(t *testing.T) {
 func TestSuspects(t *testing.T) {
 	suspected := func(t *testing.T) State {
 		s := leading("a")
-		want(t, s.Offer(id("b")), Load)
+		want(t, s.Offer(id("b"), false), Load)
 		want(t, s.Suspected("it ended the manager", false), Drop)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 		return s
@@ -41,7 +41,7 @@ func TestSuspects(t *testing.T) {
 	})
 	t.Run("are tried again when their time is over, or by a person before", func(t *testing.T) {
 		s := leading("a")
-		want(t, s.Offer(id("b")), Load)
+		want(t, s.Offer(id("b"), false), Load)
 		want(t, s.Suspected("it ended three managers", true), Retry)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b candidate=b serving=a good=a")
 		promoted := s
@@ -58,7 +58,7 @@ func TestSuspects(t *testing.T) {
 		}
 		s.Loaded(all)
 		want(t, s.ProbeDone("", all), Shadow)
-		want(t, s.ShadowDone("", all), Serve)
+		want(t, s.Rehearsed(Evidence{Differs: ""}, all), Serve)
 		want(t, s.Served(all), Observe)
 		if s.Pardoned {
 			t.Error("what comes next is pardoned, too")
@@ -66,7 +66,7 @@ func TestSuspects(t *testing.T) {
 	})
 	t.Run("only while they are offered", func(t *testing.T) {
 		s := suspected(t)
-		want(t, s.Offer(id("a")), Drop)
+		want(t, s.Offer(id("a"), false), Drop)
 		if _, err := s.Promote(); err == nil {
 			t.Error("something was promoted")
 		}
@@ -74,9 +74,10 @@ func TestSuspects(t *testing.T) {
 	t.Run("are told of by the next leader", func(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
-		s.Offer(id("b"))
+		s.Offer(id("b"), false)
 		want(t, s.Suspected("it ended the leader", false), Drop)
-		want(t, s.Lead(Revision{}, nil, all), Keep)
+		want(t, s.Lead(all), Nothing)
+		want(t, s.proven(true, all), Keep)
 		s.KeepDone()
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 	})
@@ -94,16 +95,16 @@ func TestSuspects(t *testing.T) {
 func TestAPromotedSuspectStaysPardonedOnOtherTerms(t *testing.T) {
 	suspect := Revision{Module: "m", Bundle: "suspect", Terms: "h1"}
 	s := State{Leading: true}
-	s.Offer(suspect)
+	s.Offer(suspect, false)
 	s.Suspected("a manager ended", false)
 	if a, err := s.Promote(); err != nil || a != Load || !s.Pardoned {
 		t.Fatal(a, err, s.Pardoned)
 	}
 	suspect.Terms = "h2"
-	if a := s.Offer(suspect); a != Load || !s.Pardoned {
+	if a := s.Offer(suspect, false); a != Load || !s.Pardoned {
 		t.Errorf("on other terms: %v, pardoned %v", a, s.Pardoned)
 	}
-	if a := s.Offer(Revision{Module: "m", Bundle: "another", Terms: "h2"}); a != Load || s.Pardoned {
+	if a := s.Offer(Revision{Module: "m", Bundle: "another", Terms: "h2"}, false); a != Load || s.Pardoned {
 		t.Errorf("another bundle: %v, pardoned %v", a, s.Pardoned)
 	}
 }

@@ -1,62 +1,38 @@
 package rollout
 
-// Lead tells that this manager's control loops begin. Good is the generation
-// that the previous leader kept, if known; refused are its refusals.
-func (s *State) Lead(good Revision, refused []Refusal, m Modes) Action {
+// Lead tells that this manager's control loops begin, with what the leader
+// before has let serve.
+func (s *State) Lead(m Modes) Action {
 	s.Leading = true
-	for _, r := range refused {
-		s.refuse(r)
-	}
 	s.pardon(s.Serving) // there is nothing else: else that would serve
 	if r := s.refusal(s.Candidate); r != nil {
 		message := r.of(s.Candidate)
 		s.settle()
 		s.enter(r.Phase, r.Reason, message)
-		s.adopt()
 		return Drop
 	}
-	elsewhere := !s.Candidate.none() && s.Candidate == good // it was observed there
-	s.Promoted = s.Promoted || elsewhere
 	switch {
-	case elsewhere && s.Ready:
-		s.adopt()
-		return Serve
 	case !s.Candidate.none() && s.Ready:
-		s.adopt()
 		return s.ProbeDone("", m)
-	case s.postponed(): // now it is this manager's turn
-		s.adopt()
+	case s.postponed(), s.lifted(): // now it is this manager's turn
 		return s.load()
-	case s.lifted():
-		s.adopt()
-		return s.load()
-	case s.Serving.none() || s.Serving == s.Good:
-		return Nothing
-	case s.Serving == good || s.Good.none() || m.Observe == Off:
-		return Keep
 	}
-	return Observe
+	return Nothing
 }
 
 // lifted: what is offered was refused when it came, and is not any more.
 func (s *State) lifted() bool {
-	return s.Candidate.none() && !s.Offered.none() && (s.Phase == RolledBack || s.Phase == Held) && s.refusal(s.Offered) == nil
+	return s.Candidate.none() && !s.Offered.none() && (s.Phase == RolledBack || s.Phase == Held || s.Phase == Rejected && s.Reason == ReasonRehearsalFailed) &&
+		s.refusal(s.Offered) == nil
 }
 
-// adopt makes what serves the one to come back to, where there is none: a
-// standby began with it while nothing was kept.
-func (s *State) adopt() {
-	if s.Good.none() {
-		s.Good = s.Serving
-	}
-}
-
-// Restored tells that the generation that was kept last, before a restart of
-// the manager, serves.
-func (s *State) Restored(revision Revision) {
-	s.Serving, s.Good = revision, revision
-	s.pardon(revision) // with it something serves
-	if s.Previous == revision {
+// Resumed tells that what served before a restart of the manager, or in the
+// manager that led before, serves. Good is what was kept last, if anything was.
+func (s *State) Resumed(serving, good Revision) {
+	s.Serving, s.Good = serving, good
+	s.pardon(serving) // with it something serves
+	s.pardon(good)
+	if s.Previous == serving || s.Previous == good {
 		s.Previous = Revision{}
 	}
 	s.settle()

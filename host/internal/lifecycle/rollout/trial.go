@@ -19,8 +19,10 @@ const (
 	Offered Standing = iota
 	// Pardoned is Offered, and a person wants it although it is suspected.
 	Pardoned
-	// Trusted is what was kept last.
+	// Trusted was kept once.
 	Trusted
+	// LastResort is Trusted, when there is nothing else to serve.
+	LastResort
 	// Standby is offered to a manager that does not lead. It waits until the
 	// leader has passed it.
 	Standby
@@ -40,9 +42,8 @@ type Trials interface {
 type Trial interface {
 	// Reached tells of a phase.
 	Reached(Phase)
-	// Passed ends the trial well, and calls then when that is written down. The
-	// bundle goes on running.
-	Passed(then func())
+	// Kept ends the trial well. The bundle goes on running.
+	Kept()
 	// Ended tells that nothing of the attempt runs any more.
 	Ended()
 }
@@ -62,13 +63,8 @@ func (e *Suspected) Error() string { return e.Err.Error() }
 // Unwrap returns what is known of it.
 func (e *Suspected) Unwrap() error { return e.Err }
 
-const (
-	// SettlePeriod is how long a bundle serves, at least, until its trial is
-	// over, also where it is kept at once. Every kind of op was asked by then.
-	SettlePeriod = 20 * time.Second
-	// postponePeriod is the time between two looks at what another tries.
-	postponePeriod = 2 * time.Second
-)
+// postponePeriod is the time between two looks at what another tries.
+const postponePeriod = 2 * time.Second
 
 // untried stands for Trials where there are none.
 type untried struct{}
@@ -76,19 +72,19 @@ type untried struct{}
 func (untried) Begin(context.Context, source.Bundle, string, Standing) (Trial, error) {
 	return untried{}, nil
 }
-func (untried) Reached(Phase)      {}
-func (untried) Passed(then func()) { then() }
-func (untried) Ended()             {}
+func (untried) Reached(Phase) {}
+func (untried) Kept()         {}
+func (untried) Ended()        {}
 
 // standing of a bundle that the source offers. The same bundle on other terms,
 // for example with another password, is what was kept. On another engine it is
 // not: what ends a manager may be the engine's fault.
 func (r *Rollout) standing(offered Revision) Standing {
-	switch good := r.state.Good; {
-	case good.Bundle == offered.Bundle && good.Engine() == offered.Engine() && !good.none():
-		return Trusted
+	switch {
 	case r.state.Pardoned:
 		return Pardoned
+	case r.history.knows(offered):
+		return Trusted
 	case r.state.Leading:
 		return Offered
 	}
@@ -101,7 +97,7 @@ func (r *Rollout) prepare(ctx context.Context, bundle source.Bundle, revision Re
 	// compiled or run.
 	trial, err := r.options.Trials.Begin(ctx, bundle, revision.Engine(), standing)
 	// Invariant M15 (host/SECURITY.md): only what was kept is loaded without being written down.
-	if err != nil && standing == Trusted && !isVerdict(err) {
+	if err != nil && (standing == Trusted || standing == LastResort) && !isVerdict(err) {
 		// What was good must serve, also when nothing can be written.
 		r.options.Reporter.Journalled(fmt.Errorf("the trial of the last kept generation is not recorded: %w", err))
 		trial, err = untried{}, nil
@@ -149,66 +145,17 @@ func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (
 	return a, true
 }
 
-// settle has what is kept pass its trial when it has served long enough. Until
-// then a restart would begin with what was kept before it, unless that is
-// refused by now.
-func (r *Rollout) settle(l *loaded) {
-	if l.passed || r.options.Trials == (untried{}) || r.recordedRefused() {
-		r.record(l)
-	}
-	if !l.passed && r.options.Trials != (untried{}) {
-		r.settling = r.options.Clock.After(max(0, SettlePeriod-r.options.Clock.Since(l.served)))
-	}
-}
-
-// recordedRefused: a restart would begin with what went back.
-func (r *Rollout) recordedRefused() bool {
-	return r.recorded != nil && r.state.refusal(Revision{Module: r.recorded.Digest, Bundle: r.recorded.Revision}) != nil
-}
-
-// settled ends the trials of what is kept. A collection stops all goroutines:
-// a guest that cannot be stopped is found by it now, and not minutes later
-// when nothing says any more what may have been the reason.
-func (r *Rollout) settled() {
-	r.settling = nil
-	if r.state.Serving != r.state.Good {
-		return // it did not serve for so long; when it does again, settle is called again
-	}
-	r.collectGarbage()
-	l := r.good()
-	l.trial.Passed(func() {
-		select {
-		case r.passed <- l:
-		case <-r.worker.ended:
-		}
-	})
-}
-
-// hide has no configuration kept that the source holds, and calls private: it
-// was public, and has moved as it is. What else was kept goes with the next
-// generation that is.
+// hide has no configuration saved that the source holds, and calls private: it
+// was public, and has moved as it is. What else was saved goes with it.
 func (r *Rollout) hide() {
 	now := r.current.bundle
 	if !r.state.Leading || r.current.err != nil || !now.ConfigPrivate {
 		return
 	}
 	for _, l := range r.loads {
-		if l.bundle.ConfigPrivate || !bytes.Equal(l.bundle.Config, now.Config) {
-			continue
-		}
-		l.bundle.ConfigPrivate = true
-		if r.recorded != nil && r.recorded.Revision == l.bundle.Revision {
-			r.record(l)
+		if !l.bundle.ConfigPrivate && bytes.Equal(l.bundle.Config, now.Config) {
+			l.bundle.ConfigPrivate = true
+			r.save()
 		}
 	}
-}
-
-// record makes what is kept the one that a restart begins with.
-func (r *Rollout) record(l *loaded) {
-	if l != r.good() || !r.state.Leading {
-		return
-	}
-	r.recorded = l.version()
-	r.recorded.Revision = l.bundle.Revision
-	r.journal.keep(l.bundle, r.memory())
 }

@@ -71,7 +71,7 @@ func follow(s *State, a Action, problem string, m Modes) Action {
 	case Probe:
 		return s.ProbeDone(problem, m)
 	case Shadow:
-		return s.ShadowDone(problem, m)
+		return s.Rehearsed(Evidence{Differs: problem}, m)
 	case Retry:
 		return s.RetryDue()
 	case Observe:
@@ -79,6 +79,8 @@ func follow(s *State, a Action, problem string, m Modes) Action {
 			return s.OverBudget(problem, m)
 		}
 		return s.PeriodOver()
+	case Examine:
+		return s.Examined(Evidence{Failure: problem}, m)
 	}
 	return Nothing
 }
@@ -89,7 +91,7 @@ func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, 
 	var err error
 	switch random.IntN(8) {
 	case 0, 1:
-		what, a = "offer", s.Offer(id(string(rune('a'+random.IntN(4)))))
+		what, a = "offer", s.Offer(id(string(rune('a'+random.IntN(4)))), random.IntN(2) == 0)
 		if a != Nothing {
 			return what, a
 		}
@@ -105,12 +107,15 @@ func happen(s *State, random *rand.Rand, pending Action, m Modes) (what string, 
 		a, err = s.Promote()
 	case 6:
 		what = "roll back"
-		a, err = s.Rollback()
+		a, err = s.Rollback("")
 	case 7:
 		if s.Leading {
 			return "", pending
 		}
-		what, a = "lead", s.Lead(Revision{}, nil, m)
+		what, a = "lead", s.Lead(m)
+		if proof := s.proven(false, m); a == Nothing {
+			a = proof
+		}
 	}
 	if a == Nothing || err != nil {
 		a = pending

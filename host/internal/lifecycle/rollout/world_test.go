@@ -121,33 +121,56 @@ func moduleBundle(t *testing.T, name, config string) source.Bundle {
 
 // journal remembers in memory.
 type journal struct {
-	mu     sync.Mutex
-	record rollout.Record
-	bundle *source.Bundle
-	fail   int     // so many writes fail
-	unread []error // of the first reads; nil: it goes well
-	writes int
+	mu      sync.Mutex
+	record  rollout.Record
+	bundles map[string]source.Bundle
+	fail    int     // so many writes fail
+	unread  []error // of the first reads; nil: it goes well
+	writes  int
 }
 
-func (j *journal) Load(context.Context) (rollout.Record, *source.Bundle, error) {
+// remembering is a journal that a manager has left, which kept the bundles, the
+// newest first.
+func remembering(kept ...source.Bundle) *journal {
+	j := &journal{bundles: map[string]source.Bundle{}}
+	j.keep(kept...)
+	return j
+}
+
+// keep is what a leader does.
+func (j *journal) keep(kept ...source.Bundle) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.record.Saved, j.record.Generation = nil, 7
+	for _, b := range kept {
+		j.record.Saved = append(j.record.Saved, rollout.Saved{Version: rollout.Version{Revision: b.Revision, Digest: b.ModuleDigest()}, Kept: true})
+		j.bundles[b.Revision] = b
+	}
+}
+
+func (j *journal) Load(context.Context) (rollout.Record, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.unread) > 0 {
 		err := j.unread[0]
 		j.unread = j.unread[1:]
 		if err != nil {
-			return rollout.Record{}, nil, err
+			return rollout.Record{}, err
 		}
 	}
-	return j.record, j.bundle, nil
+	return j.record, nil
 }
 
-func (j *journal) Save(_ context.Context, r rollout.Record) error { return j.write(nil, r) }
-func (j *journal) Keep(_ context.Context, b source.Bundle, r rollout.Record) error {
-	return j.write(&b, r)
+func (j *journal) Bundle(_ context.Context, revision string) (*source.Bundle, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if b, ok := j.bundles[revision]; ok {
+		return &b, nil
+	}
+	return nil, errors.New("it is not saved")
 }
 
-func (j *journal) write(b *source.Bundle, r rollout.Record) error {
+func (j *journal) Save(_ context.Context, r rollout.Record, bundles []source.Bundle) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.fail > 0 {
@@ -155,11 +178,31 @@ func (j *journal) write(b *source.Bundle, r rollout.Record) error {
 		return errors.New("the API server is away")
 	}
 	j.writes++
-	j.record = r
-	if b != nil {
-		j.bundle = b
-	}
+	j.record, j.bundles = r, saved(r, bundles, j.bundles)
 	return nil
+}
+
+// saved are the bundles that a record calls saved.
+func saved(r rollout.Record, bundles []source.Bundle, before map[string]source.Bundle) map[string]source.Bundle {
+	now := map[string]source.Bundle{}
+	for _, s := range r.Saved {
+		if b, ok := before[s.Revision]; ok {
+			now[s.Revision] = b
+		}
+		for _, b := range bundles {
+			if b.Revision == s.Revision {
+				now[s.Revision] = b
+			}
+		}
+	}
+	return now
+}
+
+// good tells whether a record has a bundle as what was kept last.
+func good(revision string) func(rollout.Record) bool {
+	return func(r rollout.Record) bool {
+		return len(r.Saved) > 0 && r.Saved[0].Kept && r.Saved[0].Revision == revision
+	}
 }
 
 func (j *journal) read() rollout.Record {
@@ -195,9 +238,10 @@ func (j *journal) await(is func(rollout.Record) bool) {
 	}
 }
 
-type comparer func() (string, string)
+type examiner func() rollout.Evidence
 
-func (c comparer) Compare(context.Context, *plugin.Generation) (string, string) { return c() }
+func (e examiner) Rehearse(context.Context, *plugin.Generation) rollout.Evidence { return e() }
+func (e examiner) Examine(context.Context, *plugin.Generation) rollout.Evidence  { return e() }
 
 // world is one rollout with all that belongs to it.
 type world struct {
@@ -210,7 +254,7 @@ type world struct {
 	trials   *trials
 	clock    *clocktesting.FakeClock
 	away     atomic.Bool
-	differs  atomic.Bool
+	evidence atomic.Pointer[rollout.Evidence]
 	policy   rollout.Policy
 	stop     func()
 	idle     atomic.Int64 // the reports there were when Run waited last
@@ -239,11 +283,11 @@ func (w *world) run(lead bool) *world {
 	options := rollout.Options{
 		Slot: w.slot, Loader: w.loader, Reporter: w.reporter, Clock: w.clock,
 		Policy: func() rollout.Policy { return w.policy },
-		Comparer: comparer(func() (string, string) {
-			if w.differs.Load() {
-				return "", "zone: a -> b"
+		Examiner: examiner(func() rollout.Evidence {
+			if found := w.evidence.Load(); found != nil {
+				return *found
 			}
-			return "all the same", ""
+			return rollout.Evidence{Questions: 2, Answered: 2, Summary: "all the same"}
 		}),
 	}
 	if w.journal != nil {

@@ -37,7 +37,14 @@ type OCIOptions struct {
 	// Reached, unless nil, is told whether the registry answers: nil when it
 	// does, and again when that has changed. It must not block.
 	Reached func(err error)
-	Limits  Limits
+	// Policy returns what an image has to fit before its layer is fetched; nil:
+	// nothing. Renewed is signalled when that has changed: an image that it refused
+	// is asked about again.
+	Policy  func() *provenance.Policy
+	Renewed <-chan struct{}
+	// Pulls is told of each image before it is fetched, unless it is nil.
+	Pulls  Pulls
+	Limits Limits
 	// Clock is the real one by default.
 	Clock clock.Clock
 }
@@ -58,9 +65,13 @@ const (
 type OCI struct {
 	options OCIOptions
 	last    registry.State // that was read
-	told    bool           // the handler was told of something that the registry holds
-	reached *string        // what Reached was told; nil: nothing yet
-	delay   time.Duration  // before the next try
+	// refusing is the policy that has refused it, nil when none has. held: it was
+	// not allowed to be read.
+	refusing *provenance.Policy
+	held     bool
+	told     bool          // the handler was told of something that the registry holds
+	reached  *string       // what Reached was told; nil: nothing yet
+	delay    time.Duration // before the next try
 }
 
 // NewOCI returns the source for an image.
@@ -86,12 +97,25 @@ func (o *OCI) Run(ctx context.Context, handle Handler) {
 	p := publisher{handle: handle}
 	for ctx.Err() == nil {
 		// Invariant I2 (host/SECURITY.md): while the registry fails nothing changes but what is said of it.
-		again := o.look(ctx, &p)
+		o.wait(ctx, o.look(ctx, &p), renewed)
+	}
+}
+
+// wait returns when the registry is to be asked again, or the context ends.
+func (o *OCI) wait(ctx context.Context, again <-chan time.Time, renewed <-chan struct{}) {
+	for {
 		select {
 		case <-ctx.Done():
+			return
 		case <-again:
+			return
 		case <-renewed:
 			o.delay = 0
+			return
+		case <-o.options.Renewed:
+			if o.refusing != nil {
+				return
+			}
 		}
 	}
 }
@@ -117,7 +141,7 @@ func (o *OCI) look(ctx context.Context, p *publisher) <-chan time.Time {
 		o.told = true
 		p.publish(o.offer(bundle, err))
 	}
-	if o.options.Once || o.options.Reference.Digest() != "" {
+	if !o.held && (o.options.Once || o.options.Reference.Digest() != "") {
 		return nil
 	}
 	// Several managers that were started together do not ask together.
@@ -168,7 +192,7 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	}
 	stored := map[string]*File{}
 	client, err := registry.New(o.options.Reference, registry.Options{
-		Keep:     o.keep(stored),
+		Keep: o.keep(stored), Verify: o.verify,
 		CABundle: o.options.CABundle, Keys: keys, KeysOf: o.options.PullSecret.String(), AddKeys: "kubectl create secret docker-registry --docker-server=", UserAgent: o.options.UserAgent, MaxFile: o.options.Limits.MaxModule,
 	})
 	if err != nil {
@@ -176,9 +200,25 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	}
 	defer client.Close()
 	state, err := o.resolve(ctx, client)
-	if err != nil || state == o.last {
+	if passing := (*registry.Error)(nil); errors.As(err, &passing) && !passing.Passing() {
+		o.last = registry.State{} // what was read is told of anew
+	}
+	if err != nil || state == o.last && (o.refusing == nil || o.refusing == o.options.Policy()) {
 		return nil, err
 	}
+	return o.pull(ctx, client, state, stored)
+}
+
+// pull reads the image that the registry holds. What must not be read now, or
+// could not be, is as if nothing had been read: it is tried again.
+func (o *OCI) pull(ctx context.Context, client *registry.Client, state registry.State, stored map[string]*File) (*Bundle, error) {
+	// Invariant I10 (host/SECURITY.md): an image that ends the manager is known to the next one.
+	done, err := o.begin(ctx, state.Image)
+	o.last, o.refusing, o.held = registry.State{}, nil, err != nil
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	image, err := client.Pull(ctx, state)
@@ -232,11 +272,8 @@ func (o *OCI) open(image *registry.Image, stored map[string]*File) (*Bundle, err
 		return nil, inside(err, origin)
 	}
 	bundle.Origin, bundle.Image = origin, image.Digest
-	s := provenance.ImageSignatures{Document: image.Document, Beside: bundle.Signature}
-	for _, one := range image.Signatures {
-		s.Signatures = append(s.Signatures, provenance.ImageSignature{Payload: one.Payload, Base64: one.Base64})
-	}
-	s.AddBundles(image.Bundles)
+	s := signaturesOf(image)
+	s.Beside = bundle.Signature
 	if len(s.Signatures) == 0 {
 		return &bundle, nil
 	}
@@ -244,4 +281,14 @@ func (o *OCI) open(image *registry.Image, stored map[string]*File) (*Bundle, err
 		return nil, failed(ReasonSignatureTooLarge, "%s: %w", origin, err)
 	}
 	return &bundle, nil
+}
+
+// signaturesOf are those of the image, without one beside the module.
+func signaturesOf(image *registry.Image) provenance.ImageSignatures {
+	s := provenance.ImageSignatures{Document: image.Document}
+	for _, one := range image.Signatures {
+		s.Signatures = append(s.Signatures, provenance.ImageSignature{Payload: one.Payload, Base64: one.Base64})
+	}
+	s.AddBundles(image.Bundles)
+	return s
 }

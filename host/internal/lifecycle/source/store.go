@@ -39,7 +39,7 @@ type Store struct {
 	quota *quota.Quota
 	mu    sync.Mutex
 	// held are digests by the names of those who hold them.
-	held map[string]string
+	held map[string][]string
 	// open are the files that somebody may have, by their digests.
 	open map[string]weak.Pointer[File]
 }
@@ -59,21 +59,17 @@ func NewStore(dir string, q *quota.Quota) (*Store, error) {
 			return nil, fmt.Errorf("large modules: %w", err)
 		}
 	}
-	s := &Store{dir: dir, quota: q, held: map[string]string{}, open: map[string]weak.Pointer[File]{}}
+	s := &Store{dir: dir, quota: q, held: map[string][]string{}, open: map[string]weak.Pointer[File]{}}
 	q.Join(s)
 	return s, nil
 }
 
-// Hold keeps a module from going before its time, for an owner who holds one at
-// most: what a restart begins with is older than what was tried since. "" is none.
-func (s *Store) Hold(owner, digest string) {
+// Hold keeps modules from going before their time, instead of those that the owner
+// held before: what a restart begins with is older than what was tried since.
+func (s *Store) Hold(owner string, digests ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if digest == "" {
-		delete(s.held, owner)
-		return
-	}
-	s.held[owner] = digest
+	s.held[owner] = digests
 }
 
 // Put keeps what it reads, at most so many bytes of it; more is errTooLarge, or
@@ -209,7 +205,7 @@ func (s *Store) inUse(digest string) bool {
 	if open, ok := s.open[digest]; ok && open.Value() == nil {
 		delete(s.open, digest)
 	}
-	return s.open[digest].Value() != nil || slices.Contains(slices.Collect(maps.Values(s.held)), digest)
+	return s.open[digest].Value() != nil || slices.Contains(slices.Concat(slices.Collect(maps.Values(s.held))...), digest)
 }
 
 // File is a module in a Store. It is there as long as somebody has it, whatever

@@ -14,6 +14,7 @@ const (
 	maxText       = 256
 	maxConditions = 16
 	maxRefused    = 32
+	maxHistory    = 32
 )
 
 // bounded returns a copy whose texts are lines within their limits.
@@ -46,16 +47,34 @@ func (v *Version) bounded() *Version {
 }
 
 func (r Record) bounded() Record {
-	r.Good = r.Good.bounded()
+	saved := r.Saved[:min(len(r.Saved), len(sets))]
+	r.Saved = nil
+	for _, s := range saved {
+		r.Saved = append(r.Saved, Saved{*s.Version.bounded(), s.Kept})
+	}
 	refused := r.Refused[:min(len(r.Refused), maxRefused)]
 	r.Refused = make([]Refusal, len(refused))
 	for i, f := range refused {
 		r.Refused[i] = Refusal{
 			Revision: text.Line(f.Revision, maxText), Scope: text.Line(f.Scope, maxText), Module: text.Line(f.Module, maxText), Phase: text.Line(f.Phase, maxText), Reason: text.Line(f.Reason, maxText),
-			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since),
+			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since), Stands: f.Stands,
 		}
 	}
+	history := r.History[:min(len(r.History), maxHistory)]
+	r.History = nil
+	for i := range history {
+		r.History = append(r.History, history[i].bounded())
+	}
 	return r
+}
+
+// bounded returns a copy.
+func (s Served) bounded() Served {
+	s.Version = *s.Version.bounded()
+	s.Offered, s.From, s.Until, s.Kept = seconds(s.Offered), seconds(s.From), seconds(s.Until), seconds(s.Kept)
+	s.Calls, s.Failures, s.Questions = max(s.Calls, 0), max(s.Failures, 0), max(s.Questions, 0)
+	s.Why, s.By = text.Line(s.Why, maxMessage), text.Line(s.By, maxText)
+	return s
 }
 
 func seconds(t time.Time) time.Time {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,41 @@ func TestRecordIsBounded(t *testing.T) {
 	if len(got.Refused) != 32 || got.Refused[0].Revision != "0" || len(got.Refused[31].Message) > 1024 || strings.Contains(got.Refused[0].Message, "\x1b") {
 		t.Errorf("%d refusals, the first one %+v", len(got.Refused), got.Refused[0])
 	}
+}
+
+// TestTheLongestRecordIsRead: whatever texts others make, what is written can be
+// read again.
+func TestTheLongestRecordIsRead(t *testing.T) {
+	client := fake.NewClientset()
+	long := strings.Repeat(`<"`, 2000)
+	v := status.Version{Name: long, Version: long, Digest: long, ConfigDigest: long, Revision: long, Image: long, Engine: long}
+	r := status.Record{Good: &v}
+	for range 100 {
+		r.Refused = append(r.Refused, status.Refusal{Revision: long, Scope: long, Module: long, Phase: long, Reason: long, Message: long})
+		r.History = append(r.History, status.Served{Version: v, Why: long, By: long, Calls: -1, Failures: math.MaxInt, Questions: math.MaxInt})
+	}
+	r.History[0].By = "admin\x1b[2J"
+	must(t, object(client).SaveRecord(t.Context(), r))
+	got, _, err := object(client).Load(t.Context())
+	must(t, err)
+	if len(got.Refused) != 32 || len(got.History) != 32 {
+		t.Fatalf("%d refusals and %d generations, want 32 of each", len(got.Refused), len(got.History))
+	}
+	if first, last := got.History[0], got.History[31]; first.By != "admin?[2J" || first.Calls != 0 || len(last.Why) > 1024 || len(last.By) > 256 || len(last.Version.Name) > 256 {
+		t.Errorf("the generations are not bounded: %+v, %+v", first, last)
+	}
+}
+
+func TestWhatServedIsKept(t *testing.T) {
+	client := fake.NewClientset()
+	b := bundle("1", []byte("m"))
+	r := record(b, 2)
+	r.History = []status.Served{
+		{Version: *r.Good, Generation: 2, Offered: now, From: now, Kept: now, Calls: 214, Questions: 12, By: "jane"},
+		{Version: status.Version{Digest: "e"}, Generation: 1, From: now, Until: now, Failures: 1, Why: "Replaced"},
+	}
+	must(t, object(client).Keep(t.Context(), b, r))
+	wantLoad(t, client, r, &b)
 }
 
 func TestMissingRightsAreNamed(t *testing.T) {

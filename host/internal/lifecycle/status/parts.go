@@ -28,8 +28,8 @@ const (
 	keyPart    = "part"
 )
 
-// sets are the two sets of ConfigMaps, of which one is in use.
-var sets = [...]string{"a", "b"}
+// sets are the sets of ConfigMaps, one for each bundle that is saved.
+var sets = [...]string{"a", "b", "c"}
 
 // index says what a set holds: one zstd frame over the module, the
 // configuration and the signature, one behind the other, cut into parts.
@@ -88,7 +88,7 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	case errors.Is(err, source.ErrNoRoom):
 		return nil, nil, fmt.Errorf("a bundle of more than %d bytes after compression is %w: %d ConfigMaps of %d bytes are the limit; build the module smaller", maxParts*maxPart, ErrTooLarge, maxParts, maxPart)
 	case err != nil:
-		return nil, nil, fmt.Errorf("the good bundle: %w", err)
+		return nil, nil, fmt.Errorf("a bundle: %w", err)
 	}
 	for _, part := range parts {
 		x.Parts = append(x.Parts, digest(part))
@@ -141,7 +141,7 @@ func (o *Object) writePart(ctx context.Context, name string, data []byte) error 
 			Namespace: o.namespace, Name: name,
 			// Not LabelProvider: who lists by it wants to see no parts.
 			Labels:      map[string]string{labelManagedBy: managedBy},
-			Annotations: map[string]string{annotationDescription: "A part of the good generation of the cloud provider " + o.provider + ", from which the manager starts. Do not edit it."},
+			Annotations: map[string]string{annotationDescription: "A part of a generation of the cloud provider " + o.provider + ", from which the manager starts. Do not edit it."},
 		},
 	}
 	if data != nil {
@@ -155,13 +155,14 @@ func (o *Object) writePart(ctx context.Context, name string, data []byte) error 
 	return o.explain("create", name, err)
 }
 
-// clearBut empties all parts but those of x, which may be nil.
-func (o *Object) clearBut(ctx context.Context, x *index) error {
+// clearBut empties all parts that a record does not name.
+func (o *Object) clearBut(ctx context.Context, now stored) error {
+	parts := map[string]int{}
+	for _, x := range now.Bundles {
+		parts[x.Set] = len(x.Parts)
+	}
 	for _, set := range sets {
-		for i := range maxParts {
-			if x != nil && set == x.Set && i < len(x.Parts) {
-				continue
-			}
+		for i := parts[set]; i < maxParts; i++ {
 			name := partName(o.provider, set, i)
 			cm, err := o.get(ctx, name)
 			if err == nil && cm != nil && len(cm.BinaryData) > 0 {
@@ -206,41 +207,36 @@ func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
 	return bundle, err
 }
 
-// errElsewhere is of a module that this manager does not have.
-var errElsewhere = errors.New("the kept module is not in this manager's directory")
-
 // stored opens the module that is in no part. Of a store that has lost it nothing
 // is known but that it is not there.
 func (o *Object) stored(x *index) (*source.File, error) {
 	if o.store == nil {
-		return nil, errElsewhere
+		return nil, ErrNotSaved
 	}
-	o.hold(x)
 	f, err := o.store.Open(x.Module.Digest)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
+		return nil, fmt.Errorf("%w in this manager's directory: %w", ErrNotSaved, err)
 	}
 	return f, nil
 }
 
-// hold keeps the module of the record in the store, whatever is tried after it.
-func (o *Object) hold(x *index) {
-	switch {
-	case o.store == nil:
-	case x.Stored:
-		o.store.Hold(o.provider, x.Module.Digest)
-	default:
-		o.store.Hold(o.provider, "")
+// hold keeps the modules of the record in the store, whatever is tried after them.
+func (o *Object) hold(now stored) {
+	if o.store == nil {
+		return
 	}
+	var digests []string
+	for _, x := range now.Bundles {
+		if x.Stored {
+			digests = append(digests, x.Module.Digest)
+		}
+	}
+	o.store.Hold(o.provider, digests...)
 }
 
-// Release lets the store drop the module of the record: its provider has ended. A
-// Load holds it again.
-func (o *Object) Release() {
-	if o.store != nil {
-		o.store.Hold(o.provider, "")
-	}
-}
+// Release lets the store drop the modules of the record: its provider has ended. A
+// Load holds them again.
+func (o *Object) Release() { o.hold(stored{}) }
 
 // packed is pack, with a module for which there is no room put into the store.
 func (o *Object) packed(b source.Bundle) (*index, [][]byte, error) {
@@ -250,7 +246,7 @@ func (o *Object) packed(b source.Bundle) (*index, [][]byte, error) {
 	}
 	f, err := o.store.Put(bytes.NewReader(b.Module), maxContent)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the good bundle: %w", err)
+		return nil, nil, fmt.Errorf("a bundle: %w", err)
 	}
 	b.Module, b.File = nil, f
 	return pack(b)

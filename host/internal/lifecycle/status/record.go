@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,24 +39,67 @@ type Refusal struct {
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
+	// Stands: it is refused only while the source holds it.
+	Stands bool `json:"stands,omitempty"`
+}
+
+// Saved is a bundle that a manager may begin with.
+type Saved struct {
+	Version
+	// Kept: it was observed for long enough.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Record is what survives the manager.
 type Record struct {
-	// Good is the generation that was kept last, nil before the first one.
-	Good *Version `json:"good,omitempty"`
+	// Saved are the bundles that a manager may begin with, the newest first.
+	Saved []Saved `json:"saved,omitempty"`
 	// Refused are in order, the newest first; those behind the first 32 are
 	// forgotten.
 	Refused    []Refusal `json:"refused,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Paused     bool      `json:"paused,omitempty"`
+	// History are the generations that served, the newest first; those behind
+	// the first 32 are forgotten.
+	History []Served `json:"history,omitempty"`
+}
+
+// Served is a generation that served, or serves.
+type Served struct {
+	Version
+	Generation int64     `json:"generation"`
+	Offered    time.Time `json:"offered,omitzero"`
+	From       time.Time `json:"from"`
+	// Until is zero while it serves, Kept while it never was.
+	Until time.Time `json:"until,omitzero"`
+	Kept  time.Time `json:"kept,omitzero"`
+	// Calls are those of the cluster, Failures those of them that failed, and
+	// Questions the calls that the host made by itself, to prove it.
+	Calls     int `json:"calls,omitempty"`
+	Failures  int `json:"failures,omitempty"`
+	Questions int `json:"questions,omitempty"`
+	// Why says why it ended: Replaced, or a phase's reason and message.
+	Why string `json:"why,omitempty"`
+	// By is who asked for it, "" when nobody did.
+	By string `json:"by,omitempty"`
 }
 
 // stored is the record as it is written.
 type stored struct {
 	Record
-	// Bundle says where the good bundle is, nil when it is not kept.
-	Bundle *index `json:"bundle,omitempty"`
+	// Bundles say where those of Saved are. One that is not saved has none.
+	Bundles []*index `json:"bundles,omitempty"`
+	// Good and Bundle are those of managers that saved one.
+	Good   *Version `json:"good,omitempty"`
+	Bundle *index   `json:"bundle,omitempty"`
+}
+
+func (s *stored) index(revision string) *index {
+	i := slices.IndexFunc(s.Bundles, func(x *index) bool { return x.Revision == revision })
+	if i < 0 {
+		return nil
+	}
+	return s.Bundles[i]
 }
 
 const (
@@ -67,112 +112,139 @@ const (
 	maxLooks = 3
 )
 
-// Load returns the record and the bundle that it calls good, checked by the
-// digests in the record: the zero Record and nil when there is none yet, and no
-// bundle when there is only a record, or its module was put into a store that
-// this manager does not have. Config of a bundle with ConfigPrivate is
-// not kept. The error is ErrDamaged when what is there cannot be used, with a
-// Record that has nothing but Paused; others are about the API server. The
-// bundle has no Ref. Paused is true also where the annotation says so and nobody
-// has obeyed it yet; of one that is gone Run tells.
-func (o *Object) Load(ctx context.Context) (Record, *source.Bundle, error) {
+// ErrNotSaved is of a bundle that is in no set, or whose module was put into a
+// store that this manager does not have.
+var ErrNotSaved = errors.New("it is not saved")
+
+// Load returns the record: the zero Record when there is none yet. The error is
+// ErrDamaged when what is there cannot be used, with a Record that has nothing but Paused;
+// others are about the API server. Paused is true also where the annotation says
+// so and nobody has obeyed it yet; of one that is gone Run tells.
+func (o *Object) Load(ctx context.Context) (Record, error) {
+	cm, s, err := o.read(ctx)
+	paused := false
+	if cm != nil {
+		_, paused = cm.Annotations[AnnotationPause]
+	}
+	if err != nil {
+		return Record{Paused: paused}, err
+	}
+	o.hold(*s)
+	s.Paused = s.Paused || paused
+	return s.Record, nil
+}
+
+// Bundle returns a saved bundle, checked by the digests in the record. Config of one with
+// ConfigPrivate is not there, and it has no Ref. The error is ErrNotSaved,
+// ErrDamaged, or about the API server.
+func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, error) {
 	var damage error
 	var before *index
-	var paused bool
 	for range maxLooks {
-		cm, s, err := o.read(ctx)
-		if paused = false; cm != nil {
-			_, paused = cm.Annotations[AnnotationPause]
+		_, s, err := o.read(ctx)
+		if err != nil {
+			return nil, err
 		}
+		x := s.index(revision)
 		switch {
-		case err != nil:
-			return Record{Paused: paused}, nil, err
-		case s.Bundle == nil:
-			s.Paused = s.Paused || paused
-			return s.Record, nil, nil
-		case before != nil && reflect.DeepEqual(before, s.Bundle):
-			return Record{Paused: paused}, nil, damage
+		case x == nil:
+			return nil, ErrNotSaved
+		case before != nil && reflect.DeepEqual(before, x):
+			return nil, damage
 		}
 		// A leader may replace the set while it is read here, then there is a
 		// new record.
-		before = s.Bundle
-		bundle, err := o.unpack(ctx, s.Bundle)
-		if err == nil {
-			s.Paused = s.Paused || paused
-			return s.Record, bundle, nil
+		before = x
+		bundle, err := o.unpack(ctx, x)
+		if err == nil || errors.Is(err, ErrNotSaved) {
+			return bundle, err
 		}
-		if errors.Is(err, errElsewhere) {
-			s.Paused = s.Paused || paused
-			return s.Record, nil, nil
-		}
-		damage = fmt.Errorf("the good bundle of provider %s: %w", o.provider, err)
+		damage = fmt.Errorf("what is saved of provider %s: %w", o.provider, err)
 		if !errors.Is(err, ErrDamaged) {
-			return Record{}, nil, damage
+			return nil, damage
 		}
 	}
-	return Record{Paused: paused}, nil, damage
+	return nil, damage
 }
 
-// SaveRecord writes the record. The bundle that was kept stays while it is the
-// good one; of another good one there is no bundle until Keep. It is not to be
-// mistaken for the good one after a restart.
-func (o *Object) SaveRecord(ctx context.Context, r Record) error {
+// Save writes the record, and then each of the bundles that is among Saved and
+// not saved yet into a set of ConfigMaps that is not in use. Until then a manager begins with the
+// next one that is saved. The error is ErrTooLarge when a bundle
+// does not fit; all else is written. Where one has ConfigPrivate, no
+// configuration stays that was saved before: it may be the same, and public.
+func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) error {
 	o.recording.Lock()
 	defer o.recording.Unlock()
-	return o.commit(ctx, func(current stored) (stored, error) {
-		next := stored{Record: r.bounded(), Bundle: current.Bundle}
-		if next.Bundle != nil && (next.Good == nil || next.Good.Revision != next.Bundle.Revision) {
-			next.Bundle = nil
-		}
-		return next, nil
+	r = r.bounded()
+	wanted := wantedOf(r, bundles)
+	next, err := o.commit(ctx, func(current stored) stored {
+		kept := slices.DeleteFunc(slices.Clone(current.Bundles), func(x *index) bool { return !stays(x, r, wanted) })
+		return stored{Record: r, Bundles: kept}
 	})
-}
-
-// Keep writes a bundle into the set of ConfigMaps that is not in use, and then
-// the record, whose good generation it is. Whenever that ends, Load returns
-// either what was before or all of it. The error is ErrTooLarge when the bundle
-// does not fit; then nothing was written. Of a bundle with ConfigPrivate nothing
-// that was kept before stays, not even when it does not fit: the configuration
-// may have been public.
-func (o *Object) Keep(ctx context.Context, bundle source.Bundle, r Record) error {
-	o.recording.Lock()
-	defer o.recording.Unlock()
-	x, parts, err := o.packed(bundle)
+	var failed error
+	hidden := false
+	for _, b := range wanted {
+		hidden = hidden || b.ConfigPrivate
+		if err != nil || next.index(b.Revision) != nil {
+			continue
+		}
+		next, err = o.put(ctx, next, b)
+		if errors.Is(err, ErrTooLarge) {
+			failed, err = errors.Join(failed, err), nil
+		}
+	}
 	if err == nil {
-		err = o.keep(ctx, x, parts, r)
+		o.hold(next)
 	}
-	// Invariant S11 (host/SECURITY.md): what was kept before goes, too.
-	if bundle.ConfigPrivate && (err == nil || errors.Is(err, ErrTooLarge)) {
-		return errors.Join(err, o.clearBut(ctx, x))
+	// Invariant S11 (host/SECURITY.md): what was saved before goes, too.
+	if hidden && err == nil {
+		err = o.clearBut(ctx, next)
 	}
-	return err
+	return errors.Join(err, failed)
 }
 
-// keep is called with recording.
-func (o *Object) keep(ctx context.Context, x *index, parts [][]byte, r Record) error {
-	_, before, err := o.current(ctx)
+// wantedOf are the bundles that a record calls saved, each once.
+func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle) {
+	for _, s := range r.Saved {
+		if i := slices.IndexFunc(bundles, func(b source.Bundle) bool { return b.Revision == s.Revision }); i >= 0 {
+			wanted = append(wanted, bundles[i])
+		}
+	}
+	return wanted
+}
+
+// stays: what is saved is still wanted, as it is.
+func stays(x *index, r Record, wanted []source.Bundle) bool {
+	if !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }) {
+		return false
+	}
+	private := slices.ContainsFunc(wanted, func(b source.Bundle) bool { return b.ConfigPrivate })
+	return !private || x.Config == nil
+}
+
+// put saves one bundle, and returns the record that knows it. It is called with
+// recording.
+func (o *Object) put(ctx context.Context, now stored, bundle source.Bundle) (stored, error) {
+	x, parts, err := o.packed(bundle)
 	if err != nil {
-		return err
+		return now, err
 	}
-	x.Set = sets[0]
-	if before.Bundle != nil && before.Bundle.Set == x.Set {
-		x.Set = sets[1]
-	}
+	x.Set = sets[slices.IndexFunc(sets[:], func(set string) bool {
+		return !slices.ContainsFunc(now.Bundles, func(x *index) bool { return x.Set == set })
+	})]
 	for i, part := range parts {
 		if err := o.writePart(ctx, partName(o.provider, x.Set, i), part); err != nil {
-			return err
+			return now, err
 		}
 	}
-	err = o.commit(ctx, func(current stored) (stored, error) {
-		if !reflect.DeepEqual(current.Bundle, before.Bundle) {
-			return stored{}, fmt.Errorf("ConfigMap %s: another manager has kept a bundle meanwhile; is there a second leader?", o.key(o.Name()))
+	before := now.Bundles
+	return o.commit(ctx, func(current stored) stored {
+		if !reflect.DeepEqual(current.Bundles, before) { // another manager has saved something meanwhile: is there a second leader?
+			return current
 		}
-		return stored{Record: r.bounded(), Bundle: x}, nil
+		current.Bundles = append(slices.Clone(before), x)
+		return current
 	})
-	if err == nil {
-		o.hold(x)
-	}
-	return err
 }
 
 // read returns the ConfigMap, nil when there is none, and its record. With
@@ -187,7 +259,7 @@ func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	}
 	s, err := decodeRecord(cm.Data[keyRecord])
 	if err != nil {
-		return cm, &stored{}, fmt.Errorf("%w: ConfigMap %s, key %s: %w; the next kept generation replaces it", ErrDamaged, o.key(o.Name()), keyRecord, err)
+		return cm, &stored{}, fmt.Errorf("%w: ConfigMap %s, key %s: %w; the next generation replaces it", ErrDamaged, o.key(o.Name()), keyRecord, err)
 	}
 	o.remember(cm.Data[keyRecord], s.Record)
 	return cm, s, nil
@@ -219,39 +291,66 @@ func decodeRecord(text string) (*stored, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, err
 	}
+	if s.Good != nil && len(s.Saved) == 0 {
+		s.Saved = []Saved{{Version: *s.Good, Kept: true}}
+		if s.Bundle != nil {
+			s.Bundles = []*index{s.Bundle}
+		}
+	}
+	s.Good, s.Bundle = nil, nil
 	s.Record = s.bounded()
-	if s.Bundle == nil {
-		return &s, nil
+	return &s, s.validate()
+}
+
+// validate refuses what Save does not make.
+func (s *stored) validate() error {
+	if len(s.Bundles) > len(sets) {
+		return fmt.Errorf("it has %d bundles, more than %d", len(s.Bundles), len(sets))
 	}
-	if s.Good == nil || s.Good.Revision != s.Bundle.Revision {
-		return nil, errors.New("its bundle is not the good one")
+	used := map[string]bool{}
+	for _, x := range s.Bundles {
+		if x == nil || used[x.Set] || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
+			return errors.New("one of its bundles is not among what is saved, or two are in one place")
+		}
+		used[x.Set] = true
+		if err := x.validate(); err != nil {
+			return err
+		}
 	}
-	return &s, s.Bundle.validate()
+	return nil
 }
 
 // commit changes the record. It is tried again when somebody else has changed
 // the object meanwhile, e.g. its annotations.
-func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) error {
+func (o *Object) commit(ctx context.Context, change func(current stored) stored) (next stored, err error) {
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
-	return retry.RetryOnConflict(delays, func() error {
+	err = retry.RetryOnConflict(delays, func() error {
 		cm, current, err := o.current(ctx)
 		if err != nil {
 			return err
 		}
-		next, err := change(*current)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(next)
+		next = change(*current)
+		text, err := next.encode()
 		if err != nil {
 			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)
 		}
-		if err := o.applyRecord(ctx, cm, string(text)); err != nil {
+		if err := o.applyRecord(ctx, cm, text); err != nil {
 			return err
 		}
-		o.remember(string(text), next.Record)
+		o.remember(text, next.Record)
 		return nil
 	})
+	return next, err
+}
+
+// encode is what decodeRecord takes. "<" and the like have one byte there, not
+// six: texts of others cannot make it longer than maxRecord.
+func (s stored) encode() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 // applyRecord writes the record, if the object is still the one that was read;

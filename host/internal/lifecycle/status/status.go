@@ -6,9 +6,9 @@
 //	  -L wasm-ccm.dev/phase,wasm-ccm.dev/reason,wasm-ccm.dev/offered,wasm-ccm.dev/serving,wasm-ccm.dev/version,wasm-ccm.dev/generation,wasm-ccm.dev/since
 //	kubectl -n kube-system get configmap wasm-ccm-provider-NAME -o jsonpath='{.data.status}'
 //
-// and with a record, from which a killed manager continues. The bundle
-// that the record calls good is in the ConfigMaps wasm-ccm-module-NAME-a0 to
-// a3 or b0 to b3. Annotations of wasm-ccm-provider-NAME are commands:
+// and with a record, from which a killed manager continues. The bundles
+// that the record calls saved are in the ConfigMaps wasm-ccm-module-NAME-a0 to
+// a3, b0 to b3 and c0 to c3. Annotations of wasm-ccm-provider-NAME are commands:
 //
 //	wasm-ccm.dev/pause=         while it is there, whatever its value, nothing is rolled out
 //	wasm-ccm.dev/promote=true   or the beginning of a digest; removed when it is taken
@@ -123,7 +123,7 @@ type Status struct {
 // requestTimeout bounds one request to the API server.
 const requestTimeout = 10 * time.Second
 
-// Object is the ConfigMap of one provider, and those of its good bundle. It is
+// Object is the ConfigMap of one provider, and those of its saved bundles. It is
 // safe for concurrent use.
 type Object struct {
 	configMaps corev1client.ConfigMapInterface
@@ -153,7 +153,7 @@ type Object struct {
 }
 
 // New returns the object of a configured provider, whose name is a DNS label.
-// Nothing is written before Run, SaveRecord or Keep is called.
+// Nothing is written before Run or Save is called.
 func New(client kubernetes.Interface, namespace, provider string, clock clock.WithTicker) *Object {
 	return &Object{
 		configMaps: client.CoreV1().ConfigMaps(namespace),

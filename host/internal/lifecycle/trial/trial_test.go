@@ -42,31 +42,35 @@ func must(t *testing.T, err error) {
 }
 
 // again is what a manager does when it starts after it ended without a word.
-func (b *Book) again(manager string, now time.Time) { b.Recover(manager, Blame(b.Left(manager)), now) }
+func (b *Book) again(manager string, now time.Time) {
+	b.Recover(manager, Ending{Blamed: Blame(b.Left(manager), now)}, now)
+}
+
+func (b *Book) begin(m Mark, s Standing) error { return b.Begin(m, s, func(Mark) bool { return true }) }
 
 func TestWhatEndedTheManagerIsSuspected(t *testing.T) {
 	b := &Book{}
-	must(t, b.Begin(mark("a", "good", 1), Kept))
-	must(t, b.Begin(mark("a", "bad", 2), Offered))
+	must(t, b.begin(mark("a", "good", 1), Kept))
+	must(t, b.begin(mark("a", "bad", 2), Offered))
 	b.Reach("a", 1, Running)
 	b.Reach("a", 2, "Described")
 	b.again("a", begun.Add(time.Minute))
-	must(t, b.Begin(mark("a", "good", 3), Kept))
-	s := suspected(t, b.Begin(mark("a", "bad", 4), Offered))
+	must(t, b.begin(mark("a", "good", 3), Kept))
+	s := suspected(t, b.begin(mark("a", "bad", 4), Offered))
 	if text := (&s).Error(); !strings.Contains(text, "a ended while it tried") || !strings.Contains(text, "2026-11-22T01:02:03Z, after the phase Described") {
 		t.Errorf("message %q", text)
 	}
-	suspected(t, b.Begin(mark("b", "bad", 1), Standby))
-	must(t, b.Begin(mark("a", "bad", 5), Pardoned))
+	suspected(t, b.begin(mark("b", "bad", 1), Standby))
+	must(t, b.begin(mark("a", "bad", 5), Pardoned))
 }
 
 func TestAnOrderlyEndLeavesNothing(t *testing.T) {
 	b := &Book{}
-	must(t, b.Begin(mark("a", "new", 1), Offered))
-	must(t, b.Begin(mark("b", "old", 1), Kept))
+	must(t, b.begin(mark("a", "new", 1), Offered))
+	must(t, b.begin(mark("b", "old", 1), Kept))
 	b.Leave("a")
 	b.again("a", begun)
-	must(t, b.Begin(mark("a", "new", 2), Offered))
+	must(t, b.begin(mark("a", "new", 2), Offered))
 	b.Strike("a", 2)
 	if len(b.Left("a")) != 0 || len(b.Left("b")) != 1 {
 		t.Errorf("book %+v", b)
@@ -75,39 +79,39 @@ func TestAnOrderlyEndLeavesNothing(t *testing.T) {
 
 func TestAStandbyWaitsForTheLeader(t *testing.T) {
 	b := &Book{}
-	busy(t, b.Begin(mark("b", "new", 1), Standby))
-	must(t, b.Begin(mark("a", "new", 1), Offered))
-	busy(t, b.Begin(mark("b", "new", 2), Standby))
-	busy(t, b.Begin(mark("b", "new", 3), Kept)) // recorded before it has passed
-	b.Pass("a", 1)
-	must(t, b.Begin(mark("b", "new", 4), Standby))
+	busy(t, b.begin(mark("b", "new", 1), Standby))
+	must(t, b.begin(mark("a", "new", 1), Offered))
+	busy(t, b.begin(mark("b", "new", 2), Standby))
+	busy(t, b.begin(mark("b", "new", 3), Kept)) // recorded before it has passed
+	b.Pass("a", 1, begun.Add(-time.Hour))
+	must(t, b.begin(mark("b", "new", 4), Standby))
 }
 
 func TestTheNextLeaderSuspectsWhatTheOneBeforeTried(t *testing.T) {
 	b := &Book{}
-	must(t, b.Begin(mark("a", "bad", 1), Offered))
-	if s := suspected(t, b.Begin(mark("b", "bad", 1), Offered)); s.Manager != "a" {
+	must(t, b.begin(mark("a", "bad", 1), Offered))
+	if s := suspected(t, b.begin(mark("b", "bad", 1), Offered)); s.Manager != "a" {
 		t.Errorf("suspect %+v", s)
 	}
 	b.again("a", begun) // which comes back
-	suspected(t, b.Begin(mark("a", "bad", 2), Standby))
+	suspected(t, b.begin(mark("a", "bad", 2), Standby))
 }
 
 // A signer is run by every manager: one after the other tries it.
 func TestSharedSubjectsAreTriedByOneAtATime(t *testing.T) {
 	b := &Book{}
-	must(t, b.Begin(mark("a", "signer", 1), Shared))
-	busy(t, b.Begin(mark("b", "signer", 1), Shared))
+	must(t, b.begin(mark("a", "signer", 1), Shared))
+	busy(t, b.begin(mark("b", "signer", 1), Shared))
 	late := mark("b", "signer", 1)
 	late.Since = begun.Add(time.Hour) // the other one never came back
 	gone := *b
-	suspected(t, gone.Begin(late, Shared))
+	suspected(t, gone.begin(late, Shared))
 	b.Leave("a")
-	must(t, b.Begin(mark("b", "signer", 2), Shared))
-	b.Pass("b", 2)
-	must(t, b.Begin(mark("a", "signer", 3), Shared))
+	must(t, b.begin(mark("b", "signer", 2), Shared))
+	b.Pass("b", 2, begun.Add(-time.Hour))
+	must(t, b.begin(mark("a", "signer", 3), Shared))
 	b.again("a", begun) // once is nothing: it was trusted
-	must(t, b.Begin(mark("a", "signer", 4), Shared))
+	must(t, b.begin(mark("a", "signer", 4), Shared))
 }
 
 func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
@@ -117,13 +121,13 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 	}{{10 * time.Minute, true}, {40 * time.Minute, false}} {
 		b, now := &Book{}, begun
 		for n := range int64(MostEnds) {
-			must(t, b.Begin(mark("a", "good", n), Kept))
-			must(t, b.Begin(mark("b", "good", n), Kept)) // a power cut ends both
+			must(t, b.begin(mark("a", "good", n), Kept))
+			must(t, b.begin(mark("b", "good", n), Kept)) // a power cut ends both
 			now = now.Add(test.every)
 			b.again("a", now)
 			b.again("b", now)
 		}
-		err := b.Begin(mark("a", "good", 9), Kept)
+		err := b.begin(mark("a", "good", 9), Kept)
 		if got := err != nil; got != test.suspect {
 			t.Errorf("one end each %v: %v", test.every, err)
 		}
@@ -131,9 +135,9 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 			t.Errorf("message %q", err)
 		}
 		b.Pardon(subject("good"))
-		must(t, b.Begin(mark("a", "good", 10), Kept))
+		must(t, b.begin(mark("a", "good", 10), Kept))
 		b.again("a", now)
-		must(t, b.Begin(mark("a", "good", 11), Kept)) // it is counted anew
+		must(t, b.begin(mark("a", "good", 11), Kept)) // it is counted anew
 	}
 }
 
@@ -142,7 +146,7 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 func TestWhatWasTrustedIsTriedOnceMore(t *testing.T) {
 	b, now := &Book{}, begun
 	for n := range int64(MostEnds) {
-		must(t, b.Begin(mark("a", "good", n), Kept))
+		must(t, b.begin(mark("a", "good", n), Kept))
 		now = now.Add(time.Minute)
 		b.again("a", now)
 	}
@@ -152,53 +156,105 @@ func TestWhatWasTrustedIsTriedOnceMore(t *testing.T) {
 		return m
 	}
 	var suspect *Suspect
-	err := b.Begin(at(10, now.Add(EndsPeriod-time.Second)), Kept)
+	err := b.begin(at(10, now.Add(EndsPeriod-time.Second)), Kept)
 	if !errors.As(err, &suspect) || suspect.Again(now) != EndsPeriod || suspect.Again(now.Add(2*EndsPeriod)) != time.Second {
 		t.Fatalf("before the hour is over: %v", err)
 	}
 	now = now.Add(EndsPeriod)
-	must(t, b.Begin(at(11, now), Kept))
-	if b.Marks[0].Trusted {
+	must(t, b.begin(at(11, now), Kept))
+	if !b.Marks[0].Kept.IsZero() {
 		t.Error("it is trusted at once")
 	}
 	b.again("a", now.Add(time.Minute))
-	if err := b.Begin(at(12, now.Add(48*time.Hour)), Kept); !errors.As(err, &suspect) || suspect.Again(now) != 0 {
+	if err := b.begin(at(12, now.Add(48*time.Hour)), Kept); !errors.As(err, &suspect) || suspect.Again(now) != 0 {
 		t.Errorf("after another end: %v", err)
 	}
 }
 
-func TestNobodyIsBlamedForAnother(t *testing.T) {
-	trusted := func(provider, phase string) Mark {
-		return Mark{Subject: Subject{Provider: provider, Module: "m"}, Trusted: true, Phase: phase}
+func TestOneIsBlamed(t *testing.T) {
+	now := begun.Add(time.Hour)
+	kept := func(provider, phase string, age time.Duration) Mark {
+		return Mark{Subject: Subject{Provider: provider, Module: "m"}, Kept: now.Add(-age), Phase: phase}
 	}
-	onTrial := Mark{Subject: Subject{Provider: "x", Module: "m"}}
-	for _, test := range []struct {
+	onTrial := func(provider string, id int64) Mark {
+		return Mark{Subject: Subject{Provider: provider, Module: "m"}, ID: id}
+	}
+	for name, test := range map[string]struct {
 		left []Mark
 		want string
 	}{
-		{nil, ""},
-		{[]Mark{trusted("a", Running)}, "a"},
-		{[]Mark{trusted("a", Running), trusted("b", Running)}, ""},
-		{[]Mark{trusted("a", Running), trusted("b", "Compiled")}, "b"},
-		{[]Mark{trusted("a", "Compiled"), trusted("b", "")}, ""},
-		{[]Mark{trusted("a", "Compiled"), onTrial, trusted("b", Running)}, "x"},
+		"nothing":                       {nil, ""},
+		"the only one":                  {[]Mark{kept("a", Running, time.Hour)}, "a"},
+		"none of several":               {[]Mark{kept("a", Running, time.Hour), kept("b", Running, time.Hour)}, ""},
+		"what was loaded":               {[]Mark{kept("a", Running, time.Hour), kept("b", "Compiled", time.Hour)}, "b"},
+		"none of several loads":         {[]Mark{kept("a", "Compiled", time.Hour), kept("b", "", time.Hour)}, ""},
+		"a trial before anything":       {[]Mark{kept("a", "Compiled", time.Second), onTrial("x", 1), kept("b", Running, time.Hour)}, "x"},
+		"the newest trial alone":        {[]Mark{onTrial("x", 2), onTrial("y", 3), onTrial("z", 1)}, "y"},
+		"what was kept last, if lately": {[]Mark{kept("a", Running, time.Minute), kept("b", Running, 2*time.Minute), kept("c", "", time.Hour)}, "a"},
 	} {
 		got := ""
-		for _, m := range Blame(test.left) {
-			got += m.Provider
+		if m := Blame(test.left, now); m != nil {
+			got = m.Provider
 		}
 		if got != test.want {
-			t.Errorf("%+v: blamed %q, want %q", test.left, got, test.want)
+			t.Errorf("%s: blamed %q, want %q", name, got, test.want)
 		}
 	}
+}
+
+// What was kept for a few minutes is blamed at the first end, and runs all the
+// same when there is nothing else.
+func TestWhatWasKeptLatelyIsBlamed(t *testing.T) {
+	b := &Book{}
+	must(t, b.begin(mark("a", "new", 1), Offered))
+	b.Pass("a", 1, begun)
+	b.again("a", begun.Add(Young-time.Second))
+	suspected(t, b.begin(mark("a", "new", 2), Kept))
+	must(t, b.begin(mark("a", "new", 3), Last))
+	b.again("a", begun.Add(Young)) // it counts, and is not blamed at once any more
+	must(t, b.begin(mark("a", "new", 4), Kept))
+}
+
+// A machine that is switched off ends what was good on it, and says nothing of that.
+func TestAMachineThatEndsBlamesTrialsOnly(t *testing.T) {
+	b := &Book{}
+	for n := range int64(2 * MostEnds) {
+		must(t, b.begin(mark("a", "good", n), Kept))
+		b.Recover("a", Ending{Blamed: Blame(b.Left("a"), begun), Boot: fmt.Sprint(n + 1)}, begun)
+	}
+	must(t, b.begin(mark("a", "good", 20), Kept))
+	must(t, b.begin(mark("a", "new", 21), Offered))
+	b.Recover("a", Ending{Blamed: Blame(b.Left("a"), begun), Boot: "another", Words: "the kubelet says: OOMKilled"}, begun)
+	must(t, b.begin(mark("a", "good", 22), Kept))
+	if s := suspected(t, b.begin(mark("a", "new", 23), Offered)); !strings.Contains((&s).Error(), "OOMKilled") {
+		t.Error((&s).Error())
+	}
+}
+
+// What was kept for some seconds may still end every manager that runs it.
+func TestAStandbyWaitsUntilItHasSettled(t *testing.T) {
+	b := &Book{}
+	must(t, b.begin(mark("a", "new", 1), Offered))
+	b.Pass("a", 1, begun)
+	busy(t, b.begin(mark("b", "new", 1), Standby))
+	late := mark("b", "new", 2)
+	late.Since = begun.Add(Settled)
+	must(t, b.begin(late, Standby))
+}
+
+// The next leader blames one of what the leader before had on trial.
+func TestTheNextLeaderBlamesOne(t *testing.T) {
+	b := &Book{}
+	must(t, b.begin(mark("a", "innocent", 1), Offered))
+	must(t, b.Begin(mark("b", "innocent", 1), Offered, func(Mark) bool { return false }))
 }
 
 func TestDecode(t *testing.T) {
 	b := &Book{}
 	for n := range int64(3 * maxEntries) {
-		b.accuse(mark("a", fmt.Sprint(n), n), begun, 0)
+		b.accuse(mark("a", fmt.Sprint(n), n), begun, 0, "")
 	}
-	must(t, b.Begin(mark("a", "x", 1), Offered))
+	must(t, b.begin(mark("a", "x", 1), Offered))
 	text, err := b.Encode()
 	must(t, err)
 	got, err := Decode(text)
@@ -247,19 +303,19 @@ func lives(t *testing.T, random *rand.Rand) {
 			if standing == Pardoned {
 				pardons++
 			}
-			if b.Begin(m, standing) == nil {
+			if b.begin(m, standing) == nil {
 				kills++
 				if random.IntN(2) == 0 { // the other one leads until it is back
 					leader = 1 - leader
 				}
 				if random.IntN(2) == 0 {
-					_ = b.Begin(mark(names[leader], "killer", id), Offered) // and is refused, or the walk fails below
+					_ = b.begin(mark(names[leader], "killer", id), Offered) // and is refused, or the walk fails below
 				}
 				b.again(manager, now)
 			}
 		case 2:
-			if b.Begin(mark(manager, "good", id), standing) == nil && random.IntN(2) == 0 {
-				b.Pass(manager, id)
+			if b.begin(mark(manager, "good", id), standing) == nil && random.IntN(2) == 0 {
+				b.Pass(manager, id, now)
 			}
 		case 3: // drained
 			b.Leave(manager)

@@ -21,6 +21,11 @@ func heard(e *v1alpha1.Explanation, f Facts) bool {
 		return false
 	}
 	since(e, h.Since)
+	if h.Cause == NotAskedYet {
+		is(e, v1alpha1.StateProgressing, NotAskedYet, "it failed under the generation before; generation %d serves, and has not been asked yet", f.Provider.Generation)
+		e.WaitsFor = "its turn: what failed is asked again within seconds, a few objects per second"
+		return true
+	}
 	e.WaitsFor = "the control loop tries again, at the latest 5 minutes after the last time, and at once when the provider or its configuration changes"
 	if h.Cause == Postponed {
 		postponed(e, f, h)

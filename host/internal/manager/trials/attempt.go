@@ -13,15 +13,16 @@ type attempt struct {
 
 // Reached is rollout.Trial's.
 func (a *attempt) Reached(p rollout.Phase) {
-	a.book.note(func(b *trial.Book) { b.Reach(a.book.manager, a.id, string(p)) }, nil)
+	a.book.note(func(b *trial.Book) { b.Reach(a.book.manager, a.id, string(p)) })
 }
 
-// Passed is rollout.Trial's.
-func (a *attempt) Passed(then func()) {
-	a.book.note(func(b *trial.Book) { b.Pass(a.book.manager, a.id) }, then)
+// Kept is rollout.Trial's.
+func (a *attempt) Kept() {
+	now := a.book.now()
+	a.book.note(func(b *trial.Book) { b.Pass(a.book.manager, a.id, now) })
 }
 
 // Ended is rollout.Trial's.
 func (a *attempt) Ended() {
-	a.book.note(func(b *trial.Book) { b.Strike(a.book.manager, a.id) }, nil)
+	a.book.note(func(b *trial.Book) { b.Strike(a.book.manager, a.id) })
 }

@@ -30,7 +30,7 @@ func TestNotesThatAreNotWrittenWait(t *testing.T) {
 		})
 		p := newProcess(t, client, "host:1", "main")
 		stop := p.run(t)
-		p.books[0].note(func(*trial.Book) {}, nil)
+		p.books[0].note(func(*trial.Book) {})
 		time.Sleep(noteRetry * 10)
 		stop()
 		synctest.Wait()

@@ -8,12 +8,11 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
 // late makes the book of a provider that comes while the process runs.
 func (p *process) late(t *testing.T, client *fake.Clientset, provider string) *Book {
-	return p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks.Group{})
+	return p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}))
 }
 
 // A provider that comes later brings what it did to the process before: its module

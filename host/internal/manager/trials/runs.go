@@ -9,7 +9,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
@@ -25,26 +24,25 @@ type runs struct {
 	signer string
 }
 
-// suspected says what a person can do about a suspect, and when it is tried
-// without one.
+// suspected says when a suspect is tried without a person. Who tells of a rollout
+// says what a person can do; of a signer nobody else tells.
 func (r runs) suspected(s *trial.Suspect) error {
-	again, meanwhile := s.Again(r.clock.Now()), ""
-	if again > 0 {
-		meanwhile = fmt.Sprintf("; it is tried once more in %v", again.Round(time.Minute))
+	again := s.Again(r.clock.Now())
+	err := fmt.Errorf("%w; offer another one", s)
+	if r.signer != "" {
+		err = fmt.Errorf("%w; or, if it was not at fault: ccmctl rollout promote %s %s", err, r.provider, text.Digest(s.Module))
 	}
-	return &rollout.Suspected{Again: again, Err: fmt.Errorf("%w; offer another one, or, if it was not at fault, annotate ConfigMap %s with %s=%s%s",
-		s, r.object.Name(), status.AnnotationPromote, text.Digest(s.Module), meanwhile)}
+	if again > 0 {
+		err = fmt.Errorf("%w; it is tried once more in %v", err, again.Round(time.Minute))
+	}
+	return &rollout.Suspected{Again: again, Err: err}
 }
 
 // Begin is rollout.Trials'.
 func (r runs) Begin(ctx context.Context, bundle source.Bundle, engineName string, standing rollout.Standing) (rollout.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	mark := trial.Mark{Subject: r.subject(bundle, engineName), ID: r.attempt(), Manager: r.manager, Since: r.clock.Now().UTC().Truncate(time.Second)}
-	err := r.change(ctx, func(b *trial.Book) error {
-		mark.Account = r.account // which is known by now
-		return b.Begin(mark, r.standing(standing))
-	})
+	id, err := r.begin(ctx, r.subject(bundle, engineName), r.standing(standing))
 	var suspect *trial.Suspect
 	var busy *trial.Busy
 	switch {
@@ -57,12 +55,24 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, engineName string
 	case err != nil:
 		// It may be written all the same, when only the answer is late. Such a
 		// mark would have others wait for it, and be blamed after the restart.
-		(&attempt{r.Book, mark.ID}).Ended()
+		(&attempt{r.Book, id}).Ended()
 		return nil, &plugin.LoadError{Phase: "mark", Reason: ReasonNotMarked, Err: fmt.Errorf(
 			"no module is loaded before its trial is recorded, so that it cannot end the manager twice: %w", err)}
 	}
-	return &attempt{r.Book, mark.ID}, nil
+	return &attempt{r.Book, id}, nil
 }
+
+// begin marks a subject, and returns the number of the attempt.
+func (b *Book) begin(ctx context.Context, s trial.Subject, standing trial.Standing) (int64, error) {
+	mark := trial.Mark{Subject: s, ID: b.attempt(), Manager: b.manager, Boot: bootID(), Since: b.now()}
+	return mark.ID, b.change(ctx, func(book *trial.Book) error {
+		mark.Account = b.account // which is known by now
+		return book.Begin(mark, standing, func(m trial.Mark) bool { return b.guilty(ctx, m) })
+	})
+}
+
+// now is the time as books have it.
+func (b *Book) now() time.Time { return b.clock.Now().UTC().Truncate(time.Second) }
 
 // ReasonNotMarked is of a module that was not loaded, since nobody would know
 // that it was when it ends the manager.
@@ -73,6 +83,8 @@ func (r runs) standing(s rollout.Standing) trial.Standing {
 	switch {
 	case s == rollout.Trusted:
 		return trial.Kept
+	case s == rollout.LastResort:
+		return trial.Last
 	case r.signer != "":
 		return trial.Shared
 	case s == rollout.Pardoned:
@@ -90,25 +102,26 @@ func (r runs) subject(bundle source.Bundle, engineName string) trial.Subject {
 	return trial.Subject{Provider: r.provider, Signer: r.signer, Module: bundle.ModuleDigest(), Config: bundle.ConfigDigest(), Engine: engineName}
 }
 
-// PardonSigner forgets what is known against a signer whose module's digest is
-// meant by the argument of a promotion. The name is "" when there is none.
-func (b *Book) PardonSigner(ctx context.Context, argument string) (name string, err error) {
+// Pardon forgets what is known against a signer whose module's digest is meant
+// by the argument of a promotion, or against an image. What names it, and is ""
+// when there is none.
+func (b *Book) Pardon(ctx context.Context, argument string) (what trial.Subject, err error) {
 	argument = strings.TrimPrefix(argument, "sha256:")
 	if len(argument) < rollout.LeastDigits {
-		return "", nil // it is no digest
+		return trial.Subject{}, nil // it is no digest
 	}
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	err = b.change(ctx, func(book *trial.Book) error {
-		name = ""
+		what = trial.Subject{}
 		for _, s := range book.Suspects {
-			if s.Signer != "" && strings.HasPrefix(s.Module, argument) {
-				name = s.Signer
-				book.Pardon(s.Subject)
+			if s.Signer != "" && strings.HasPrefix(s.Module, argument) || strings.HasPrefix(s.Image, "sha256:"+argument) {
+				what = s.Subject
+				book.Pardon(what)
 				break
 			}
 		}
 		return nil
 	})
-	return name, err
+	return what, err
 }

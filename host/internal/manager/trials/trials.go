@@ -50,10 +50,17 @@ type Trials struct {
 	first    []*Book // those that were made before it was sealed
 	attempts int64
 
-	// recovering is held while the books are read; blamed is known once recovered is true.
+	// endings are where the orderly end of this process is noted without the API server.
+	endings endings
+	// words asks what others know of the end of the process before, as the kubelet.
+	words func(context.Context) string
+
+	// recovering is held while the books are read; ending is known once recovered is true.
 	recovering tasks.Turn
 	recovered  bool
-	blamed     []trial.Mark
+	ending     trial.Ending
+	// elders are what other managers have left, by name.
+	elders map[string]elder
 }
 
 // Book is the record of the trials of one provider and its signers, in the
@@ -63,7 +70,6 @@ type Book struct {
 	provider string
 	object   *status.Object
 	logger   klog.Logger
-	tasks    *tasks.Group // what is called when a note is written
 
 	closed atomic.Bool // this process ends: nothing begins any more
 	// changing is held while the book is written. What it guards:
@@ -77,18 +83,33 @@ type Book struct {
 	wake   chan struct{}
 }
 
-// note is a change that may be late. Then, if any, is called when it is written.
-type note struct {
-	change func(*trial.Book)
-	then   func()
+// note is a change that may be late.
+type note func(*trial.Book)
+
+// Options of Trials.
+type Options struct {
+	// Manager names this one; it has the same name after a restart.
+	Manager string
+	// WhoAmI asks the API server for the account that this process has; without an
+	// answer each mark of before counts.
+	WhoAmI func(context.Context) (trial.Account, error)
+	// Dir is a directory that the next process of this manager has as well, "" for none.
+	Dir string
+	// Words asks what others know of the end of the process before, "" for
+	// nothing. It may be nil.
+	Words func(context.Context) string
 }
 
-// New returns those of a manager of that name. It has the same after a restart.
-// WhoAmI asks the API server for the account that this process has; without an
-// answer each mark of before counts.
-func New(manager string, whoAmI func(context.Context) (trial.Account, error)) *Trials {
+// New returns those of a manager.
+func New(o Options) *Trials {
 	real := clock.RealClock{}
-	return &Trials{manager: manager, whoAmI: whoAmI, clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn()}
+	if o.Words == nil {
+		o.Words = func(context.Context) string { return "" }
+	}
+	return &Trials{
+		manager: o.Manager, whoAmI: o.WhoAmI, endings: endings{o.Dir}, words: o.Words,
+		clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
+	}
 }
 
 // Seal says that the books are made of all providers that there are at the start:
@@ -101,10 +122,9 @@ func (t *Trials) Seal() {
 }
 
 // Book makes the one of a provider. Made after Seal, it is held against what it
-// says itself. Who waits for the group waits for what is called when a note is
-// written.
-func (t *Trials) Book(ctx context.Context, provider string, object *status.Object, group *tasks.Group) *Book {
-	b := &Book{late: t.isSealed(), Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), tasks: group, wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
+// says itself.
+func (t *Trials) Book(ctx context.Context, provider string, object *status.Object) *Book {
+	b := &Book{late: t.isSealed(), Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.books = append(t.books, b)
@@ -132,24 +152,37 @@ func (b *Book) Close(ctx context.Context) error {
 }
 
 // recover reads, once, what the process before has left in all books.
-func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
+func (t *Trials) recover(ctx context.Context) (trial.Ending, error) {
 	select {
 	case <-t.sealed:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return trial.Ending{}, ctx.Err()
 	}
 	if err := t.recovering.Take(ctx); err != nil {
-		return nil, err
+		return trial.Ending{}, err
 	}
 	defer t.recovering.Leave()
 	if t.recovered {
-		return t.blamed, nil
+		return t.ending, nil
 	}
 	account, err := t.whoAmI(ctx)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The account of this manager is not known, so marks of before it was installed count, too")
 	}
-	var left []trial.Mark
+	t.account = account
+	left, err := t.left(ctx, t.manager)
+	if err != nil {
+		return trial.Ending{}, err
+	}
+	if left = t.endings.without(left); len(left) > 0 {
+		t.ending.Words = t.words(ctx)
+	}
+	t.ending.Blamed, t.ending.Boot, t.recovered = trial.Blame(left, t.clock.Now()), bootID(), true
+	return t.ending, nil
+}
+
+// left are the marks of a manager in all books that there were at the start.
+func (t *Trials) left(ctx context.Context, manager string) (left []trial.Mark, err error) {
 	for _, b := range t.first {
 		text, err := b.object.Trials(ctx)
 		if err != nil {
@@ -160,11 +193,10 @@ func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
 			b.logger.Error(err, "The trials of the provider cannot be read, so no new module of it is loaded")
 			continue // the others have nothing to do with it
 		}
-		read.Forget(account)
-		left = append(left, read.Left(t.manager)...)
+		read.Forget(t.account)
+		left = append(left, read.Left(manager)...)
 	}
-	t.account, t.blamed, t.recovered = account, trial.Blame(left), true
-	return t.blamed, nil
+	return left, nil
 }
 
 // attempt is a number that no other attempt of this manager has, also none
@@ -186,7 +218,7 @@ func (b *Book) decode(text string) (*trial.Book, error) {
 
 // change writes the book with what change and the notes make of it.
 func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error {
-	blamed, err := b.recover(ctx)
+	ending, err := b.recover(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,20 +229,20 @@ func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error
 	if b.closed.Load() {
 		return errEnds
 	}
-	return b.write(ctx, blamed, change)
+	return b.write(ctx, ending, change)
 }
 
 // ofBefore are the marks that this manager left before its restart. Those of this
 // process are of a provider that was removed, and is configured again.
 func (b *Book) ofBefore(book *trial.Book) []trial.Mark {
-	return slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began })
+	return b.endings.without(slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began }))
 }
 
 // errEnds is of a book that was closed.
 var errEnds = errors.New("the manager ends")
 
 // write is called with changing held.
-func (b *Book) write(ctx context.Context, blamed []trial.Mark, change func(*trial.Book) error) error {
+func (b *Book) write(ctx context.Context, ending trial.Ending, change func(*trial.Book) error) error {
 	notes := b.take()
 	written := false
 	err := b.object.ChangeTrials(ctx, func(text string) (string, error) {
@@ -223,12 +255,13 @@ func (b *Book) write(ctx context.Context, blamed []trial.Mark, change func(*tria
 		}
 		switch {
 		case !b.opened && b.late:
-			book.Recover(b.manager, trial.Blame(b.ofBefore(book)), b.clock.Now())
+			ending.Blamed = trial.Blame(b.ofBefore(book), b.clock.Now())
+			book.Recover(b.manager, ending, b.clock.Now())
 		case !b.opened:
-			book.Recover(b.manager, blamed, b.clock.Now())
+			book.Recover(b.manager, ending, b.clock.Now())
 		}
-		for _, n := range notes {
-			n.change(book)
+		for _, change := range notes {
+			change(book)
 		}
 		verdict := change(book)
 		text, err = book.Encode()
@@ -240,11 +273,6 @@ func (b *Book) write(ctx context.Context, blamed []trial.Mark, change func(*tria
 		return err
 	}
 	b.opened = true
-	for _, n := range notes {
-		if n.then != nil {
-			b.tasks.Go("the end of a trial", n.then)
-		}
-	}
 	return err
 }
 
@@ -282,9 +310,9 @@ func (b *Book) signal() {
 }
 
 // note has a change written soon.
-func (b *Book) note(change func(*trial.Book), then func()) {
+func (b *Book) note(change note) {
 	b.noting.Lock()
-	b.notes = append(b.notes, note{change, then})
+	b.notes = append(b.notes, change)
 	b.noting.Unlock()
 	b.signal()
 }
@@ -328,7 +356,7 @@ func (b *Book) leave(ctx context.Context) error {
 	if !b.opened {
 		return nil // nothing was begun
 	}
-	return b.write(ctx, nil, func(book *trial.Book) error {
+	return b.write(ctx, trial.Ending{}, func(book *trial.Book) error {
 		book.Leave(b.manager)
 		return nil
 	})
@@ -353,13 +381,14 @@ func (t *Trials) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LeaveTimeout)
 	defer cancel()
 	t.mu.Lock()
-	books := slices.Clone(t.books)
+	books, last := slices.Clone(t.books), t.attempts
 	t.mu.Unlock()
-	all := make([]error, len(books))
+	noted := t.endings.note(t.began, last) // first: it needs no API server
+	all := make([]error, len(books), len(books)+1)
 	var wg sync.WaitGroup
 	for i, b := range books {
 		wg.Go(func() { all[i] = b.leaveAtLast(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(all...)
+	return errors.Join(append(all, noted)...)
 }

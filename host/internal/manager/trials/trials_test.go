@@ -18,7 +18,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -34,9 +33,13 @@ func newProcess(t *testing.T, client *fake.Clientset, name string, providers ...
 }
 
 func newProcessAs(t *testing.T, client *fake.Clientset, name string, account trial.Account, providers ...string) *process {
-	p := &process{Trials: New(name, func(context.Context) (trial.Account, error) { return account, nil })}
+	return newProcessOf(t, client, Options{Manager: name, WhoAmI: func(context.Context) (trial.Account, error) { return account, nil }}, providers...)
+}
+
+func newProcessOf(t *testing.T, client *fake.Clientset, o Options, providers ...string) *process {
+	p := &process{Trials: New(o)}
 	for _, provider := range providers {
-		b := p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}), &tasks.Group{})
+		b := p.Book(t.Context(), provider, status.New(client, "ns", provider, clock.RealClock{}))
 		p.books = append(p.books, b)
 	}
 	p.Seal()
@@ -73,15 +76,21 @@ func refusedAs[T error](t *testing.T, b *Book, name string, s rollout.Standing) 
 	return e
 }
 
-// passed waits until that is written.
-func passed(t *testing.T, trial rollout.Trial) {
+// passed has a trial end well an hour ago.
+func passed(t *testing.T, of rollout.Trial) {
 	t.Helper()
-	done := make(chan struct{})
-	trial.Passed(func() { close(done) })
-	select {
-	case <-done:
-	case <-time.After(20 * time.Second):
-		t.Fatal("it is never written that it has passed")
+	a := of.(*attempt)
+	ago := a.book.now().Add(-time.Hour)
+	a.book.note(func(b *trial.Book) { b.Pass(a.book.manager, a.id, ago) })
+	of.Kept()
+	written(t, a.book)
+}
+
+// written has notes written.
+func written(t *testing.T, b *Book) {
+	t.Helper()
+	if err := b.change(t.Context(), func(*trial.Book) error { return nil }); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -95,8 +104,7 @@ func TestAManagerThatEndedOnATrialRefusesTheModule(t *testing.T) {
 	second := newProcess(t, client, "host:1", "main") // without a word of the first
 	begin(t, second.books[0], "good", rollout.Trusted)
 	s := refusedAs[*rollout.Suspected](t, second.books[0], "bad", rollout.Offered)
-	digest := plugin.Bundle{Module: []byte("bad")}.Digests().Module
-	if text := s.Error(); !strings.Contains(text, "the manager host:1 ended while it tried") || !strings.Contains(text, "annotate ConfigMap wasm-ccm-provider-main with wasm-ccm.dev/promote="+digest[:12]) {
+	if text := s.Error(); !strings.Contains(text, "the manager host:1 ended while it tried") || !strings.Contains(text, "offer another one") {
 		t.Errorf("message %q", text)
 	}
 	other := newProcess(t, client, "other:1", "main")
@@ -174,13 +182,13 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	}
 	p := newProcess(t, client, "a:1", "main")
 	for argument, want := range map[string]string{"true": "", "": "", "0000000000": ""} {
-		if name, err := p.books[0].PardonSigner(t.Context(), argument); name != want || err != nil {
-			t.Errorf("%q: %q, %v", argument, name, err)
+		if s, err := p.books[0].Pardon(t.Context(), argument); s.Signer != want || err != nil {
+			t.Errorf("%q: %+v, %v", argument, s, err)
 		}
 	}
 	digest := plugin.Bundle{Module: []byte("signer")}.Digests().Module
-	if name, err := p.books[0].PardonSigner(t.Context(), "sha256:"+digest[:12]); name != "cloud" || err != nil {
-		t.Errorf("%q, %v", name, err)
+	if s, err := p.books[0].Pardon(t.Context(), "sha256:"+digest[:12]); s.Signer != "cloud" || err != nil {
+		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered); err != nil {
 		t.Error(err)

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+)
+
+func newHistory() *cobra.Command {
+	var f rolloutFlags
+	return f.add(&cobra.Command{
+		Use:   "history PROVIDER",
+		Short: "Show which modules served, how they did and why they ended, and what the manager told",
+		Long: "Show the generations that served, the newest first and at most 32: since when,\n" +
+			"for how many calls, of which how many failed, and how many questions the\n" +
+			"manager asked by itself; why each ended, and who asked for it. Then the Events\n" +
+			"of the provider's ConfigMap, the oldest first. An API server keeps Events for\n" +
+			"an hour, unless it is set otherwise.",
+		Example: "  ccmctl rollout history static",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, client, err := f.client()
+			if err != nil {
+				return err
+			}
+			cm, err := f.object(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			events, err := f.events(cmd.Context(), client, cm)
+			if err != nil {
+				return err
+			}
+			return writeHistory(cmd.OutOrStdout(), cm, events)
+		},
+	})
+}
+
+// writeHistory writes the generations of a provider's ConfigMap, its Events and where
+// it is now.
+func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) error {
+	var record status.Record
+	if said := cm.Data["record"]; said != "" {
+		if err := json.Unmarshal([]byte(said), &record); err != nil {
+			return fmt.Errorf("the record in ConfigMap %s: %w", cm.Name, err)
+		}
+	}
+	if len(record.History) > 0 {
+		table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+		fmt.Fprintln(table, "GENERATION\tMODULE\tDIGEST\tOFFERED\tFROM\tUNTIL\tKEPT\tCALLS\tFAILED\tASKED\tBY\tENDED")
+		for i := range record.History {
+			fmt.Fprintln(table, strings.Join(servedRow(&record.History[i]), "\t"))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	for i := range events {
+		fmt.Fprintf(w, "%s  %-24s %s\n", told(&events[i]).UTC().Format(time.RFC3339), text.Line(events[i].Reason, maxTold), text.Line(events[i].Message, maxTold))
+	}
+	_, err := fmt.Fprintf(w, "now: phase %s, serving %s\n", cm.Labels[status.LabelPhase], dash(cm.Labels[status.LabelServing]))
+	return err
+}
+
+// servedRow is a row of the table. Who may write the ConfigMap may have written
+// anything into it.
+func servedRow(s *status.Served) []string {
+	// Invariant M26 (host/SECURITY.md): no text of others is more than one line within a limit.
+	line := func(s string) string { return dash(text.Line(s, maxTold)) }
+	until := when(s.Until)
+	if s.Until.IsZero() {
+		until = "serves"
+	}
+	return []string{
+		fmt.Sprint(s.Generation), line(s.Version.Name + " " + s.Version.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
+		fmt.Sprint(s.Calls), fmt.Sprint(s.Failures), fmt.Sprint(s.Questions), line(s.By), line(s.Why),
+	}
+}
+
+// when is a time in a table.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

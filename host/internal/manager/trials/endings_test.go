@@ -1,0 +1,104 @@
+package trials
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+)
+
+func processIn(t *testing.T, client *fake.Clientset, dir string, providers ...string) *process {
+	return newProcessOf(t, client, Options{
+		Manager: "host:1", Dir: dir, WhoAmI: func(context.Context) (trial.Account, error) { return trial.Account{}, nil },
+		Words: func(context.Context) string { return "the kubelet says: OOMKilled" },
+	}, providers...)
+}
+
+// When a machine is switched off the API server goes first.
+func TestAnOrderlyEndIsNotedWithoutAnAPIServer(t *testing.T) {
+	client, dir := fake.NewClientset(), t.TempDir()
+	p := processIn(t, client, dir, "main")
+	begin(t, p.books[0], "new", rollout.Offered)
+	away := true
+	client.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return away, nil, errors.New("connection refused")
+	})
+	if err := p.Leave(t.Context()); err == nil {
+		t.Error("it is struck out without an API server")
+	}
+	away = false
+	p = processIn(t, client, dir, "main")
+	begin(t, p.books[0], "new", rollout.Offered)
+
+	p = processIn(t, client, dir, "main") // that one was killed
+	if s := refusedAs[*rollout.Suspected](t, p.books[0], "new", rollout.Offered); !strings.Contains(s.Error(), "OOMKilled") {
+		t.Error(s)
+	}
+}
+
+// What somebody made of the note is no note.
+func TestADamagedNoteSaysNothing(t *testing.T) {
+	for _, content := range []string{"", "{", `{"began":-1,"last":0}`, `{"began":0,"last":9223372036854775807}` + strings.Repeat(" ", maxEnding)} {
+		client, dir := fake.NewClientset(), t.TempDir()
+		begin(t, processIn(t, client, dir, "main").books[0], "new", rollout.Offered)
+		if err := os.WriteFile(filepath.Join(dir, "ended.json"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = refusedAs[*rollout.Suspected](t, processIn(t, client, dir, "main").books[0], "new", rollout.Offered)
+	}
+}
+
+// Two providers were trying something when the manager ended, in this process or
+// in the leader before: the newest is blamed, alone.
+func TestTheNewestTrialOfAllProvidersIsBlamed(t *testing.T) {
+	for _, next := range []string{"host:1", "other:1"} {
+		client := fake.NewClientset()
+		first := newProcess(t, client, "host:1", "one", "two")
+		begin(t, first.books[0], "older", rollout.Offered)
+		begin(t, first.books[1], "newer", rollout.Offered)
+		second := newProcess(t, client, next, "one", "two")
+		begin(t, second.books[0], "older", rollout.Offered)
+		_ = refusedAs[*rollout.Suspected](t, second.books[1], "newer", rollout.Offered)
+	}
+}
+
+// An image is read once by a manager that ends with it, and no module is blamed.
+func TestAnImageThatEndsTheManagerIsReadOnce(t *testing.T) {
+	client := fake.NewClientset()
+	image := "sha256:" + strings.Repeat("ab", 32)
+	p := newProcess(t, client, "host:1", "main")
+	passed(t, begin(t, p.books[0], "good", rollout.Offered))
+	if _, err := p.books[0].Pulls().Begin(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * trial.MostEnds { // it ends again and again, for other reasons
+		p = newProcess(t, client, "host:1", "main")
+		begin(t, p.books[0], "good", rollout.Trusted)
+		_, err := p.books[0].Pulls().Begin(t.Context(), image)
+		if err == nil || !strings.Contains(err.Error(), "ended while it read the image") || !strings.Contains(err.Error(), "ccmctl rollout promote main abababababab") {
+			t.Fatal(err)
+		}
+		if err := p.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = newProcess(t, client, "host:1", "main")
+	if s, err := p.books[0].Pardon(t.Context(), "abababab"); err != nil || s.Image != image {
+		t.Fatal(s, err)
+	}
+	done, err := p.books[0].Pulls().Begin(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	written(t, p.books[0])
+}
