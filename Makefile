@@ -326,11 +326,13 @@ $(KUBELET): $(wildcard testdata/node/*/go.sum) testdata/node/assets.sh
 	touch $@
 
 .PHONY: test-node
-test-node: image ccmctl guests helm $(REGISTRY) $(CONTROL_PLANE) $(CONTROLLERS) $(KUBELET) ## The manager as a pod on real kubelets and containerd, on one and two nodes; needs root; not part of test.
+test-node: build image ccmctl guests guests-test helm $(REGISTRY) $(CONTROL_PLANE) $(CONTROLLERS) $(KUBELET) ## The manager as a pod on real kubelets and containerd, on one and two nodes; needs root; not part of test.
 	@.ci/debian-packages runc containernetworking-plugins iptables iproute2 util-linux
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o $(BUILD)/pause ./host/test/node/pause
 	$(call say,the manager on real nodes)
 	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m ./host/test/node
+	$(call say,what an image costs in a cgroup of the shipped limit)
+	$(TEST_ENV) CCM_CGROUPS=1 $(GO) test -count=1 -v -timeout 20m -run '^TestALayerThatExpands$$' ./host/test/e2e
 
 .PHONY: test-rollouts
 test-rollouts: helm $(CONTROL_PLANE) $(CONTROLLERS) ## Rollouts of the manifests on one, two and three nodes by the real controllers and scheduler, without kubelets; not part of test.

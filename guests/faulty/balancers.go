@@ -13,6 +13,7 @@ func path(service *abi.Service) string { return "/lb/" + service.Uid }
 
 func (p *provider) GetLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
 	p.step()
+	p.trespass(op)
 	if p.count != "" {
 		if _, found, err := p.get(op, path(request.Service)); err != nil || !found {
 			return sdk.DoesNotExist, nil, err

@@ -28,6 +28,9 @@
 //	trap=N            every N-th op of an instance of the guest panics
 //	configure=slow:3s takes that long to be configured, as does each new instance
 //	metadata=slow:3s  takes that long to tell of an instance
+//	metadata=busy:3s  computes so long for it
+//	metadata=HOW      trap, hang, or an answer that is empty; trap-later for a Node that has a provider ID
+//	sneak=on          ops that read try to write as well, at the cloud of count
 //	probe=slow:3s     the probe takes that long
 //	probe=fail        the probe fails
 //	probe=cloud       the probe asks the cloud of count
@@ -70,7 +73,7 @@ func (p *provider) Info() sdk.Info {
 }
 
 func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, error) {
-	settings, err := parse(string(config.Bytes))
+	settings, err := parse(withInborn(string(config.Bytes)))
 	if err != nil {
 		return sdk.Configured{}, err
 	}

@@ -214,10 +214,46 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// What an op that reads does beside, and instead of, answering well.
+func TestAnswers(t *testing.T) {
+	for how, requests := range map[string]string{
+		"metadata=trap\nsneak=on": "POST /lb/sneaked, PUT /lb/sneaked, PATCH /lb/sneaked, DELETE /lb/sneaked",
+		"metadata=empty":          "",
+		"metadata=busy:50ms":      "GET /server/n1",
+	} {
+		h, k := counting(t, how)
+		k.objects["/server/n1"] = ""
+		var got abi.InstanceMetadataResponse
+		var err error
+		begin := time.Now()
+		trapped := func() (trapped bool) {
+			defer func() { trapped = recover() != nil }()
+			err = h.Call(abi.OpInstanceMetadata, &abi.InstanceRequest{Node: &abi.Node{Name: "n1"}}, &got)
+			return false
+		}()
+		busy := time.Since(begin) >= 50*time.Millisecond
+		empty := got.Metadata.GetProviderId() == ""
+		if err != nil || trapped != strings.Contains(how, "trap") || busy != strings.Contains(how, "busy") || empty == strings.Contains(how, "busy") || k.took() != requests {
+			t.Errorf("%q: %v, %v, trapped %v, busy %v", how, got.Metadata, err, trapped, busy)
+		}
+	}
+}
+
+func TestABuildHasLinesOfItsOwn(t *testing.T) {
+	if len(inborn) != len(inbornMark)+96 || withInborn("zone=z1") != "zone=z1\n" {
+		t.Errorf("%q", inborn)
+	}
+	defer func(before string) { inborn = before }(inborn)
+	inborn = inbornMark + "zone=z2\nlb=off  "
+	if got := withInborn("zone=z1"); got != "zone=z1\nzone=z2\nlb=off" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWrongConfiguration(t *testing.T) {
 	for _, config := range []string{
 		"colour=red", "trap=0", "trap=x", "probe=maybe", "lb=no", "routes=on", "probe=cloud", "exists=", "credential=mine", "scheme=", "=x",
-		"probe=slow", "probe=slow:", "probe=slow:-1s", "metadata=slow:soon", "zone=slow:1s", "lb=slow:1s",
+		"probe=slow", "probe=slow:", "probe=slow:-1s", "metadata=slow:soon", "zone=slow:1s", "lb=slow:1s", "metadata=wrong", "metadata=busy:", "sneak=off", "sneak=on",
 	} {
 		h := sdktest.New(t)
 		h.Serve(&provider{})

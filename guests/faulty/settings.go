@@ -17,6 +17,8 @@ type settings struct {
 	scheme      string
 	zone        string
 	trap        int
+	metadata    string // what the answer is; "" for a good one
+	sneak       bool
 	probe       string
 	noBalancers bool
 	routes      bool
@@ -31,8 +33,8 @@ func parse(text string) (settings, error) {
 			return s, sdk.Invalidf("line %d: %q is not known", i+1, line)
 		}
 	}
-	if s.count == "" && (s.routes || s.probe == "cloud") {
-		return s, sdk.Invalidf("routes=on and probe=cloud need count=URL")
+	if s.count == "" && (s.routes || s.sneak || s.probe == "cloud") {
+		return s, sdk.Invalidf("routes=on, sneak=on and probe=cloud need count=URL")
 	}
 	return s, nil
 }
@@ -40,6 +42,10 @@ func parse(text string) (settings, error) {
 // set reports whether there is such a word with such a value.
 func (s *settings) set(word, value string) (ok bool) {
 	if took, slow := strings.CutPrefix(value, "slow:"); slow {
+		return s.setSlow(word, took)
+	}
+	if took, busy := strings.CutPrefix(value, "busy:"); busy && word == "metadata" {
+		s.metadata = "busy"
 		return s.setSlow(word, took)
 	}
 	switch word {
@@ -67,6 +73,12 @@ func (s *settings) set(word, value string) (ok bool) {
 		n, err := strconv.Atoi(value)
 		s.trap = n
 		return err == nil && n > 0
+	case "metadata":
+		s.metadata = value
+		return value == "trap" || value == "trap-later" || value == "hang" || value == "empty"
+	case "sneak":
+		s.sneak = value == "on"
+		return value == "on"
 	case "lb":
 		s.noBalancers = value == "off"
 		return value == "off" || value == "on"

@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
+
+	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
 )
 
 // The chart's ServiceAccount and ClusterRole that read the manager's API.
@@ -84,21 +86,50 @@ func (h *harness) api(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (h *harness) runCcmctl(ts *testscript.TestScript, m *manager, args []string) (stdout, stderr string, err error) {
-	file := ts.MkAbs(".viewer-token")
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-		ts.Check(allowViewer(context.Background(), h.client, h.namespace))
-		ts.Check(os.WriteFile(file, []byte(h.token(ts, viewerAccount)), 0o600))
+	return viewer{h.cluster, h.client, h.build, h.namespace, ts.MkAbs(".")}.ccmctl(context.Background(), m, args)
+}
+
+// viewer runs ccmctl as the chart's viewer of a namespace, in a directory.
+type viewer struct {
+	cluster   *devcluster.Cluster
+	client    kubernetes.Interface
+	build     string
+	namespace string
+	dir       string
+}
+
+// ccmctl asks a manager. An error without any output is one of the test itself.
+func (v viewer) ccmctl(ctx context.Context, m *manager, args []string) (stdout, stderr string, err error) {
+	file, err := v.token(ctx)
+	if err != nil {
+		return "", "", err
 	}
 	if args[0] != "rollout" { // which asks the API server alone
 		args = append(args, "--server=https://"+m.secure, "--token-file="+file, "--insecure-skip-tls-verify")
 	}
-	args = append(args, "--kubeconfig="+h.cluster.Kubeconfig(), "--manager-namespace="+h.namespace)
-	cmd := exec.Command(filepath.Join(h.build, "ccmctl"), args...)
-	cmd.Dir = ts.MkAbs(".")
+	args = append(args, "--kubeconfig="+v.cluster.Kubeconfig(), "--manager-namespace="+v.namespace)
+	cmd := exec.CommandContext(ctx, filepath.Join(v.build, "ccmctl"), args...)
+	cmd.Dir = v.dir
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err = cmd.Run()
 	return out.String(), complaint.String(), err
+}
+
+// token is the file with that of the viewer.
+func (v viewer) token(ctx context.Context) (file string, err error) {
+	file = filepath.Join(v.dir, ".viewer-token")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		return file, err
+	}
+	if err := allowViewer(ctx, v.client, v.namespace); err != nil {
+		return "", err
+	}
+	token, err := tokenOf(ctx, v.client, v.namespace, viewerAccount)
+	if err != nil {
+		return "", err
+	}
+	return file, os.WriteFile(file, []byte(token), 0o600)
 }
 
 // token is one of a ServiceAccount of the namespace, which is made if it is not there.

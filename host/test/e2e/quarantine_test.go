@@ -175,11 +175,8 @@ func (q *quarantine) servesGood(k *kubelet) (bool, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	text, err := metricsWithin(ctx, q.rig, m)
-	hex := strings.TrimPrefix(digest(q.good), "sha256:")
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "wasm_ccm_provider_serving{") && strings.Contains(line, hex) && strings.HasSuffix(line, " 1\n") {
-			return true, ""
-		}
+	if serves(text, q.good) {
+		return true, ""
 	}
 	return false, fmt.Sprint(err, grep(text, "wasm_ccm_provider_serving"))
 }

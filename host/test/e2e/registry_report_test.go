@@ -34,15 +34,7 @@ func TestMovedTagReport(t *testing.T) {
 		return
 	}
 	r := newRig(t, "moved-tag")
-	source, err := devregistry.Start(devregistry.Options{AssetsDir: filepath.Dir(r.cluster.Kubectl()), Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = source.Stop() }) // it is killed
-	ref, err := registry.ParseReference(source.Address + "/providers/static:v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := r.registry(t)
 	builds := r.builds(t, "static.wasm")
 	r.push(t, ref, builds[0])
 	flag := r.hostConfiguration(t, fmt.Sprintf("- name: static\n  rollout: {observePeriod: 1s}\n  source: {oci: {reference: %q, interval: %s}}\n", ref, movedInterval))
@@ -62,6 +54,21 @@ func TestMovedTagReport(t *testing.T) {
 	if most > movedInterval+time.Second {
 		t.Errorf("the slowest took %v", most)
 	}
+}
+
+// registry starts one, and returns the name of an image that it may have.
+func (r *rig) registry(t *testing.T) registry.Reference {
+	t.Helper()
+	source, err := devregistry.Start(devregistry.Options{AssetsDir: filepath.Dir(r.cluster.Kubectl()), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = source.Stop() }) // it is killed
+	ref, err := registry.ParseReference(source.Address + "/providers/static:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
 }
 
 func (r *rig) push(t *testing.T, ref registry.Reference, module []byte) {

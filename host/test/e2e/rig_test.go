@@ -94,8 +94,12 @@ func (r *rig) put(ctx context.Context, t *testing.T, name string, module []byte,
 func (r *rig) startManager(t *testing.T, name string, flags ...string) *manager {
 	t.Helper()
 	m, usual := r.manager(t, name)
-	r.start(t, m, filepath.Join(r.build, cmp.Or(os.Getenv("MANAGER"), "cloud-controller-manager")), append(withoutSource(usual, flags), flags...))
+	r.start(t, m, r.binary(), append(withoutSource(usual, flags), flags...))
 	return m
+}
+
+func (r *rig) binary() string {
+	return filepath.Join(r.build, cmp.Or(os.Getenv("MANAGER"), "cloud-controller-manager"))
 }
 
 // manager returns one that does not run yet, and the flags that all have.
@@ -206,9 +210,19 @@ func (r *rig) told(ctx context.Context, provider, key string, into any) error {
 // keptBy is the digest of the module that was kept last: by the record a restart
 // begins with it, by the status it is kept, and its trial may still go on.
 func (r *rig) keptBy(ctx context.Context, provider, key string) string {
-	var says struct{ Good struct{ Digest string } }
+	type version struct {
+		Digest string
+		Kept   bool
+	}
+	var says struct {
+		Good  version   // of the status
+		Saved []version // of the record
+	}
 	if err := r.told(ctx, provider, key, &says); err != nil {
 		return err.Error()
+	}
+	if i := slices.IndexFunc(says.Saved, func(v version) bool { return v.Kept }); i >= 0 {
+		says.Good = says.Saved[i]
 	}
 	return "sha256:" + strings.TrimPrefix(says.Good.Digest, "sha256:")
 }
