@@ -19,7 +19,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // written counts what reaches the store and the cluster.
@@ -172,5 +174,28 @@ func TestSummaries(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestWhatACandidatePrintsWhileItIsComparedIsDropped(t *testing.T) {
+	l := stubProviderLoader(t)
+	g, err := l.Prepare(t.Context(), source.Bundle{Module: guest(t, `[]`)}, func(rollout.Phase) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	w := l.loaded[g].printer(&out)
+	print := func(text string) {
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+	print("loud ")
+	loud := l.hush(g)
+	print("hushed ")
+	loud()
+	print("loud again")
+	if got := out.String(); got != "loud loud again" {
+		t.Errorf("%q", got)
 	}
 }
