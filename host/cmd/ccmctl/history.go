@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -68,7 +69,12 @@ func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) erro
 	for i := range events {
 		fmt.Fprintf(w, "%s  %-24s %s\n", told(&events[i]).UTC().Format(time.RFC3339), text.Line(events[i].Reason, maxTold), text.Line(events[i].Message, maxTold))
 	}
-	_, err := fmt.Fprintf(w, "now: phase %s, serving %s\n", cm.Labels[status.LabelPhase], dash(cm.Labels[status.LabelServing]))
+	now := cm.Labels[status.LabelPhase]
+	var s status.Status
+	if err := yaml.Unmarshal([]byte(cm.Data["status"]), &s); err == nil && s.Message != "" {
+		now += " (" + text.Line(s.Message, maxTold) + ")"
+	}
+	_, err := fmt.Fprintf(w, "now: phase %s, serving %s\n", now, dash(cm.Labels[status.LabelServing]))
 	return err
 }
 

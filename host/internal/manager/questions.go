@@ -144,7 +144,10 @@ func (l *loopOps) ask(op abi.Op, about metav1.Object) (err error) {
 	case abi.OpInstanceShutdown:
 		_, err = l.instances.InstanceShutdown(ctx, node)
 	case abi.OpInstanceMetadata:
-		_, err = l.instances.InstanceMetadata(ctx, node)
+		var m *cloudprovider.InstanceMetadata
+		if m, err = l.instances.InstanceMetadata(ctx, node); err == nil && saysNothing(m) {
+			err = errors.New("it says nothing of the machine: no provider ID, address, type, zone or region")
+		}
 	case abi.OpListInstances:
 		_, err = l.instances.ListInstances(ctx, 0, "", listing.DefaultPageSize)
 	case abi.OpRouteList:
@@ -159,6 +162,10 @@ func (l *loopOps) ask(op abi.Op, about metav1.Object) (err error) {
 		_, err = l.provider.Volumes().GetLabelsForVolume(ctx, about.(*corev1.PersistentVolume))
 	}
 	return err
+}
+
+func saysNothing(m *cloudprovider.InstanceMetadata) bool {
+	return m.ProviderID == "" && len(m.NodeAddresses) == 0 && m.InstanceType == "" && m.Zone == "" && m.Region == ""
 }
 
 // check says why the loops would not take the response of an op.

@@ -120,7 +120,15 @@ func (j *journalist) run(ctx context.Context) {
 const (
 	flushTimeout = 5 * time.Second
 	flushDelay   = time.Second
+	onceTimeout  = time.Second
 )
+
+// writeOnce writes what is worth one try.
+func (j *journalist) writeOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
+	defer cancel()
+	_ = j.write(ctx) // the Reporter is told
+}
 
 // flush writes what run has not written, when the manager ends. What it cannot
 // write the Reporter was told.

@@ -19,7 +19,7 @@ func (r *Rollout) restore(ctx context.Context) {
 		r.options.Reporter.Journalled(fmt.Errorf("reading what is saved: %w; starting with the module of the source", err))
 		return
 	}
-	r.resume(ctx, Standby)
+	r.resume(ctx, Resuming)
 }
 
 // remembered reads the journal until that ends well, or cannot any more: what

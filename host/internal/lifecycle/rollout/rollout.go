@@ -218,10 +218,11 @@ func (r *Rollout) Run(ctx context.Context) error {
 	}
 	r.worker.end()
 	r.examiner.end()
-	r.save()
 	stop()
 	writer.Wait()
 	r.journal.flush(life)
+	r.save() // how often it was called until now
+	r.journal.writeOnce(life)
 	return r.end(life)
 }
 
@@ -299,7 +300,7 @@ func (r *Rollout) untried() Standing {
 	if r.state.Leading {
 		return Offered
 	}
-	return Standby
+	return Resuming
 }
 
 // revision names the generation that a bundle becomes.

@@ -17,7 +17,7 @@ import (
 func TestEveryPhaseIsReported(t *testing.T) {
 	w := newWorld(t, nil).run(true)
 	w.offer("one")
-	for _, p := range []rollout.Phase{rollout.Loading, rollout.Verified, rollout.Compiled, rollout.Described, rollout.Configured, rollout.Probed, rollout.Serving, rollout.Kept} {
+	for _, p := range []rollout.Phase{rollout.Loading, rollout.Verified, rollout.Compiled, rollout.Described, rollout.Configured, rollout.Probed, rollout.Shadowed, rollout.Serving, rollout.Kept} {
 		if got := <-w.reporter.reports; got.Phase != p {
 			t.Fatalf("phase %s, want %s", got.Phase, p)
 		}

@@ -218,7 +218,7 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 	s.Ready = true
 	s.enter(Probed, "", problem)
 	switch {
-	case s.Serving.none(): // whatever it is, it is better than nothing
+	case s.Serving.none() && !s.Leading: // nobody calls it
 		return Serve
 	case !s.Leading:
 		s.Reason = ReasonStandby
@@ -253,7 +253,7 @@ func (s *State) intended() bool {
 // pass lets the candidate serve unless somebody wants nothing new to. What serves
 // already, with other terms, is not new.
 func (s *State) pass() Action {
-	if s.Paused && !s.Promoted && s.Candidate.Bundle != s.Serving.Bundle {
+	if s.Paused && !s.Promoted && !s.Serving.none() && s.Candidate.Bundle != s.Serving.Bundle {
 		s.enter(Held, ReasonPaused, "")
 		return Nothing
 	}

@@ -5,6 +5,7 @@ package rollout
 func (s *State) Lead(m Modes) Action {
 	s.Leading = true
 	s.pardon(s.Serving) // there is nothing else: else that would serve
+	s.pardon(s.Good)
 	if r := s.refusal(s.Candidate); r != nil {
 		message := r.of(s.Candidate)
 		s.settle()

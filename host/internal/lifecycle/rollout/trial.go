@@ -23,6 +23,8 @@ const (
 	Trusted
 	// LastResort is Trusted, when there is nothing else to serve.
 	LastResort
+	// Resuming served when a manager ended in order. One manager at a time tries it.
+	Resuming
 	// Standby is offered to a manager that does not lead. It waits until the
 	// leader has passed it.
 	Standby

@@ -85,7 +85,7 @@ func (r runs) standing(s rollout.Standing) trial.Standing {
 		return trial.Kept
 	case s == rollout.LastResort:
 		return trial.Last
-	case r.signer != "":
+	case r.signer != "" || s == rollout.Resuming:
 		return trial.Shared
 	case s == rollout.Pardoned:
 		return trial.Pardoned
