@@ -157,6 +157,9 @@ func (r *Rollout) standingOf(s Saved, untried Standing) Standing {
 	if now := s.on(r.options.Loader.Revision()); cmp.Or(s.Engine, engine.Default) == now.Engine() && (s.Kept || r.history.knows(now)) {
 		return Trusted
 	}
+	if s.Kept && untried == Resuming { // nobody has run it on this engine
+		return Standby
+	}
 	return untried
 }
 
