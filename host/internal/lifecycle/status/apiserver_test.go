@@ -144,7 +144,7 @@ func testSecondLeader(t *testing.T, config *rest.Config, provider string) {
 	racing := rest.CopyConfig(config)
 	racing.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodPut {
+			if r.Method == http.MethodPost {
 				response, err := rt.RoundTrip(r)
 				once.Do(func() {
 					if err := open(config, provider).Save(t.Context(), record(second, 2), []source.Bundle{second}); err != nil {
