@@ -150,6 +150,7 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 		case x == nil:
 			return nil, ErrNotSaved
 		case before != nil && reflect.DeepEqual(before, x):
+			o.mark(revision, true)
 			return nil, damage
 		}
 		// A leader may replace the set while it is read here, then there is a
@@ -157,6 +158,7 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 		before = x
 		bundle, err := o.unpack(ctx, x)
 		if err == nil || errors.Is(err, ErrNotSaved) {
+			o.mark(revision, err != nil)
 			return bundle, err
 		}
 		damage = fmt.Errorf("what is saved of provider %s: %w", o.provider, err)
@@ -170,21 +172,19 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 // Save writes the record, and then each of the bundles that is among Saved and
 // not saved yet into a set of ConfigMaps that is not in use. Until then a manager begins with the
 // next one that is saved. The error is ErrTooLarge when a bundle
-// does not fit; all else is written. Where one has ConfigPrivate, no
-// configuration stays that was saved before: it may be the same, and public.
+// does not fit; all else is written. Of what is older than one with ConfigPrivate
+// no configuration stays, and none is saved: it may be the same, and public.
 func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) error {
 	o.recording.Lock()
 	defer o.recording.Unlock()
 	r = r.bounded()
-	wanted := wantedOf(r, bundles)
-	next, err := o.commit(ctx, func(current stored) stored {
-		kept := slices.DeleteFunc(slices.Clone(current.Bundles), func(x *index) bool { return !stays(x, r, wanted) })
-		return stored{Record: r, Bundles: kept}
+	wanted, older := wantedOf(r, bundles)
+	next, err := o.commit(ctx, func(current stored) (stored, error) {
+		goes := func(x *index) bool { return !o.stays(x, r, wanted, older) }
+		return stored{Record: r, Bundles: slices.DeleteFunc(slices.Clone(current.Bundles), goes)}, nil
 	})
 	var failed error
-	hidden := false
 	for _, b := range wanted {
-		hidden = hidden || b.ConfigPrivate
 		if err != nil || next.index(b.Revision) != nil {
 			continue
 		}
@@ -197,29 +197,43 @@ func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) er
 		o.hold(next)
 	}
 	// Invariant S11 (host/SECURITY.md): what was saved before goes, too.
-	if hidden && err == nil {
+	if err == nil && slices.ContainsFunc(wanted, private) {
 		err = o.clearBut(ctx, next)
 	}
 	return errors.Join(err, failed)
 }
 
-// wantedOf are the bundles that a record calls saved, each once.
-func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle) {
+func private(b source.Bundle) bool { return b.ConfigPrivate }
+
+// wantedOf are the bundles that a record calls saved, without those whose
+// configuration must not be, and the revisions that are older than a private one.
+func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older []string) {
 	for _, s := range r.Saved {
-		if i := slices.IndexFunc(bundles, func(b source.Bundle) bool { return b.Revision == s.Revision }); i >= 0 {
+		hidden := slices.ContainsFunc(wanted, private)
+		if hidden {
+			older = append(older, s.Revision)
+		}
+		i := slices.IndexFunc(bundles, func(b source.Bundle) bool { return b.Revision == s.Revision })
+		if i >= 0 && (!hidden || bundles[i].ConfigPrivate || bundles[i].Config == nil) {
 			wanted = append(wanted, bundles[i])
 		}
 	}
-	return wanted
+	return wanted, older
 }
 
-// stays: what is saved is still wanted, as it is.
-func stays(x *index, r Record, wanted []source.Bundle) bool {
-	if !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }) {
+// stays: what is saved is still wanted, as it is. What this manager could not
+// read is written anew, where it has it.
+func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []string) bool {
+	o.mu.Lock()
+	unread := o.unread[x.Revision]
+	o.mu.Unlock()
+	switch {
+	case !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }):
+		return false
+	case unread && slices.ContainsFunc(wanted, func(b source.Bundle) bool { return b.Revision == x.Revision }):
 		return false
 	}
-	private := slices.ContainsFunc(wanted, func(b source.Bundle) bool { return b.ConfigPrivate })
-	return !private || x.Config == nil
+	return x.Config == nil || !slices.Contains(older, x.Revision)
 }
 
 // put saves one bundle, and returns the record that knows it. It is called with
@@ -237,14 +251,26 @@ func (o *Object) put(ctx context.Context, now stored, bundle source.Bundle) (sto
 			return now, err
 		}
 	}
-	before := now.Bundles
-	return o.commit(ctx, func(current stored) stored {
-		if !reflect.DeepEqual(current.Bundles, before) { // another manager has saved something meanwhile: is there a second leader?
-			return current
+	same := func(a, b *index) bool { return reflect.DeepEqual(a, b) }
+	next, err := o.commit(ctx, func(current stored) (stored, error) {
+		if !slices.EqualFunc(current.Bundles, now.Bundles, same) {
+			return stored{}, fmt.Errorf("ConfigMap %s: another manager has saved a bundle meanwhile; is there a second leader?", o.key(o.Name()))
 		}
-		current.Bundles = append(slices.Clone(before), x)
-		return current
+		return stored{Record: now.Record, Bundles: append(slices.Clone(now.Bundles), x)}, nil
 	})
+	if err == nil {
+		o.mark(x.Revision, false)
+	}
+	return next, err
+}
+
+// mark says whether a saved bundle could not be read.
+func (o *Object) mark(revision string, unread bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if delete(o.unread, revision); unread {
+		o.unread[revision] = true
+	}
 }
 
 // read returns the ConfigMap, nil when there is none, and its record. With
@@ -307,10 +333,13 @@ func (s *stored) validate() error {
 	if len(s.Bundles) > len(sets) {
 		return fmt.Errorf("it has %d bundles, more than %d", len(s.Bundles), len(sets))
 	}
+	if slices.Contains(s.Bundles, nil) {
+		return errors.New("one of its bundles is empty")
+	}
 	used := map[string]bool{}
 	for _, x := range s.Bundles {
-		if x == nil || used[x.Set] || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
-			return errors.New("one of its bundles is not among what is saved, or two are in one place")
+		if used[x.Set] || s.index(x.Revision) != x || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
+			return errors.New("one of its bundles is not among what is saved, or is there twice")
 		}
 		used[x.Set] = true
 		if err := x.validate(); err != nil {
@@ -322,14 +351,16 @@ func (s *stored) validate() error {
 
 // commit changes the record. It is tried again when somebody else has changed
 // the object meanwhile, e.g. its annotations.
-func (o *Object) commit(ctx context.Context, change func(current stored) stored) (next stored, err error) {
+func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) (next stored, err error) {
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
 	err = retry.RetryOnConflict(delays, func() error {
 		cm, current, err := o.current(ctx)
 		if err != nil {
 			return err
 		}
-		next = change(*current)
+		if next, err = change(*current); err != nil {
+			return err
+		}
 		text, err := next.encode()
 		if err != nil {
 			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)
