@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	lifeNodes    = 3
+	quietNodes    = 3
 	lifeServices = 2
 	// inbornMark and inbornRoom are where a build of guests/faulty has lines of
 	// configuration of its own.
@@ -86,7 +86,7 @@ func (l *life) variant(t *testing.T, name string, lines ...string) []byte {
 // furnish makes the Nodes and Services, which are right afterwards.
 func (l *life) furnish(t *testing.T) {
 	t.Helper()
-	for i := range lifeNodes {
+	for i := range quietNodes {
 		l.node(t.Context(), t, "a", fmt.Sprintf("node-%d", i))
 	}
 	for i := range lifeServices {
