@@ -15,7 +15,7 @@ import (
 
 const (
 	quietNodes    = 3
-	lifeServices = 2
+	quietServices = 2
 	// inbornMark and inbornRoom are where a build of guests/faulty has lines of
 	// configuration of its own.
 	inbornMark = "inborn:"
@@ -89,7 +89,7 @@ func (l *life) furnish(t *testing.T) {
 	for i := range quietNodes {
 		l.node(t.Context(), t, "a", fmt.Sprintf("node-%d", i))
 	}
-	for i := range lifeServices {
+	for i := range quietServices {
 		l.service(t.Context(), t, l.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 }

@@ -67,8 +67,8 @@ type life struct {
 	journal *faulty
 	book    *passes
 	kept    map[string]bool // the bundles that were good at some time
-	keeping sync.Mutex
-	again   bool // something else was offered before
+	keptNow sync.Map        // what was told to be kept since rest
+	again   bool            // something else was offered before
 	leader  *liver
 	standby *liver
 	trace   []string
@@ -133,6 +133,10 @@ func (l *life) run() {
 // rest waits until nothing happens any more by itself.
 func (l *life) rest() {
 	synctest.Wait()
+	l.keptNow.Range(func(bundle, _ any) bool {
+		l.kept[bundle.(string)] = true
+		return true
+	})
 	if good := l.leader.State().Good; l.leader.State().Leading && good.Bundle != "" {
 		l.kept[good.Bundle] = true
 	}

@@ -104,9 +104,7 @@ func (p *liver) Report(x rollout.Report) {
 	p.last.Store(&x)
 	if x.Phase == rollout.Kept && x.Good != nil {
 		bundle, _, _ := strings.Cut(x.Good.Revision, "+")
-		p.keeping.Lock()
-		p.kept[bundle] = true
-		p.keeping.Unlock()
+		p.keptNow.Store(bundle, true)
 	}
 }
 func (p *liver) Commanded(rollout.Command, error) {}

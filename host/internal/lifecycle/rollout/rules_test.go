@@ -42,7 +42,7 @@ func TestWhoOffersAgainMeansIt(t *testing.T) {
 		t.Errorf("report %+v", got)
 	}
 	w.offer("something else")
-	w.until(rollout.Shadowed)
+	w.until(rollout.Serving)
 	w.evidence.Store(nil)
 	w.offer("next") // also after it has failed: it was kept once
 	w.until(rollout.Serving)
