@@ -163,7 +163,7 @@ func TestARehearsalWritesNothing(t *testing.T) {
 			}
 			v, _ := l.awaitRefused(t, module)
 			sent := account.requests() - reads
-			t.Logf("%s %s after %.1f s; %d requests for %d Nodes and %d Services", v.Phase, v.Reason, time.Since(before).Seconds(), sent, quietNodes, quietServices)
+			t.Logf("%s %s after %.1f s; %d requests for %d Nodes and %d Services", v.Phase, v.Reason, time.Since(before).Seconds(), sent, stillNodes, stillServices)
 			if v.Phase != hostile.phase {
 				t.Errorf("%v, want %s", v, hostile.phase)
 			}

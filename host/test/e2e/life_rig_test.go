@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	quietNodes    = 3
-	quietServices = 2
+	stillNodes    = 3
+	stillServices = 2
 	// inbornMark and inbornRoom are where a build of guests/faulty has lines of
 	// configuration of its own.
 	inbornMark = "inborn:"
@@ -86,10 +86,10 @@ func (l *life) variant(t *testing.T, name string, lines ...string) []byte {
 // furnish makes the Nodes and Services, which are right afterwards.
 func (l *life) furnish(t *testing.T) {
 	t.Helper()
-	for i := range quietNodes {
+	for i := range stillNodes {
 		l.node(t.Context(), t, "a", fmt.Sprintf("node-%d", i))
 	}
-	for i := range quietServices {
+	for i := range stillServices {
 		l.service(t.Context(), t, l.namespace, fmt.Sprintf("web-%d", i), nil)
 	}
 }
