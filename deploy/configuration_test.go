@@ -188,7 +188,7 @@ func pointers(v reflect.Value) (all []reflect.Value) {
 // rolloutNames are the ConfigMaps of a provider's rollouts.
 func rolloutNames(provider string) []string {
 	names := []string{"wasm-ccm-provider-" + provider}
-	for _, set := range "ab" {
+	for _, set := range "abc" {
 		for i := range 4 {
 			names = append(names, fmt.Sprintf("wasm-ccm-module-%s-%c%d", provider, set, i))
 		}

@@ -181,7 +181,7 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], true, "get", "pods", in, manager + "-x"},
 		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-provider-static"},
 		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-a0"},
-		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-b3"},
+		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-c3"},
 		{all[:1], true, "get", "configmaps", in, "extension-apiserver-authentication"},
 		{all[:1], true, "create", "authentication.k8s.io/tokenreviews", "", ""},
 		{all[:1], true, "create", "authorization.k8s.io/subjectaccessreviews", "", ""},

@@ -132,7 +132,7 @@ func providerRights(account, namespace string, p *v1alpha1.Provider) (rights []R
 
 // rolloutNames are the ConfigMaps of a provider's rollouts.
 func rolloutNames(provider string) []string {
-	const sets, parts = "ab", 4
+	const sets, parts = "abc", 4
 	names := []string{"wasm-ccm-provider-" + provider}
 	for _, set := range sets {
 		for part := range parts {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,22 +28,26 @@ func TestTheJournalComesBackAsItWas(t *testing.T) {
 	ctx := context.Background()
 	bundle := source.Bundle{Module: []byte("wasm"), Config: []byte("conf"), Revision: "sha256:abc"}
 	record := rollout.Record{
-		Good: &rollout.Version{Name: "static", Digest: "d", Revision: bundle.Revision}, Generation: 7,
+		Saved: []rollout.Saved{{Version: rollout.Version{Name: "static", Digest: "d", Revision: bundle.Revision}, Kept: true}}, Generation: 7,
 		Refused: []rollout.Refusal{
-			{Revision: rollout.Revision{Module: "m", Bundle: "old", Terms: "h0"}, Phase: rollout.Held},
+			{Revision: rollout.Revision{Module: "m", Bundle: "old", Terms: "h0"}, Phase: rollout.Held, Stands: true},
 			{Revision: rollout.Revision{Module: "n", Bundle: "new"}, Scope: rollout.ScopeModule, Phase: rollout.RolledBack, Reason: "r", Message: "it said hunter2"},
 		},
 	}
-	if err := j.Keep(ctx, bundle, record); err != nil {
+	if err := j.Save(ctx, record, []source.Bundle{bundle}); err != nil {
 		t.Fatal(err)
 	}
 	record.Generation++
-	if err := j.Save(ctx, record); err != nil {
+	if err := j.Save(ctx, record, nil); err != nil {
 		t.Fatal(err)
 	}
-	got, kept, err := j.Load(ctx)
-	if err != nil || kept == nil {
-		t.Fatal(kept, err)
+	got, err := j.Load(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := j.Bundle(ctx, bundle.Revision)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if string(kept.Module) != "wasm" || string(kept.Config) != "conf" || got.Generation != 8 {
 		t.Errorf("bundle %+v, record %+v", kept, got)
@@ -56,13 +61,16 @@ func TestTheJournalComesBackAsItWas(t *testing.T) {
 func TestWhatIsTooLargeIsNotTriedAgain(t *testing.T) {
 	j, _ := testJournal()
 	large := source.Bundle{Module: incompressible(5 << 20), Revision: "sha256:abc"}
-	err := j.Keep(context.Background(), large, rollout.Record{Good: &rollout.Version{Revision: "sha256:abc"}, Generation: 3})
+	err := j.Save(context.Background(), rollout.Record{Saved: []rollout.Saved{{Version: rollout.Version{Revision: "sha256:abc"}}}, Generation: 3}, []source.Bundle{large})
 	if err == nil || !strings.Contains(err.Error(), rollout.ErrNotKept.Error()) {
 		t.Errorf("error %v", err)
 	}
-	got, kept, err := j.Load(context.Background())
-	if err != nil || kept != nil || got.Generation != 3 {
-		t.Errorf("%+v, %v, %v", got, kept, err)
+	got, err := j.Load(context.Background())
+	if err != nil || got.Generation != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if kept, err := j.Bundle(context.Background(), large.Revision); !errors.Is(err, status.ErrNotSaved) {
+		t.Errorf("%v, %v", kept, err)
 	}
 }
 

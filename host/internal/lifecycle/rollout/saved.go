@@ -107,7 +107,7 @@ func (r *Rollout) resume(ctx context.Context, untried Standing) {
 		if !r.state.Serving.none() || r.standingOf(s, untried) != Trusted {
 			continue
 		}
-		// Invariant R14 (host/SECURITY.md): something serves, when anything was ever kept.
+		// Invariant R16 (host/SECURITY.md): something serves, when anything was ever kept.
 		if l := r.revive(ctx, s, LastResort); l != nil {
 			r.resumed(ctx, l, l)
 			return

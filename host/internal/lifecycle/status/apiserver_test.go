@@ -51,6 +51,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"annotations and records survive": testCrowd,
 		"missing rights are named":        testForbidden,
 		"trials of several managers":      testTrials,
+		"a second leader":                 testSecondLeader,
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := strings.ReplaceAll(name, " ", "-")
@@ -65,7 +66,7 @@ func open(config *rest.Config, provider string) *status.Object {
 
 func mustLoad(t *testing.T, config *rest.Config, provider string) (status.Record, *source.Bundle) {
 	t.Helper()
-	r, b, err := open(config, provider).Load(t.Context())
+	r, b, err := load(t, open(config, provider))
 	must(t, err)
 	return r, b
 }
@@ -100,27 +101,33 @@ func (k *killed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errKilled
 }
 
+// testKilled ends a save at every write. What was saved before stays, and the new
+// one is there when the save says so, or as a whole, or not at all.
 func testKilled(t *testing.T, config *rest.Config, provider string) {
 	bundles := []source.Bundle{bundle("0", noise(1, 1_000_000)), bundle("1", noise(2, 2_500_000)), bundle("2", noise(3, 1_500_000))}
-	must(t, open(config, provider).Keep(t.Context(), bundles[0], record(bundles[0], 0)))
+	must(t, open(config, provider).Save(t.Context(), record(bundles[0], 0), bundles[:1]))
 	good := 0
 	for _, late := range []bool{false, true} {
-		kept := false
-		for n := 0; !kept; n++ {
+		done := false
+		for n := 0; !done; n++ {
 			next := (good + 1) % len(bundles)
 			dying := rest.CopyConfig(config)
 			dying.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &killed{RoundTripper: rt, late: late, left: n} })
-			err := open(dying, provider).Keep(t.Context(), bundles[next], record(bundles[next], int64(next)))
+			wanted := record(bundles[next], int64(next))
+			wanted.Saved = append(wanted.Saved, saved(bundles[good]))
+			done = open(dying, provider).Save(t.Context(), wanted, bundles[next:next+1]) == nil
 			r, b := mustLoad(t, config, provider)
-			if b == nil {
-				t.Fatalf("late %v, write %d: there is no bundle", late, n)
+			if r.Generation != int64(next) && r.Generation != int64(good) || b != nil && b.Revision != r.Saved[0].Revision || done && b == nil {
+				t.Fatalf("late %v, write %d: record %+v, bundle %.100v", late, n, r, b)
 			}
-			kept = err == nil
-			if kept || late && b.Revision == bundles[next].Revision {
+			if before, err := open(config, provider).Bundle(t.Context(), bundles[good].Revision); err != nil || !reflect.DeepEqual(*before, bundles[good]) {
+				t.Fatalf("late %v, write %d: what was saved before: %v", late, n, err)
+			}
+			if b != nil && b.Revision == bundles[next].Revision {
+				if !reflect.DeepEqual(*b, bundles[next]) {
+					t.Fatalf("late %v, write %d: another bundle", late, n)
+				}
 				good = next
-			}
-			if !reflect.DeepEqual(bundles[good], *b) || r.Good.Revision != b.Revision || r.Generation != int64(good) {
-				t.Fatalf("late %v, write %d: record %+v, revision %s, want %d", late, n, r, b.Revision, good)
 			}
 			if n > 20 {
 				t.Fatal("it never ends")
@@ -129,10 +136,46 @@ func testKilled(t *testing.T, config *rest.Config, provider string) {
 	}
 }
 
+// testSecondLeader has another manager save something between the parts and the
+// record of the first one. It is told of, and not hidden; the next try has both.
+func testSecondLeader(t *testing.T, config *rest.Config, provider string) {
+	first, second := bundle("1", noise(1, 100)), bundle("2", noise(2, 100))
+	var once sync.Once
+	racing := rest.CopyConfig(config)
+	racing.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost {
+				response, err := rt.RoundTrip(r)
+				once.Do(func() {
+					if err := open(config, provider).Save(t.Context(), record(second, 2), []source.Bundle{second}); err != nil {
+						t.Error(err)
+					}
+				})
+				return response, err
+			}
+			return rt.RoundTrip(r)
+		})
+	})
+	o := open(racing, provider)
+	if err := o.Save(t.Context(), record(first, 1), []source.Bundle{first}); err == nil || !strings.Contains(err.Error(), "second leader") {
+		t.Errorf("Save = %v", err)
+	}
+	r, _ := mustLoad(t, config, provider)
+	if r.Generation != 2 || r.Saved[0].Revision != "2" {
+		t.Errorf("the record of the second leader is hidden: %+v", r)
+	}
+	must(t, o.Save(t.Context(), recordOf(3, first, second), []source.Bundle{first, second}))
+	for _, b := range []source.Bundle{first, second} {
+		if got, err := open(config, provider).Bundle(t.Context(), b.Revision); err == nil && !reflect.DeepEqual(*got, b) {
+			t.Errorf("another bundle %s", b.Revision)
+		}
+	}
+}
+
 func testLargest(t *testing.T, config *rest.Config, provider string) {
 	b := bundle("largest", noise(1, 4*900<<10-200))
 	start := time.Now()
-	must(t, open(config, provider).Keep(t.Context(), b, record(b, 1)))
+	must(t, open(config, provider).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	kept := time.Since(start)
 	_, got := mustLoad(t, config, provider)
 	t.Logf("%d bytes: kept in %v, loaded in %v", len(b.Module), kept, time.Since(start)-kept)
@@ -151,7 +194,7 @@ type running struct {
 func start(t *testing.T, config *rest.Config, provider string) *running {
 	t.Helper()
 	r := &running{Object: open(config, provider), commands: make(chan status.Command, 100), client: kubernetes.NewForConfigOrDie(config)}
-	if _, _, err := r.Load(t.Context()); err != nil {
+	if _, err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -269,7 +312,7 @@ func testCommands(t *testing.T, config *rest.Config, provider string) {
 
 // testLateCommand sets another command while the first one is being removed.
 func testLateCommand(t *testing.T, config *rest.Config, provider string) {
-	must(t, open(config, provider).SaveRecord(t.Context(), status.Record{Paused: true}))
+	must(t, open(config, provider).Save(t.Context(), status.Record{Paused: true}, nil))
 	person := &running{Object: open(config, provider), client: kubernetes.NewForConfigOrDie(config)}
 	person.annotate(t, `{"wasm-ccm.dev/promote":"first"}`)
 	var once sync.Once
@@ -293,7 +336,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func testDeleted(t *testing.T, config *rest.Config, provider string) {
 	b := bundle("1", []byte("module"))
-	must(t, open(config, provider).Keep(t.Context(), b, record(b, 1)))
+	must(t, open(config, provider).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	r := start(t, config, provider)
 	r.Publish(status.Status{Phase: "Kept"})
 	r.wait(t, "the status", phaseIs("Kept"))
@@ -325,9 +368,9 @@ func testDeletedMeanwhile(t *testing.T, config *rest.Config, provider string) {
 		})
 	})
 	o := open(racing, provider)
-	must(t, o.Keep(t.Context(), b, record(b, 1)))
+	must(t, o.Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	armed.Store(true)
-	must(t, o.SaveRecord(t.Context(), record(b, 2)))
+	must(t, o.Save(t.Context(), record(b, 2), nil))
 	if got, loaded := mustLoad(t, config, provider); got.Generation != 2 || loaded == nil || armed.Load() {
 		t.Errorf("record %+v, bundle %v", got, loaded)
 	}
@@ -346,7 +389,7 @@ func testCrowd(t *testing.T, config *rest.Config, provider string) {
 		}
 	})
 	for i := range 30 {
-		if err := r.SaveRecord(t.Context(), status.Record{Generation: int64(i)}); err != nil {
+		if err := r.Save(t.Context(), status.Record{Generation: int64(i)}, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -360,7 +403,7 @@ func testCrowd(t *testing.T, config *rest.Config, provider string) {
 func testForbidden(t *testing.T, config *rest.Config, provider string) {
 	nobody := rest.CopyConfig(config)
 	nobody.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
-	_, _, err := open(nobody, provider).Load(t.Context())
+	_, err := open(nobody, provider).Load(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `resourceNames: ["wasm-ccm-provider-missing-rights-are-named"], verbs: ["get"]`) {
 		t.Errorf("Load = %v, want an error with the rule", err)
 	}

@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 )
 
@@ -40,7 +41,7 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 			if err := json.Unmarshal([]byte(cm.Data["record"]), &r); err != nil {
 				panic(err)
 			}
-			edit(r["bundle"].(map[string]any))
+			edit(r["bundles"].([]any)[0].(map[string]any))
 			text, err := json.Marshal(r)
 			if err != nil {
 				panic(err)
@@ -57,10 +58,10 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 		"emptied part":    {part, func(cm *corev1.ConfigMap) { cm.BinaryData = nil }, "kube-system/" + part},
 		"no JSON":         {main, func(cm *corev1.ConfigMap) { cm.Data["record"] = "mine" }, "kube-system/" + main},
 		"huge record":     {main, func(cm *corev1.ConfigMap) { cm.Data["record"] = strings.Repeat(" ", 600<<10) }, "more than"},
-		"other set":       {main, recordWith(func(b map[string]any) { b["set"] = "../c" }), "set"},
+		"other set":       {main, recordWith(func(b map[string]any) { b["set"] = "../d" }), "set"},
 		"set not written": {main, recordWith(func(b map[string]any) { b["set"] = "b" }), "does not exist"},
 		"no parts":        {main, recordWith(func(b map[string]any) { b["parts"] = []string{} }), "parts"},
-		"other revision":  {main, recordWith(func(b map[string]any) { b["revision"] = "2" }), "not the good one"},
+		"other revision":  {main, recordWith(func(b map[string]any) { b["revision"] = "2" }), "not among what is saved"},
 		"longer module":   {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = 101 }), "should have"},
 		"huge module":     {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = 1 << 40 }), "bytes"},
 		"negative module": {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = -1 }), "bytes"},
@@ -69,15 +70,19 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
 			b := bundle("1", noise(1, 100))
-			must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+			must(t, object(client).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 			change(t, client, c.object, c.edit)
-			r, loaded, err := object(client).Load(t.Context())
-			if !errors.Is(err, status.ErrDamaged) || !strings.Contains(err.Error(), c.text) || r.Good != nil || r.Generation != 0 || loaded != nil {
+			o := object(client)
+			r, loaded, err := load(t, o)
+			if !errors.Is(err, status.ErrDamaged) || !strings.Contains(err.Error(), c.text) || loaded != nil {
 				t.Errorf("Load = %+v, %v, %v; want a damage with %q", r, loaded, err, c.text)
 			}
 			next := bundle("2", noise(2, 100))
-			must(t, object(client).Keep(t.Context(), next, record(next, 2)))
-			wantLoad(t, client, record(next, 2), &next)
+			r = record(next, 2)
+			r.Saved = append(r.Saved, saved(b))
+			must(t, o.Save(t.Context(), r, []source.Bundle{b, next}))
+			wantLoad(t, client, r, &next)
+			wantBundles(t, client, b) // the same one, which was damaged
 		})
 	}
 }
@@ -86,9 +91,9 @@ func TestDeletedRecordStillHasItsBundle(t *testing.T) {
 	client := fake.NewClientset()
 	b := bundle("1", []byte("m"))
 	o := object(client)
-	must(t, o.Keep(t.Context(), b, record(b, 1)))
+	must(t, o.Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	must(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), o.Name(), metav1.DeleteOptions{}))
-	must(t, o.SaveRecord(t.Context(), record(b, 2)))
+	must(t, o.Save(t.Context(), record(b, 2), nil))
 	wantLoad(t, client, record(b, 2), &b)
 }
 
@@ -98,8 +103,8 @@ func TestRecordIsBounded(t *testing.T) {
 	for i := range 100 {
 		r.Refused = append(r.Refused, status.Refusal{Revision: fmt.Sprint(i), Message: strings.Repeat("é<\x1b", 1000)})
 	}
-	must(t, object(client).SaveRecord(t.Context(), r))
-	got, _, err := object(client).Load(t.Context())
+	must(t, object(client).Save(t.Context(), r, nil))
+	got, err := object(client).Load(t.Context())
 	must(t, err)
 	if len(got.Refused) != 32 || got.Refused[0].Revision != "0" || len(got.Refused[31].Message) > 1024 || strings.Contains(got.Refused[0].Message, "\x1b") {
 		t.Errorf("%d refusals, the first one %+v", len(got.Refused), got.Refused[0])
@@ -112,14 +117,14 @@ func TestTheLongestRecordIsRead(t *testing.T) {
 	client := fake.NewClientset()
 	long := strings.Repeat(`<"`, 2000)
 	v := status.Version{Name: long, Version: long, Digest: long, ConfigDigest: long, Revision: long, Image: long, Engine: long}
-	r := status.Record{Good: &v}
+	r := status.Record{Saved: []status.Saved{{Version: v}, {Version: v}, {Version: v}}}
 	for range 100 {
 		r.Refused = append(r.Refused, status.Refusal{Revision: long, Scope: long, Module: long, Phase: long, Reason: long, Message: long})
 		r.History = append(r.History, status.Served{Version: v, Why: long, By: long, Calls: -1, Failures: math.MaxInt, Questions: math.MaxInt})
 	}
 	r.History[0].By = "admin\x1b[2J"
-	must(t, object(client).SaveRecord(t.Context(), r))
-	got, _, err := object(client).Load(t.Context())
+	must(t, object(client).Save(t.Context(), r, nil))
+	got, err := object(client).Load(t.Context())
 	must(t, err)
 	if len(got.Refused) != 32 || len(got.History) != 32 {
 		t.Fatalf("%d refusals and %d generations, want 32 of each", len(got.Refused), len(got.History))
@@ -134,10 +139,10 @@ func TestWhatServedIsKept(t *testing.T) {
 	b := bundle("1", []byte("m"))
 	r := record(b, 2)
 	r.History = []status.Served{
-		{Version: *r.Good, Generation: 2, Offered: now, From: now, Kept: now, Calls: 214, Questions: 12, By: "jane"},
+		{Version: r.Saved[0].Version, Generation: 2, Offered: now, From: now, Kept: now, Calls: 214, Questions: 12, By: "jane"},
 		{Version: status.Version{Digest: "e"}, Generation: 1, From: now, Until: now, Failures: 1, Why: "Replaced"},
 	}
-	must(t, object(client).Keep(t.Context(), b, r))
+	must(t, object(client).Save(t.Context(), r, []source.Bundle{b}))
 	wantLoad(t, client, r, &b)
 }
 
@@ -153,7 +158,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		client.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), "n", errors.New("no"))
 		})
-		if err := object(client).Keep(t.Context(), b, record(b, 1)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		if err := object(client).Save(t.Context(), record(b, 1), []source.Bundle{b}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", verb, err, want)
 		}
 	}

@@ -201,10 +201,13 @@ func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
 		}
 	}
 	bundle, err := x.split(content)
-	if err == nil && x.Stored {
-		bundle.File, err = o.stored(x)
+	if err != nil || !x.Stored {
+		return bundle, err
 	}
-	return bundle, err
+	if bundle.File, err = o.stored(x); err != nil {
+		return nil, err
+	}
+	return bundle, nil
 }
 
 // stored opens the module that is in no part. Of a store that has lost it nothing

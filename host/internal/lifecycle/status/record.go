@@ -150,6 +150,7 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 		case x == nil:
 			return nil, ErrNotSaved
 		case before != nil && reflect.DeepEqual(before, x):
+			o.mark(revision, true)
 			return nil, damage
 		}
 		// A leader may replace the set while it is read here, then there is a
@@ -157,6 +158,7 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 		before = x
 		bundle, err := o.unpack(ctx, x)
 		if err == nil || errors.Is(err, ErrNotSaved) {
+			o.mark(revision, err != nil)
 			return bundle, err
 		}
 		damage = fmt.Errorf("what is saved of provider %s: %w", o.provider, err)
@@ -165,86 +167,6 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 		}
 	}
 	return nil, damage
-}
-
-// Save writes the record, and then each of the bundles that is among Saved and
-// not saved yet into a set of ConfigMaps that is not in use. Until then a manager begins with the
-// next one that is saved. The error is ErrTooLarge when a bundle
-// does not fit; all else is written. Where one has ConfigPrivate, no
-// configuration stays that was saved before: it may be the same, and public.
-func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) error {
-	o.recording.Lock()
-	defer o.recording.Unlock()
-	r = r.bounded()
-	wanted := wantedOf(r, bundles)
-	next, err := o.commit(ctx, func(current stored) stored {
-		kept := slices.DeleteFunc(slices.Clone(current.Bundles), func(x *index) bool { return !stays(x, r, wanted) })
-		return stored{Record: r, Bundles: kept}
-	})
-	var failed error
-	hidden := false
-	for _, b := range wanted {
-		hidden = hidden || b.ConfigPrivate
-		if err != nil || next.index(b.Revision) != nil {
-			continue
-		}
-		next, err = o.put(ctx, next, b)
-		if errors.Is(err, ErrTooLarge) {
-			failed, err = errors.Join(failed, err), nil
-		}
-	}
-	if err == nil {
-		o.hold(next)
-	}
-	// Invariant S11 (host/SECURITY.md): what was saved before goes, too.
-	if hidden && err == nil {
-		err = o.clearBut(ctx, next)
-	}
-	return errors.Join(err, failed)
-}
-
-// wantedOf are the bundles that a record calls saved, each once.
-func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle) {
-	for _, s := range r.Saved {
-		if i := slices.IndexFunc(bundles, func(b source.Bundle) bool { return b.Revision == s.Revision }); i >= 0 {
-			wanted = append(wanted, bundles[i])
-		}
-	}
-	return wanted
-}
-
-// stays: what is saved is still wanted, as it is.
-func stays(x *index, r Record, wanted []source.Bundle) bool {
-	if !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }) {
-		return false
-	}
-	private := slices.ContainsFunc(wanted, func(b source.Bundle) bool { return b.ConfigPrivate })
-	return !private || x.Config == nil
-}
-
-// put saves one bundle, and returns the record that knows it. It is called with
-// recording.
-func (o *Object) put(ctx context.Context, now stored, bundle source.Bundle) (stored, error) {
-	x, parts, err := o.packed(bundle)
-	if err != nil {
-		return now, err
-	}
-	x.Set = sets[slices.IndexFunc(sets[:], func(set string) bool {
-		return !slices.ContainsFunc(now.Bundles, func(x *index) bool { return x.Set == set })
-	})]
-	for i, part := range parts {
-		if err := o.writePart(ctx, partName(o.provider, x.Set, i), part); err != nil {
-			return now, err
-		}
-	}
-	before := now.Bundles
-	return o.commit(ctx, func(current stored) stored {
-		if !reflect.DeepEqual(current.Bundles, before) { // another manager has saved something meanwhile: is there a second leader?
-			return current
-		}
-		current.Bundles = append(slices.Clone(before), x)
-		return current
-	})
 }
 
 // read returns the ConfigMap, nil when there is none, and its record. With
@@ -307,10 +229,13 @@ func (s *stored) validate() error {
 	if len(s.Bundles) > len(sets) {
 		return fmt.Errorf("it has %d bundles, more than %d", len(s.Bundles), len(sets))
 	}
+	if slices.Contains(s.Bundles, nil) {
+		return errors.New("one of its bundles is empty")
+	}
 	used := map[string]bool{}
 	for _, x := range s.Bundles {
-		if x == nil || used[x.Set] || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
-			return errors.New("one of its bundles is not among what is saved, or two are in one place")
+		if used[x.Set] || s.index(x.Revision) != x || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
+			return errors.New("one of its bundles is not among what is saved, or is there twice")
 		}
 		used[x.Set] = true
 		if err := x.validate(); err != nil {
@@ -322,14 +247,16 @@ func (s *stored) validate() error {
 
 // commit changes the record. It is tried again when somebody else has changed
 // the object meanwhile, e.g. its annotations.
-func (o *Object) commit(ctx context.Context, change func(current stored) stored) (next stored, err error) {
+func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) (next stored, err error) {
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
 	err = retry.RetryOnConflict(delays, func() error {
 		cm, current, err := o.current(ctx)
 		if err != nil {
 			return err
 		}
-		next = change(*current)
+		if next, err = change(*current); err != nil {
+			return err
+		}
 		text, err := next.encode()
 		if err != nil {
 			return fmt.Errorf("encode the record of provider %s: %w", o.provider, err)

@@ -21,7 +21,7 @@ func TestTheModuleOfARemovedProviderMayGo(t *testing.T) {
 	must(t, err)
 	large := bundle("large", noise(1, 4*900<<10+1))
 	o := object(fake.NewClientset()).With(store)
-	must(t, o.Keep(t.Context(), large, record(large, 1)))
+	must(t, o.Save(t.Context(), record(large, 1), []source.Bundle{large}))
 	kept := filepath.Join(dir, large.ModuleDigest()+".wasm")
 	long := time.Now().Add(-time.Hour)
 	must(t, os.Chtimes(kept, long, long))

@@ -150,6 +150,8 @@ type Object struct {
 	paused bool
 	// deleted says that somebody has deleted the object.
 	deleted bool
+	// unread are the revisions of saved bundles that could not be read.
+	unread map[string]bool
 }
 
 // New returns the object of a configured provider, whose name is a DNS label.
@@ -158,7 +160,7 @@ func New(client kubernetes.Interface, namespace, provider string, clock clock.Wi
 	return &Object{
 		configMaps: client.CoreV1().ConfigMaps(namespace),
 		client:     client, namespace: namespace, provider: provider, clock: clock,
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), unread: map[string]bool{},
 	}
 }
 

@@ -42,9 +42,13 @@ func bundle(revision string, module []byte) source.Bundle {
 	return source.Bundle{Module: module, Config: []byte("config of " + revision), Signature: []byte("signature of " + revision), Revision: revision, Origin: "ConfigMap kube-system/cloud-provider"}
 }
 
+func saved(b source.Bundle) status.Saved {
+	return status.Saved{Version: status.Version{Name: "static", Version: "v1", Digest: "d", Revision: b.Revision}, Kept: true}
+}
+
 func record(b source.Bundle, generation int64) status.Record {
 	return status.Record{
-		Good:       &status.Version{Name: "static", Version: "v1", Digest: "d", Revision: b.Revision},
+		Saved:      []status.Saved{saved(b)},
 		Generation: generation,
 		Refused:    []status.Refusal{{Revision: "bad", Phase: "Probed", Reason: "ProbeFailed", Message: "no", Since: now}},
 	}
@@ -57,10 +61,24 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// wantLoad fails unless Load of a new Object returns these.
+// load returns the record, and the newest bundle that it calls saved; nil when it is not.
+func load(t *testing.T, o *status.Object) (status.Record, *source.Bundle, error) {
+	t.Helper()
+	r, err := o.Load(t.Context())
+	if err != nil || len(r.Saved) == 0 {
+		return r, nil, err
+	}
+	b, err := o.Bundle(t.Context(), r.Saved[0].Revision)
+	if errors.Is(err, status.ErrNotSaved) {
+		err = nil
+	}
+	return r, b, err
+}
+
+// wantLoad fails unless a new Object has this record and newest bundle.
 func wantLoad(t *testing.T, client kubernetes.Interface, wantRecord status.Record, want *source.Bundle) {
 	t.Helper()
-	r, b, err := object(client).Load(t.Context())
+	r, b, err := load(t, object(client))
 	must(t, err)
 	if diff := cmp.Diff(wantRecord, r); diff != "" {
 		t.Errorf("record: %s", diff)
@@ -86,15 +104,15 @@ func TestWhatIsKeptIsLoaded(t *testing.T) {
 		t.Run(c.kept.Revision, func(t *testing.T) {
 			client := fake.NewClientset()
 			o := object(client)
-			must(t, o.Keep(t.Context(), c.kept, record(c.kept, 3)))
+			must(t, o.Save(t.Context(), record(c.kept, 3), []source.Bundle{c.kept}))
 			wantLoad(t, client, record(c.kept, 3), &c.want)
 			// A record alone leaves the bundle, until another one is good.
 			paused := record(c.kept, 4)
 			paused.Paused = true
-			must(t, o.SaveRecord(t.Context(), paused))
+			must(t, o.Save(t.Context(), paused, nil))
 			wantLoad(t, client, paused, &c.want)
 			other := record(source.Bundle{Revision: "other"}, 5)
-			must(t, o.SaveRecord(t.Context(), other))
+			must(t, o.Save(t.Context(), other, nil))
 			wantLoad(t, client, other, nil)
 		})
 	}
@@ -103,7 +121,7 @@ func TestWhatIsKeptIsLoaded(t *testing.T) {
 func TestPrivateConfigurationIsNowhere(t *testing.T) {
 	client := fake.NewClientset()
 	b := source.Bundle{Module: noise(1, 100), Config: noise(2, 5000), ConfigPrivate: true, Revision: "r"}
-	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	must(t, object(client).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	for _, action := range client.Actions() {
 		if create, ok := action.(clienttesting.CreateAction); ok {
 			if part := create.GetObject().(*corev1.ConfigMap).BinaryData["part"]; len(part) > 1000 {
@@ -113,18 +131,27 @@ func TestPrivateConfigurationIsNowhere(t *testing.T) {
 	}
 }
 
-// A configuration that has moved into a Secret was in both sets before.
+// A configuration that has moved into a Secret was in several sets before, and is
+// not saved again with what is older.
 func TestAConfigurationThatBecomesPrivateIsRemoved(t *testing.T) {
 	for name, size := range map[string]int{"one part": 100, "several parts": 2_000_000, "too large": 4 * 900 << 10} {
 		client := fake.NewClientset()
 		o := object(client)
 		config := noise(2, 5000)
+		var older []source.Bundle
 		for i, revision := range []string{"first", "second"} {
 			b := source.Bundle{Module: noise(uint64(i), 2_000_000), Config: config, Revision: revision}
-			must(t, o.Keep(t.Context(), b, record(b, int64(i))))
+			older = append(older, b)
+			all := record(b, int64(i))
+			for _, b := range older[:i] {
+				all.Saved = append(all.Saved, saved(b))
+			}
+			must(t, o.Save(t.Context(), all, older))
 		}
 		private := source.Bundle{Module: noise(3, size), Config: config, ConfigPrivate: true, Revision: "private"}
-		err := o.Keep(t.Context(), private, record(private, 3))
+		r := record(private, 3)
+		r.Saved = append(r.Saved, saved(older[1]), saved(older[0]))
+		err := o.Save(t.Context(), r, append(older, private))
 		if tooLarge := errors.Is(err, status.ErrTooLarge); tooLarge != (name == "too large") || err != nil && !tooLarge {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -135,7 +162,7 @@ func TestAConfigurationThatBecomesPrivateIsRemoved(t *testing.T) {
 				t.Errorf("%s: %s has it", name, cm.Name)
 			}
 		}
-		if err := o.SaveRecord(t.Context(), record(private, 3)); err != nil {
+		if err := o.Save(t.Context(), record(private, 3), nil); err != nil {
 			t.Fatal(err)
 		}
 		if private.Config = nil; name != "too large" {
@@ -146,11 +173,11 @@ func TestAConfigurationThatBecomesPrivateIsRemoved(t *testing.T) {
 	}
 }
 
-func TestSetsAlternate(t *testing.T) {
+func TestSetsAreReused(t *testing.T) {
 	client := fake.NewClientset()
 	for i := range 5 {
 		b := bundle(string(rune('a'+i)), noise(uint64(i), 100))
-		must(t, object(client).Keep(t.Context(), b, record(b, int64(i))))
+		must(t, object(client).Save(t.Context(), record(b, int64(i)), []source.Bundle{b}))
 		wantLoad(t, client, record(b, int64(i)), &b)
 	}
 	written := map[string]int{}
@@ -159,21 +186,26 @@ func TestSetsAlternate(t *testing.T) {
 			written[update.GetObject().(*corev1.ConfigMap).Name]++
 		}
 	}
-	want := map[string]int{"wasm-ccm-module-main-a0": 3, "wasm-ccm-module-main-b0": 2}
+	want := map[string]int{"wasm-ccm-module-main-a0": 5}
 	if diff := cmp.Diff(want, written); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestWhatIsTooLargeChangesNothing(t *testing.T) {
+// A restart begins with what was saved before it.
+func TestWhatIsTooLargeChangesNothingElse(t *testing.T) {
 	client := fake.NewClientset()
 	small := bundle("small", []byte("m"))
-	must(t, object(client).Keep(t.Context(), small, record(small, 1)))
+	must(t, object(client).Save(t.Context(), record(small, 1), []source.Bundle{small}))
 	large := bundle("large", noise(1, 4*900<<10+1))
-	if err := object(client).Keep(t.Context(), large, record(large, 2)); !errors.Is(err, status.ErrTooLarge) {
-		t.Errorf("Keep = %v, want ErrTooLarge", err)
+	other := bundle("other", []byte("o"))
+	r := record(large, 2)
+	r.Saved = append(r.Saved, saved(other), saved(small))
+	if err := object(client).Save(t.Context(), r, []source.Bundle{large, other}); !errors.Is(err, status.ErrTooLarge) {
+		t.Errorf("Save = %v, want ErrTooLarge", err)
 	}
-	wantLoad(t, client, record(small, 1), &small)
+	wantLoad(t, client, r, nil)
+	wantBundles(t, client, small, other)
 }
 
 // A module for which the ConfigMaps have no room is in the manager's directory,
@@ -186,10 +218,10 @@ func TestWhatIsTooLargeIsStored(t *testing.T) {
 		return s
 	}
 	large := bundle("large", noise(1, 4*900<<10+1))
-	must(t, object(client).With(store(dir)).Keep(t.Context(), large, record(large, 2)))
+	must(t, object(client).With(store(dir)).Save(t.Context(), record(large, 2), []source.Bundle{large}))
 	check := func(r status.Record, got *source.Bundle, err error) {
 		t.Helper()
-		if err != nil || got == nil || r.Good == nil || r.Good.Revision != large.Revision {
+		if err != nil || got == nil || r.Saved[0].Revision != large.Revision {
 			t.Fatalf("Load = %+v, %v, %v", r, got, err)
 		}
 		must(t, got.View(func(module []byte) error {
@@ -199,10 +231,10 @@ func TestWhatIsTooLargeIsStored(t *testing.T) {
 			return nil
 		}))
 	}
-	r, got, err := object(client).With(store(dir)).Load(t.Context())
+	r, got, err := load(t, object(client).With(store(dir)))
 	check(r, got, err)
-	must(t, object(client).With(store(dir)).Keep(t.Context(), *got, record(large, 3)))
-	r, got, err = object(client).With(store(dir)).Load(t.Context())
+	must(t, object(client).With(store(dir)).Save(t.Context(), record(large, 3), []source.Bundle{*got}))
+	r, got, err = load(t, object(client).With(store(dir)))
 	check(r, got, err)
 	for _, action := range client.Actions() {
 		if create, ok := action.(clienttesting.CreateAction); ok {
@@ -220,7 +252,7 @@ func TestWhatIsTooLargeIsStored(t *testing.T) {
 			return object(client).With(store(dir))
 		},
 	} {
-		if r, got, err := elsewhere().Load(t.Context()); err != nil || got != nil || r.Good == nil || r.Good.Revision != large.Revision {
+		if r, got, err := load(t, elsewhere()); err != nil || got != nil || r.Saved[0].Revision != large.Revision {
 			t.Errorf("%s: Load = %+v, %v, %v; want the record alone", name, r, got, err)
 		}
 	}
@@ -229,8 +261,8 @@ func TestWhatIsTooLargeIsStored(t *testing.T) {
 func TestModuleIsNotShared(t *testing.T) {
 	client := fake.NewClientset()
 	b := bundle("1", []byte("module"))
-	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
-	_, loaded, err := object(client).Load(t.Context())
+	must(t, object(client).Save(t.Context(), record(b, 1), []source.Bundle{b}))
+	loaded, err := object(client).Bundle(t.Context(), b.Revision)
 	must(t, err)
 	_ = append(loaded.Module, "overwritten"...)
 	if !bytes.Equal(loaded.Config, b.Config) {
@@ -243,15 +275,15 @@ func TestModuleIsNotShared(t *testing.T) {
 func TestPauseIsReadFromTheAnnotation(t *testing.T) {
 	client := fake.NewClientset()
 	b := bundle("1", []byte("m"))
-	must(t, object(client).Keep(t.Context(), b, record(b, 1)))
+	must(t, object(client).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) {
 		cm.Annotations = map[string]string{status.AnnotationPause: ""}
 	})
-	if r, _, err := object(client).Load(t.Context()); err != nil || !r.Paused || r.Generation != 1 {
+	if r, err := object(client).Load(t.Context()); err != nil || !r.Paused || r.Generation != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	change(t, client, "wasm-ccm-provider-main", func(cm *corev1.ConfigMap) { cm.Data["record"] = "{" })
-	if r, _, err := object(client).Load(t.Context()); !errors.Is(err, status.ErrDamaged) || !r.Paused {
+	if r, err := object(client).Load(t.Context()); !errors.Is(err, status.ErrDamaged) || !r.Paused {
 		t.Errorf("of a damaged record: %+v, %v", r, err)
 	}
 }

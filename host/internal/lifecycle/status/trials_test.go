@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 )
 
@@ -35,7 +36,7 @@ func testTrials(t *testing.T, config *rest.Config, provider string) {
 	}
 	must(t, leader.ChangeBrake(t.Context(), func(text string) (string, error) { return text + "x", nil }))
 	b := bundle("1", []byte("m"))
-	must(t, leader.Keep(t.Context(), b, record(b, 1)))
+	must(t, leader.Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	wg.Wait()
 	text, err := leader.Trials(t.Context())
 	must(t, err)

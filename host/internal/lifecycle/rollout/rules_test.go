@@ -1,0 +1,158 @@
+package rollout_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+)
+
+// A person's rollback is about the offer that stands in the source. Who puts the
+// module there again, after something else, means it.
+func TestWhoOffersAgainMeansIt(t *testing.T) {
+	j := &journal{}
+	w := newWorld(t, j).run(true)
+	w.offer("good")
+	w.until(rollout.Kept)
+	keep := func(config string) {
+		w.offer(config)
+		w.until(rollout.Serving)
+		w.pass(2 * time.Minute)
+		w.until(rollout.Kept)
+	}
+	keep("next")
+	if err := w.command(rollout.CommandRollback, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.until(rollout.RolledBack)
+	w.terms("h2") // nobody has offered anything
+	w.until(rollout.RolledBack)
+	w.offer("third")
+	w.until(rollout.Serving)
+	w.offer("next")
+	if got := w.until(rollout.Serving); got.Serving.Revision != "next+h2" {
+		t.Errorf("report %+v", got.Serving)
+	}
+	w.ask(1)
+	w.evidence.Store(&rollout.Evidence{Questions: 1, Failure: "it trapped"})
+	w.pass(2 * time.Minute)
+	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonExaminationFailed || got.Message != "it trapped" {
+		t.Errorf("report %+v", got)
+	}
+	w.offer("something else")
+	w.until(rollout.Shadowed)
+	w.evidence.Store(nil)
+	w.offer("next") // also after it has failed: it was kept once
+	w.until(rollout.Serving)
+	w.serves("next")
+}
+
+// What fails a rehearsal stays out until a person promotes it.
+func TestWhatFailsARehearsalStaysOut(t *testing.T) {
+	w := newWorld(t, &journal{}).run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.evidence.Store(&rollout.Evidence{Questions: 3, Failure: "instance_metadata n: the guest trapped"})
+	two := moduleBundle(t, "another", "two")
+	w.Offer(two, nil)
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonRehearsalFailed || !got.Promotable || got.Generation != 1 {
+		t.Errorf("report %+v", got)
+	}
+	w.evidence.Store(nil)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.Offer(two, nil)
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonRehearsalFailed {
+		t.Errorf("report %+v", got)
+	}
+	if err := w.command(rollout.CommandPromote, two.ModuleDigest()[:12]); err != nil {
+		t.Fatal(err)
+	}
+	w.until(rollout.Kept)
+	w.serves("two")
+}
+
+// Nothing is kept of which nothing is known, and it says how it was proven.
+func TestWhatNobodyCouldAskIsObservedForLonger(t *testing.T) {
+	w := newWorld(t, &journal{}).run(true)
+	w.offer("one")
+	if got := w.until(rollout.Kept); got.Message != "0 calls, 0 failed, 2 questions of the host's own" {
+		t.Errorf("message %q", got.Message)
+	}
+	w.offer("two")
+	w.until(rollout.Serving)
+	for _, unknown := range []rollout.Evidence{{Unknown: true, Summary: "the objects are not known"}, {Questions: 2, Summary: "the cloud is away"}} {
+		w.evidence.Store(&unknown)
+		w.pass(2 * time.Minute)
+		if got := w.until(rollout.Serving); got.Reason != rollout.ReasonUnproven || got.Message != unknown.Summary {
+			t.Errorf("report %+v", got)
+		}
+	}
+	w.evidence.Store(&rollout.Evidence{Summary: "there is nothing to ask about"})
+	w.pass(2 * time.Minute)
+	if got := w.until(rollout.Kept); got.Message != "there is nothing to ask about" {
+		t.Errorf("message %q", got.Message)
+	}
+}
+
+// What was kept last serves when there is nothing else, whatever is said of it.
+func TestTheLastResortServes(t *testing.T) {
+	w, trials := withTrials(t, remembering(bundle(t, "newer"), bundle(t, "older")))
+	trials.verdict = func(revision string, s rollout.Standing) error {
+		if s == rollout.LastResort && revision == "older" {
+			return nil
+		}
+		return &rollout.Suspected{Err: errors.New("it ended the manager")}
+	}
+	w.run(true)
+	w.until(rollout.Kept)
+	w.serves("older")
+	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "it ended the manager") {
+		t.Error(err)
+	}
+}
+
+// A restart goes back to what was kept before, when the newest may not run.
+func TestARestartGoesBackToWhatWasKeptBefore(t *testing.T) {
+	w, trials := withTrials(t, remembering(bundle(t, "newer"), bundle(t, "older")))
+	trials.verdict = func(revision string, _ rollout.Standing) error {
+		if revision == "newer" {
+			return &rollout.Suspected{Err: errors.New("it ended the manager")}
+		}
+		return nil
+	}
+	w.run(true)
+	w.until(rollout.Kept)
+	w.serves("older")
+}
+
+// The history knows who served, for how long, and why no more.
+func TestTheHistoryIsKept(t *testing.T) {
+	j := &journal{}
+	w := newWorld(t, j).run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.ask(3)
+	w.offer("two")
+	w.until(rollout.Serving)
+	if err := w.Command(rollout.Command{Kind: rollout.CommandRollback, By: "kubectl"}); err != nil {
+		t.Fatal(err)
+	}
+	w.until(rollout.RolledBack)
+	w.stop()
+	h := j.read().History
+	if len(h) != 3 {
+		t.Fatalf("history %+v", h)
+	}
+	if one := h[2]; one.Revision != "one" || one.Calls != 3 || one.Why != "Replaced" || one.Kept.IsZero() || one.Questions != 2 {
+		t.Errorf("first %+v", one)
+	}
+	if two := h[1]; two.Revision != "two" || two.Why != rollout.ReasonByOperator || two.By != "kubectl" || !two.Kept.IsZero() {
+		t.Errorf("second %+v", two)
+	}
+	if now := h[0]; now.Revision != "one" || !now.Until.IsZero() || now.Generation != 3 {
+		t.Errorf("now %+v", now)
+	}
+}
