@@ -48,6 +48,7 @@ func testGranted(t *testing.T, c cluster, example string) {
 		"configmaps: create",
 		"leases.coordination.k8s.io [cloud-controller-manager cloud-provider-extraction-migration]: get update",
 		"leases.coordination.k8s.io: create",
+		"pods: get",
 		"serviceaccounts [node-controller service-controller route-controller persistentvolume-label-controller]: get",
 		"serviceaccounts/token [node-controller service-controller route-controller persistentvolume-label-controller]: create",
 	)
@@ -177,6 +178,7 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], true, "list watch", "configmaps", in, "cloud-provider-static"},
 		{all[:1], true, "get update", "configmaps", in, "wasm-ccm-store-static"},
 		{all[:1], true, "create", "configmaps", in, ""},
+		{all[:1], true, "get", "pods", in, manager + "-x"},
 		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-provider-static"},
 		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-a0"},
 		{all[:1], true, "get list watch update patch", "configmaps", in, "wasm-ccm-module-static-c3"},
@@ -227,7 +229,10 @@ func testAllowed(t *testing.T, c cluster) {
 		{all[:1], false, "get update patch delete", "nodes", "", "m1"},
 		{all[:1], false, "patch update", "services:status", out, "web"},
 		{all[:1], false, "patch update delete get", "persistentvolumes", "", "v"},
-		{all[:1], false, "get list delete", "pods", in, ""},
+		{all[:1], false, "list watch delete", "pods", in, ""},
+		{all[:1], false, "get", "pods:log", in, "x"},
+		{all[:1], false, "get", "pods", out, "x"},
+		{all[2:], false, "get", "pods", in, "x"},
 		{all[:1], false, "patch update delete list", "namespaces", "", "kube-system"},
 	}
 	for _, test := range tests {

@@ -115,8 +115,10 @@ args:
   {{- range .Values.args }}
   - {{ . | quote }}
   {{- end }}
-{{- if or .Values.apiServer.host .Values.env }}
 env:
+  # Where it runs: it asks there how the container before ended.
+  - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+  - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
   {{- with .Values.apiServer }}
   {{- if .host }}
   - {name: KUBERNETES_SERVICE_HOST, value: {{ .host | quote }}}
@@ -126,7 +128,6 @@ env:
   {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- end }}
 ports:
   - {name: https, containerPort: {{ .Values.ports.secure }}{{ if .Values.hostNetwork }}, hostPort: {{ .Values.ports.secure }}{{ end }}}
 startupProbe:

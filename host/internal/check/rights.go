@@ -84,6 +84,7 @@ func managerRights(account, namespace string) []Right {
 		within(account, controllersNamespace, "", "configmaps", "extension-apiserver-authentication", "get", "list", "watch"),
 		within(account, namespace, leases, "leases", "", "create"),
 		within(account, namespace, "", "configmaps", "", "create"),
+		within(account, namespace, "", "pods", "", "get"),
 		within(account, namespace, leases, "leases", managerName, "get", "update"),
 		within(account, namespace, leases, "leases", "cloud-provider-extraction-migration", "get", "update"),
 	}

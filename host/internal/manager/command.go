@@ -58,27 +58,31 @@ func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(cod
 	command.SetArgs(args)
 	// OpenTelemetry would write lines of its own between those of the log.
 	otel.SetErrorHandler(tracing.LogErrors(klog.Background().WithName("tracing")))
-	atOnce := exitAfter(func() { m.end(ctx) }, trials.LeaveTimeout, exit)
+	atOnce := exitAfter(func() bool { return m.end(ctx) }, trials.LeaveTimeout, exit)
 	klog.OsExit = atOnce
 	defer onSignals(cease, func() { atOnce(1) })()
 	code := cli.Run(command)
-	exitAfter(func() { m.shutDown(ctx) }, shutdownTimeout, exit)(code)
+	exitAfter(func() bool { return m.shutDown(ctx) }, shutdownTimeout, exit)(code)
 	return code
 }
 
 // exitAfter is how upstream ends the process when it has lost its lease or
 // cannot start a controller. It says why and does not return from Run: without
-// end, what was on trial, or served, would be blamed for it. End gets this long.
-func exitAfter(end func(), limit time.Duration, exit func(code int)) func(code int) {
+// end, what was on trial, or served, would be blamed for it. End gets this long,
+// and tells whether the process ends as it should.
+func exitAfter(end func() bool, limit time.Duration, exit func(code int)) func(code int) {
 	return func(code int) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			end()
-		}()
+		done := make(chan bool, 1)
+		go func() { done <- end() }()
+		orderly := false
 		select {
-		case <-done:
+		case orderly = <-done:
 		case <-time.After(limit):
+		}
+		if !orderly {
+			// Invariant M43 (host/SECURITY.md): the kubelet tells the next process of an
+			// exit with 0, which blames nobody then.
+			code = max(code, 1)
 		}
 		exit(code)
 	}

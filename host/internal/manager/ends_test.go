@@ -27,7 +27,7 @@ func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &manager{trials: first, pulse: newPulse()}
-	exitAfter(func() { m.end(t.Context()) }, time.Minute, func(c int) { code = c })(255)
+	exitAfter(func() bool { return m.end(t.Context()) }, time.Minute, func(c int) { code = c })(255)
 	if code != 255 {
 		t.Errorf("exit code %d", code)
 	}
@@ -62,7 +62,11 @@ func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 		if steady {
 			m.pulse.begun = time.Now().Add(-time.Hour)
 		}
-		m.end(t.Context())
+		code := -1
+		exitAfter(func() bool { return m.end(t.Context()) }, time.Minute, func(c int) { code = c })(0)
+		if (code == 0) != steady { // the kubelet would say that it ended in order
+			t.Errorf("steady %v: exit code %d", steady, code)
+		}
 		_, err = tries(t, client)
 		if suspected := err != nil; suspected == steady {
 			t.Errorf("steady %v: %v", steady, err)
@@ -72,8 +76,8 @@ func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 
 // What hangs does not keep the process.
 func TestAnEndByUpstreamWaitsForNothingLong(t *testing.T) {
-	hang, exited := make(chan struct{}), false
-	exitAfter(func() { <-hang }, time.Millisecond, func(int) { exited = true })(1)
+	hang, exited := make(chan bool), false
+	exitAfter(func() bool { return <-hang }, time.Millisecond, func(code int) { exited = code != 0 })(0)
 	close(hang)
 	if !exited {
 		t.Error("it has not ended")

@@ -164,22 +164,23 @@ func (m *manager) all() []*managed {
 
 // end strikes out what this process has on trial, so that the next one does not
 // suspect it. That is left out when the process stood still, or cannot end a
-// call: then it may be the liveness probe that ends it.
-func (m *manager) end(ctx context.Context) {
+// call: then it may be the liveness probe that ends it, and orderly is false.
+func (m *manager) end(ctx context.Context) (orderly bool) {
 	m.starting.Lock()
 	defer m.starting.Unlock()
 	if m.trials == nil {
-		return // it never started
+		return true // it never started
 	}
 	// Invariant M16 (host/SECURITY.md): marks are struck out by a process that ends as it should,
 	// and by no other.
 	if err := m.fit(); err != nil {
 		klog.ErrorS(err, "What is on trial is suspected after the restart")
-		return
+		return false
 	}
 	if err := m.trials.Leave(ctx); err != nil {
-		klog.ErrorS(err, "What is on trial is not struck out, and is suspected after the restart")
+		klog.ErrorS(err, "What is on trial is not struck out, and may be suspected after the restart")
 	}
+	return true
 }
 
 // fit says why the kubelet may have ended this process.
@@ -288,10 +289,13 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 		return nil, err
 	}
 	m.identity = name
+	pod := ownPod(own.client, os.Getenv)
 	return &shared{
 		serviceCIDRs: services, newKube: m.newKube, outside: m.outside,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics, spans: m.spans,
-		modules: modules, router: m.router, trials: trials.New(trials.Options{Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir}),
+		modules: modules, router: m.router, trials: trials.New(trials.Options{
+			Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir, Pod: pod.name, Ended: pod.ended,
+		}),
 		caches: kubecache.New(kubecache.Options{Client: own.client, Go: func(name string, run func(context.Context)) {
 			m.living.Go(name, func() { run(m.life) })
 		}}),

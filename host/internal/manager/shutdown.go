@@ -23,13 +23,19 @@ const (
 
 // shutDown ends the manager as a person wants it: the loops stop, ops that have
 // begun go on to their end, what is decided is written, and then the lease is
-// given back, so that the next leader need not wait until it runs out.
-func (m *manager) shutDown(ctx context.Context) {
+// given back, so that the next leader need not wait until it runs out. It returns
+// what end does.
+func (m *manager) shutDown(ctx context.Context) (orderly bool) {
 	m.cease() // whatever it is that ends the manager
-	var leaving sync.WaitGroup
-	defer leaving.Wait()
+	ended := make(chan bool, 1)
 	// At once: the process ends with it when it is signalled twice (onSignals).
-	leaving.Go(func() { m.end(ctx) })
+	go func() { ended <- m.end(ctx) }()
+	m.giveBack(ctx)
+	return <-ended
+}
+
+// giveBack ends what runs, and then gives back the lease.
+func (m *manager) giveBack(ctx context.Context) {
 	begun := time.Now()
 	err := errors.Join(m.drain(ctx), m.close(ctx))
 	if m.leases == nil {
@@ -40,7 +46,7 @@ func (m *manager) shutDown(ctx context.Context) {
 		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out", "after", time.Since(begun).Round(time.Millisecond))
 		return
 	}
-	releasing, cancel := context.WithTimeout(ctx, releaseTimeout) // ctx is what leaving reads
+	releasing, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := m.leases.Release(releasing); err != nil {
 		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out")

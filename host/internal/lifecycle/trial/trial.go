@@ -38,6 +38,8 @@ type Mark struct {
 	Manager string `json:"manager"`
 	// Account is what the manager ran as.
 	Account Account `json:"account,omitzero"`
+	// Pod names the manager's, in its own namespace, "" where it did not know.
+	Pod string `json:"pod,omitempty"`
 	// Boot names the time for which the manager's machine was up.
 	Boot string `json:"boot,omitempty"`
 	// Kept is when the subject was kept; zero: it is on trial.
@@ -156,12 +158,14 @@ func (s *Suspect) Error() string {
 	if s.Phase != "" {
 		phase = "after the phase " + s.Phase
 	}
+	words := ""
 	if s.Words != "" {
-		phase += "; " + s.Words
+		words = "; " + s.Words
 	}
+	phase += words
 	switch {
 	case s.Image != "":
-		return fmt.Sprintf("the manager %s ended while it read the image %s: begun at %s, found at %s", s.Manager, s.Image, s.Since.UTC().Format(time.RFC3339), s.Found.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the manager %s ended while it read the image %s: begun at %s, found at %s%s", s.Manager, s.Image, s.Since.UTC().Format(time.RFC3339), s.Found.UTC().Format(time.RFC3339), words)
 	case s.Ends > 0:
 		return fmt.Sprintf("the manager %s ended %d times within %v while it ran this module and configuration, last on %s, %s",
 			s.Manager, s.Ends, EndsPeriod, s.Found.UTC().Format(time.RFC3339), phase)

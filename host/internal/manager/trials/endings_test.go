@@ -7,20 +7,73 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
 func processIn(t *testing.T, client *fake.Clientset, dir string, providers ...string) *process {
 	return newProcessOf(t, client, Options{
 		Manager: "host:1", Dir: dir, WhoAmI: func(context.Context) (trial.Account, error) { return trial.Account{}, nil },
-		Words: func(context.Context) string { return "the kubelet says: OOMKilled" },
+		Pod: "ccm-1", Ended: func(_ context.Context, left trial.Mark) Said {
+			return Said{Text: "the kubelet says: OOMKilled of " + left.Pod}
+		},
 	}, providers...)
+}
+
+// endedAs is a process that hears this of the end of the one before.
+func endedAs(t *testing.T, client *fake.Clientset, said Said) *process {
+	return newProcessOf(t, client, Options{
+		Manager: "host:1", WhoAmI: func(context.Context) (trial.Account, error) { return trial.Account{}, nil },
+		Ended: func(context.Context, trial.Mark) Said { return said },
+	}, "main")
+}
+
+// The kubelet says that the process before exited with 0, and neither the API server
+// nor a file could be told so.
+func TestAProcessThatExitedInOrderIsBlamedForNothing(t *testing.T) {
+	earlier, later := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	for name, test := range map[string]struct {
+		said    Said
+		blamed  bool
+		message string
+	}{
+		"it exited with 0":                     {said: Said{Text: "exit code 0", Began: earlier, Orderly: true}},
+		"it was killed":                        {said: Said{Text: "exit code 137", Began: earlier}, blamed: true, message: "exit code 137"},
+		"another one, after it, exited with 0": {said: Said{Text: "exit code 0", Began: later, Orderly: true}, blamed: true},
+		"another one, after it, was killed":    {said: Said{Text: "exit code 137", Began: later}, blamed: true},
+		"nobody knows":                         {blamed: true},
+	} {
+		client := fake.NewClientset()
+		begin(t, endedAs(t, client, Said{}).books[0], "new", rollout.Offered)
+		next := endedAs(t, client, test.said).books[0]
+		if !test.blamed {
+			begin(t, next, "new", rollout.Offered)
+			continue
+		}
+		s := refusedAs[*rollout.Suspected](t, next, "new", rollout.Offered).Error()
+		if !strings.Contains(s, test.message) || test.message == "" && strings.Contains(s, "exit code") {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+}
+
+// A provider that is configured later hears it as well.
+func TestALateBookHearsOfTheOrderlyEnd(t *testing.T) {
+	client := fake.NewClientset()
+	before := endedAs(t, client, Said{})
+	begin(t, before.books[0], "new", rollout.Offered)
+	begin(t, before.Book(t.Context(), "late", status.New(client, "ns", "late", clock.RealClock{})), "new", rollout.Offered)
+	next := endedAs(t, client, Said{Text: "exit code 0", Began: time.Now().Add(-time.Hour), Orderly: true})
+	begin(t, next.books[0], "new", rollout.Offered)
+	begin(t, next.Book(t.Context(), "late", status.New(client, "ns", "late", clock.RealClock{})), "new", rollout.Offered)
 }
 
 // When a machine is switched off the API server goes first.
@@ -40,7 +93,7 @@ func TestAnOrderlyEndIsNotedWithoutAnAPIServer(t *testing.T) {
 	begin(t, p.books[0], "new", rollout.Offered)
 
 	p = processIn(t, client, dir, "main") // that one was killed
-	if s := refusedAs[*rollout.Suspected](t, p.books[0], "new", rollout.Offered); !strings.Contains(s.Error(), "OOMKilled") {
+	if s := refusedAs[*rollout.Suspected](t, p.books[0], "new", rollout.Offered); !strings.Contains(s.Error(), "OOMKilled of ccm-1") {
 		t.Error(s)
 	}
 }

@@ -64,7 +64,7 @@ func (r runs) Begin(ctx context.Context, bundle source.Bundle, engineName string
 
 // begin marks a subject, and returns the number of the attempt.
 func (b *Book) begin(ctx context.Context, s trial.Subject, standing trial.Standing) (int64, error) {
-	mark := trial.Mark{Subject: s, ID: b.attempt(), Manager: b.manager, Boot: bootID(), Since: b.now()}
+	mark := trial.Mark{Subject: s, ID: b.attempt(), Manager: b.manager, Pod: b.pod, Boot: bootID(), Since: b.now()}
 	return mark.ID, b.change(ctx, func(book *trial.Book) error {
 		mark.Account = b.account // which is known by now
 		return book.Begin(mark, standing, func(m trial.Mark) bool { return b.guilty(ctx, m) })

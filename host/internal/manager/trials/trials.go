@@ -52,8 +52,11 @@ type Trials struct {
 
 	// endings are where the orderly end of this process is noted without the API server.
 	endings endings
-	// words asks what others know of the end of the process before, as the kubelet.
-	words func(context.Context) string
+	// pod is this process's Pod. ended asks what others know of the end of the
+	// process before; said is the answer, once recovered is true.
+	pod   string
+	ended func(context.Context, trial.Mark) Said
+	said  Said
 
 	// recovering is held while the books are read; ending is known once recovered is true.
 	recovering tasks.Turn
@@ -95,19 +98,21 @@ type Options struct {
 	WhoAmI func(context.Context) (trial.Account, error)
 	// Dir is a directory that the next process of this manager has as well, "" for none.
 	Dir string
-	// Words asks what others know of the end of the process before, "" for
-	// nothing. It may be nil.
-	Words func(context.Context) string
+	// Pod names the one in which this process runs, "" where nobody says.
+	Pod string
+	// Ended asks what others know of the end of the process that left a mark. It may
+	// be nil.
+	Ended func(context.Context, trial.Mark) Said
 }
 
 // New returns those of a manager.
 func New(o Options) *Trials {
 	real := clock.RealClock{}
-	if o.Words == nil {
-		o.Words = func(context.Context) string { return "" }
+	if o.Ended == nil {
+		o.Ended = func(context.Context, trial.Mark) Said { return Said{} }
 	}
 	return &Trials{
-		manager: o.Manager, whoAmI: o.WhoAmI, endings: endings{o.Dir}, words: o.Words,
+		manager: o.Manager, whoAmI: o.WhoAmI, endings: endings{o.Dir}, pod: o.Pod, ended: o.Ended,
 		clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
 	}
 }
@@ -175,9 +180,11 @@ func (t *Trials) recover(ctx context.Context) (trial.Ending, error) {
 		return trial.Ending{}, err
 	}
 	if left = t.endings.without(left); len(left) > 0 {
-		t.ending.Words = t.words(ctx)
+		t.said = t.ended(ctx, newest(left))
+		left = t.said.without(left)
 	}
-	t.ending.Blamed, t.ending.Boot, t.recovered = trial.Blame(left, t.clock.Now()), bootID(), true
+	blamed := trial.Blame(left, t.clock.Now())
+	t.ending, t.recovered = trial.Ending{Blamed: blamed, Boot: bootID(), Words: t.said.of(blamed)}, true
 	return t.ending, nil
 }
 
@@ -235,7 +242,7 @@ func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error
 // ofBefore are the marks that this manager left before its restart. Those of this
 // process are of a provider that was removed, and is configured again.
 func (b *Book) ofBefore(book *trial.Book) []trial.Mark {
-	return b.endings.without(slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began }))
+	return b.said.without(b.endings.without(slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began })))
 }
 
 // errEnds is of a book that was closed.
