@@ -39,9 +39,9 @@ func TestWhoOffersAgainMeansIt(t *testing.T) {
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonExaminationFailed || got.Message != "it trapped" {
 		t.Errorf("report %+v", got)
 	}
+	w.evidence.Store(nil)
 	w.offer("something else")
 	w.untilServes("something else+h2")
-	w.evidence.Store(nil)
 	w.offer("next") // also after it has failed: it was kept once
 	w.untilServes("next+h2")
 	w.serves("next")
