@@ -88,7 +88,7 @@ func servedRow(s *status.Served) []string {
 		until = "serves"
 	}
 	return []string{
-		fmt.Sprint(s.Generation), line(s.Version.Name + " " + s.Version.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
+		fmt.Sprint(s.Generation), line(s.Name + " " + s.Version.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
 		fmt.Sprint(s.Calls), fmt.Sprint(s.Failures), fmt.Sprint(s.Questions), line(s.By), line(s.Why),
 	}
 }

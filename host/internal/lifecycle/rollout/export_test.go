@@ -19,7 +19,7 @@ func (r *Rollout) Look(look func(State, []Revision)) {
 	r.looked = func() {
 		s := r.state
 		s.Refused = slices.Clone(s.Refused)
-		s.Known = history(slices.Clone(r.history)).knows
+		s.Known = slices.Clone(r.history).knows
 		look(s, slices.Collect(maps.Keys(r.loads)))
 	}
 }

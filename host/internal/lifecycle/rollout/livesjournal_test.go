@@ -5,45 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
-
-// passes are rollout.Trials of all processes: what is called suspect ends
-// managers, and a standby waits until the leader has passed what is offered.
-type passes struct {
-	mu     sync.Mutex
-	passed map[string]bool
-}
-
-func (b *passes) Begin(_ context.Context, bundle source.Bundle, _ string, s rollout.Standing) (rollout.Trial, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case strings.HasPrefix(bundle.Revision, "suspect") && s != rollout.Pardoned && s != rollout.Trusted && s != rollout.LastResort && !b.passed[bundle.Revision]:
-		return nil, &rollout.Suspected{Err: errors.New("it ended a manager"), Again: 0}
-	case s == rollout.Standby && !b.passed[bundle.Revision]:
-		return nil, rollout.ErrTriedElsewhere
-	}
-	return attempt{b, bundle.Revision}, nil
-}
-
-type attempt struct {
-	*passes
-	revision string
-}
-
-func (attempt) Reached(rollout.Phase) {}
-func (attempt) Ended()                {}
-func (a attempt) Kept() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.passed[a.revision] = true
-}
 
 // faulty is the journal of all processes, which fails at times.
 type faulty struct {

@@ -20,12 +20,14 @@ import (
 )
 
 // start begins a process, which is not the leader.
-func (l *life) start(name string) *liver {
+func (l *life) start(name, host string) *liver {
 	p := &liver{life: l, name: name, slot: plugin.NewSlot(), ended: make(chan error, 1)}
+	p.host = host
+	p.book = &bookOf{shelf: l.book, liver: p}
 	p.journal = &handle{faulty: l.journal, liver: p}
 	p.Rollout = rollout.New(rollout.Options{
 		Slot: p.slot, Loader: p.loader(), Reporter: p, Clock: clock.RealClock{},
-		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: l.book,
+		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: p.book,
 		Examiner: examinerOf{&l.away},
 	})
 	p.WithoutCollection()
@@ -46,6 +48,13 @@ func (p *liver) State() rollout.State { return *p.state.Load() }
 
 // Loaded is what was loaded then.
 func (p *liver) Loaded() []rollout.Revision { return *p.loaded.Load() }
+
+// leaves strikes out the marks of a process that ends in order, and at once.
+func (p *liver) leaves() {
+	if !p.journal.dead.Load() {
+		p.book.leave()
+	}
+}
 
 func (p *liver) stop() {
 	p.cancel()

@@ -51,7 +51,7 @@ func (s *State) Promote() (Action, error) {
 	return Nothing, fmt.Errorf("no revision to promote: none is held, rolled back or observed")
 }
 
-// Promotable: a person may let through what the source offers.
+// Promotable reports whether a person may let through what the source offers.
 func (s *State) Promotable() bool {
 	return s.Leading && !s.Offered.none() && s.Offered != s.Serving && (s.Offered == s.Suspect || s.refusal(s.Offered) != nil)
 }

@@ -233,7 +233,7 @@ func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	case e.Failure != "" && m.Shadow == Required && s.Candidate.Bundle != s.Serving.Bundle:
 		s.refuse(Refusal{Revision: s.Candidate, Phase: Rejected, Reason: ReasonRehearsalFailed, Message: e.Failure})
 		return s.Failed(ReasonRehearsalFailed, e.Failure, false)
-	case e.Differs != "" && m.Shadow == Required && !s.intended():
+	case e.Differs != "" && m.Shadow == Required && !s.intended() && !s.Serving.none():
 		s.enter(Held, ReasonShadowDiffers, e.Differs)
 		s.refuse(Refusal{Revision: s.Candidate, Phase: Held, Reason: ReasonShadowDiffers, Message: e.Differs})
 		return Nothing
@@ -357,7 +357,7 @@ func (s *State) back(reason, message string) Action {
 		s.Suspect = Revision{}
 	}
 	// No need to load what serves, and no sense in what is refused now.
-	if s.Candidate == s.Good || s.refusal(s.Candidate) != nil {
+	if s.Candidate.Bundle == s.Good.Bundle || s.refusal(s.Candidate) != nil {
 		s.Candidate, s.Ready, s.Promoted, s.Pardoned = Revision{}, false, false, false
 	}
 	if s.Candidate.none() {

@@ -85,7 +85,7 @@ func (r *Rollout) shadow(ctx context.Context) {
 	r.worker.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
 		evidence := r.options.Examiner.Rehearse(ctx, l.Generation)
 		return func() Action {
-			r.allowed = (evidence.Failure != "" || evidence.Differs != "") && !(evidence.Failure == "" && r.state.intended())
+			r.allowed = evidence.Failure != "" || evidence.Differs != "" && !r.state.intended()
 			action := r.state.Rehearsed(evidence, r.options.Policy().Modes)
 			if r.state.Phase == Held || r.state.Phase == Rejected {
 				r.save()
@@ -192,6 +192,9 @@ func (r *Rollout) rollBack(ctx context.Context) {
 	r.save()
 	r.report(failed.bundle, failed)
 	r.collect(ctx, Revision{})
+	if s := &r.state; s.Offered.Bundle == s.Serving.Bundle && s.Offered != s.Serving { // it is what serves, with the terms of now
+		r.Reload()
+	}
 }
 
 // drop gives up the candidate, and what is done about it.

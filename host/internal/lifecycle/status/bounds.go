@@ -50,7 +50,7 @@ func (r Record) bounded() Record {
 	saved := r.Saved[:min(len(r.Saved), len(sets))]
 	r.Saved = nil
 	for _, s := range saved {
-		r.Saved = append(r.Saved, Saved{*s.Version.bounded(), s.Kept})
+		r.Saved = append(r.Saved, Saved{*s.bounded(), s.Kept})
 	}
 	refused := r.Refused[:min(len(r.Refused), maxRefused)]
 	r.Refused = make([]Refusal, len(refused))

@@ -129,7 +129,7 @@ func TestTheLongestRecordIsRead(t *testing.T) {
 	if len(got.Refused) != 32 || len(got.History) != 32 {
 		t.Fatalf("%d refusals and %d generations, want 32 of each", len(got.Refused), len(got.History))
 	}
-	if first, last := got.History[0], got.History[31]; first.By != "admin?[2J" || first.Calls != 0 || len(last.Why) > 1024 || len(last.By) > 256 || len(last.Version.Name) > 256 {
+	if first, last := got.History[0], got.History[31]; first.By != "admin?[2J" || first.Calls != 0 || len(last.Why) > 1024 || len(last.By) > 256 || len(last.Name) > 256 {
 		t.Errorf("the generations are not bounded: %+v, %+v", first, last)
 	}
 }
