@@ -137,3 +137,31 @@ func TestTheKubeletIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// The whole manager marks its Pod, and asks for it after its restart.
+func TestASuspectHasTheKubeletsWords(t *testing.T) {
+	t.Setenv(podName, "ccm-1")
+	t.Setenv(podNamespace, namespace)
+	inWalk(t, func(w *walk) {
+		w.standby.end()
+		w.offerKind("two", good)
+		time.Sleep(20 * time.Second)
+		name, now := w.leader.name, time.Now()
+		w.leader.kill()
+		object := podOf(podStatus(corev1.ContainerStatus{LastTerminationState: terminatedBy("OOMKilled", 137, now.Add(-59*time.Minute))}))
+		object.Namespace = namespace
+		if _, err := (&line{server: w.api}).client().CoreV1().Pods(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		one, err := w.begin(name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.leader = one
+		w.leads()
+		time.Sleep(time.Minute)
+		if s := w.statusOf("two"); !strings.Contains(s.Message, "OOMKilled, exit code 137") {
+			w.t.Errorf("%s %s: %s", s.Phase, s.Reason, s.Message)
+		}
+	})
+}
