@@ -40,6 +40,7 @@ func newTestReporter(t *testing.T) (*providerReporter, <-chan string) {
 	recorder := record.NewFakeRecorder(100)
 	recorder.IncludeObject = true
 	return &providerReporter{
+		provider:   "main",
 		teller:     teller{events: recorder, object: &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "wasm-ccm-provider-test"}},
 		metrics:    metrics.New().Provider("test").Rollout(),
 		status:     &statusWriter{object: status.New(fake.NewClientset(), "kube-system", "test", clock.RealClock{})},
@@ -197,13 +198,17 @@ func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration, sha256:bbbbbbbbbbbb;") {
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration, sha256:bbbbbbbbbbbb") {
+		t.Error(text)
+	}
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonErrorBudget, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}, Promotable: true})
+	if text := <-events; !strings.Contains(text, "to let it serve all the same: ccmctl rollout promote main "+offeredDigest[:12]) {
 		t.Error(text)
 	}
 	private := *serving
 	private.ConfigDigest = ""
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: &private, Good: &private, Offered: &rollout.Version{Digest: strings.Repeat("c", 64)}, Message: "private"})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration; to let it through") {
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration") {
 		t.Error(text)
 	}
 }

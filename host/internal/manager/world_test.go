@@ -243,6 +243,8 @@ type whole struct {
 	accepted bool
 	// refuse, where it is set, makes clients instead.
 	refuse atomic.Pointer[func() (kubernetes.Interface, error)]
+	// informers are those of the manager and of upstream's loops.
+	informers informers.SharedInformerFactory
 }
 
 // begin starts a manager. With the error it has ended.
@@ -264,6 +266,8 @@ func (w *world) begin(name string) (*whole, error) {
 		one.end()
 		return nil, err
 	}
+	c.SharedInformers.Start(ctx.Done()) // as upstream does
+	one.informers = c.SharedInformers
 	w.living = append(w.living, one)
 	return one, nil
 }
@@ -321,6 +325,9 @@ func (o *whole) end() {
 	o.world.t.Helper()
 	begun := time.Now()
 	o.signal()
+	if o.informers != nil {
+		o.informers.Shutdown()
+	}
 	o.shutDown(context.Background())
 	if took := time.Since(begun); took > shutdownTimeout {
 		o.world.t.Errorf("the end took %v", took)

@@ -28,6 +28,7 @@ type watch struct {
 	failed <-chan struct{}
 	over   <-chan time.Time
 	before plugin.Tally
+	since  plugin.Tally // of what serves, when it began
 }
 
 // observe begins the observation, or goes on with it. Where there is nothing to go back to, the time
@@ -41,7 +42,12 @@ func (r *Rollout) observe() Action {
 	default:
 		period = max(0, period-r.options.Clock.Since(r.since))
 	}
-	r.watch = watch{failed: r.serving().Failed()}
+	l := r.serving()
+	select {
+	case <-l.Failed(): // before it served now
+	default:
+	}
+	r.watch = watch{failed: l.Failed(), since: l.Tally()}
 	if good := r.good(); good != nil {
 		r.watch.before = good.Recent()
 	}
@@ -56,6 +62,8 @@ func (r *Rollout) observe() Action {
 func (r *Rollout) watched() Action {
 	l := r.serving()
 	policy, tally := r.options.Policy(), l.Tally()
+	tally.Ops -= r.watch.since.Ops
+	tally.Failures -= r.watch.since.Failures
 	if !policy.Budget.exceeded(tally, r.watch.before) {
 		return Nothing
 	}
