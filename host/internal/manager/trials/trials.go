@@ -103,12 +103,16 @@ type Options struct {
 // New returns those of a manager.
 func New(o Options) *Trials {
 	real := clock.RealClock{}
+	ended := endings{o.Dir}
+	// Invariant M16 (host/SECURITY.md): what was noted is never about this process, also where the
+	// clock was ahead then.
+	began := max(real.Now().UnixNano(), ended.last().Last+1)
 	if o.Words == nil {
 		o.Words = func(context.Context) string { return "" }
 	}
 	return &Trials{
-		manager: o.Manager, whoAmI: o.WhoAmI, endings: endings{o.Dir}, words: o.Words,
-		clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
+		manager: o.Manager, whoAmI: o.WhoAmI, endings: ended, words: o.Words,
+		clock: real, began: began, attempts: began - 1, sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
 	}
 }
 
