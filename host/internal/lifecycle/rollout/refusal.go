@@ -76,6 +76,17 @@ func (s *State) blame(instead Revision) Scope {
 	return ScopeRevision
 }
 
+// renews: the candidate is what serves, on other terms and the same engine.
+func (s *State) renews() bool {
+	return s.Candidate.Bundle == s.Serving.Bundle && s.Candidate.Engine() == s.Serving.Engine()
+}
+
+// intended: the candidate is the module that serves. What somebody configured
+// otherwise may answer otherwise.
+func (s *State) intended() bool {
+	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
+}
+
 // maxRefused bounds the list of refusals; the oldest are forgotten.
 const maxRefused = 32
 

@@ -244,17 +244,6 @@ func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	return s.pass()
 }
 
-// renews: the candidate is what serves, on other terms and the same engine.
-func (s *State) renews() bool {
-	return s.Candidate.Bundle == s.Serving.Bundle && s.Candidate.Engine() == s.Serving.Engine()
-}
-
-// intended: the candidate is the module that serves. What somebody configured
-// otherwise may answer otherwise.
-func (s *State) intended() bool {
-	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
-}
-
 // pass lets the candidate serve unless somebody wants nothing new to. What serves
 // already, with other terms, is not new.
 func (s *State) pass() Action {
