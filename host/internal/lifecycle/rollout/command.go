@@ -68,9 +68,12 @@ func (r *Rollout) obey(ctx context.Context, c Command) (Action, error) {
 		}
 		return r.state.Promote()
 	case CommandRollback:
-		r.by = c.By
 		r.reach(ctx)
-		return r.state.Rollback(c.By)
+		action, err := r.state.Rollback(c.By)
+		if err == nil {
+			r.by = c.By
+		}
+		return action, err
 	}
 	return Nothing, fmt.Errorf("the command %q is not known", c.Kind)
 }

@@ -48,6 +48,17 @@ func (h history) keptAt(r Revision) (at time.Time) {
 	return at
 }
 
+// offeredAt is when the source offered a bundle that has served, at otherwise
+// where that is not remembered.
+func (h history) offeredAt(r Revision, otherwise time.Time) time.Time {
+	for _, s := range h {
+		if s.same(r) {
+			return s.Offered
+		}
+	}
+	return otherwise
+}
+
 func (h history) knows(r Revision) bool { return !h.keptAt(r).IsZero() }
 
 // now is what serves, nil when nothing does.

@@ -40,7 +40,7 @@ func (r *Rollout) observe() Action {
 	case r.good() == nil:
 		period = 0
 	default:
-		period = max(0, period-r.options.Clock.Since(r.since))
+		period -= min(period, max(0, r.options.Clock.Since(r.since))) // a clock may have been ahead
 	}
 	l := r.serving()
 	select {

@@ -45,6 +45,12 @@ func (f Refusal) covers(r Revision) bool {
 	return r.Bundle == f.Revision.Bundle && r.Terms == f.Revision.Terms
 }
 
+// keepsOut tells whether it refuses a generation, which is known when it was kept
+// once.
+func (f Refusal) keepsOut(r Revision, known bool) bool {
+	return f.covers(r) && (!known || f.Stands || f.Scope == ScopeRevision)
+}
+
 // of is the message for a generation that the refusal covers; it may differ
 // from the refused one.
 func (f Refusal) of(r Revision) string {
@@ -70,6 +76,17 @@ func (s *State) blame(instead Revision) Scope {
 	return ScopeRevision
 }
 
+// renews: the candidate is what serves, on other terms and the same engine.
+func (s *State) renews() bool {
+	return s.Candidate.Bundle == s.Serving.Bundle && s.Candidate.Engine() == s.Serving.Engine()
+}
+
+// intended: the candidate is the module that serves. What somebody configured
+// otherwise may answer otherwise.
+func (s *State) intended() bool {
+	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
+}
+
 // maxRefused bounds the list of refusals; the oldest are forgotten.
 const maxRefused = 32
 
@@ -86,9 +103,11 @@ func (s *State) refuse(r Refusal) {
 	}
 }
 
-// pardon forgets all that is known against a generation.
+// pardon forgets all that keeps a generation out. What does not, since the
+// generation was kept once, is about others, and stays.
 func (s *State) pardon(r Revision) {
-	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.covers(r) })
+	known := s.known(r)
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.keepsOut(r, known) })
 }
 
 // anew forgets the refusals that hold only while their offer stands, when the
@@ -108,7 +127,7 @@ func (s *State) refusal(r Revision) *Refusal {
 	}
 	known := s.known(r)
 	for i := len(s.Refused) - 1; i >= 0; i-- {
-		if s.Refused[i].covers(r) && (!known || s.Refused[i].Stands || s.Refused[i].Scope == ScopeRevision) {
+		if s.Refused[i].keepsOut(r, known) {
 			return &s.Refused[i]
 		}
 	}

@@ -29,8 +29,11 @@ func (r *Rollout) take(o offer) Action {
 	if r.unknown(o.err) {
 		return Nothing
 	}
-	o.anew = o.anew || r.held != "" && r.held != o.name()
-	r.held = o.name()
+	// Before the first bundle nobody knows what the source held: an error says nothing of it.
+	o.anew = o.anew || r.held != "" && (r.held != o.name() || o.after)
+	if o.err == nil || r.held != "" {
+		r.held = o.name()
+	}
 	r.backoff.DeleteEntry(only)
 	if r.renewal.offer != nil { // it is next
 		o.anew = o.anew || r.renewal.offer.anew

@@ -111,6 +111,7 @@ type offer struct {
 	at      time.Time
 	version *Version // nil without a module
 	anew    bool     // something else was in the source before
+	after   bool     // an offer of nothing was replaced by it
 }
 
 // name tells what one offer is from what another one is.
@@ -148,10 +149,11 @@ func New(options Options) *Rollout {
 // Offer hands over what the source holds now. A newer offer replaces one that
 // nobody has begun with. It never blocks; only one goroutine may call it.
 func (r *Rollout) Offer(bundle source.Bundle, err error) {
-	next := offer{bundle, err, r.options.Clock.Now(), versionOf(bundle), false}
+	next := offer{bundle: bundle, err: err, at: r.options.Clock.Now(), version: versionOf(bundle)}
 	select {
 	case before := <-r.offers:
-		next.anew = before.anew || before.name() != next.name() && !passing(before.err)
+		next.anew = before.anew || before.err == nil && before.name() != next.name()
+		next.after = before.after || before.err != nil && !passing(before.err)
 	default:
 	}
 	r.offers <- next

@@ -30,20 +30,20 @@ func TestWhoOffersAgainMeansIt(t *testing.T) {
 	w.terms("h2") // nobody has offered anything
 	w.until(rollout.RolledBack)
 	w.offer("third")
-	w.untilServes("third+h2")
+	w.untilServing("third+h2")
 	w.offer("next")
-	w.untilServes("next+h2")
+	w.untilServing("next+h2")
 	w.ask(1)
 	w.evidence.Store(&rollout.Evidence{Questions: 1, Failure: "it trapped"})
 	w.pass(2 * time.Minute)
 	if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonExaminationFailed || got.Message != "it trapped" {
 		t.Errorf("report %+v", got)
 	}
-	w.evidence.Store(nil)
 	w.offer("something else")
-	w.untilServes("something else+h2")
+	w.until(rollout.Shadowed)
+	w.evidence.Store(nil)
 	w.offer("next") // also after it has failed: it was kept once
-	w.untilServes("next+h2")
+	w.untilServing("next+h2")
 	w.serves("next")
 }
 

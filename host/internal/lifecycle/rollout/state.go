@@ -102,6 +102,8 @@ type State struct {
 	Refused []Refusal
 	// Known tells whether a generation was kept once, on whatever terms; nil: none was.
 	Known func(Revision) bool
+	// Ended says why what served last went back.
+	Ended string
 	// Proof says how what serves was proven.
 	Proof string
 }
@@ -230,7 +232,7 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 // Rehearsed tells what the candidate answered before it serves.
 func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	switch {
-	case e.Failure != "" && m.Shadow == Required && s.Candidate.Bundle != s.Serving.Bundle:
+	case e.Failure != "" && m.Shadow == Required && !s.renews():
 		s.refuse(Refusal{Revision: s.Candidate, Phase: Rejected, Reason: ReasonRehearsalFailed, Message: e.Failure})
 		return s.Failed(ReasonRehearsalFailed, e.Failure, false)
 	case e.Differs != "" && m.Shadow == Required && !s.intended() && !s.Serving.none():
@@ -240,12 +242,6 @@ func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	}
 	s.enter(Shadowed, "", cmp.Or(e.Failure, e.Differs, e.Summary))
 	return s.pass()
-}
-
-// intended: the candidate is the module that serves. What somebody configured
-// otherwise may answer otherwise.
-func (s *State) intended() bool {
-	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
 }
 
 // pass lets the candidate serve unless somebody wants nothing new to. What serves
@@ -348,6 +344,7 @@ func (s *State) KeepDone() {
 // back lets Good serve again, and what serves not any more.
 func (s *State) back(reason, message string) Action {
 	s.refuseServing(reason, message)
+	s.Ended = reason
 	s.pardon(s.Good)
 	s.Serving = s.Good
 	if s.refusal(s.Previous) != nil { // nobody goes back to that

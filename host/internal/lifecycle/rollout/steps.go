@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -131,7 +130,10 @@ func (r *Rollout) begun() {
 		return
 	}
 	now := r.options.Clock.Now()
-	s := Served{Version: *l.version(), Generation: r.generation, Offered: r.current.at, From: now}
+	s := Served{Version: *l.version(), Generation: r.generation, Offered: r.current.at, From: now, Kept: r.history.keptAt(l.revision)}
+	if r.current.bundle.Revision != l.revision.Bundle { // it is back
+		s.Offered = r.history.offeredAt(l.revision, s.Offered)
+	}
 	s.Revision = l.revision.Bundle
 	r.history.begin(s, l.revision)
 }
@@ -186,7 +188,7 @@ func (r *Rollout) rollBack(ctx context.Context) {
 		return s.Revision == failed.revision.Bundle && failed.revision.Bundle != r.good().revision.Bundle
 	})
 	r.generation++
-	r.history.end(r.options.Clock.Now(), cmp.Or(r.state.Reason, string(RolledBack)), r.by)
+	r.history.end(r.options.Clock.Now(), r.state.Ended, r.by)
 	r.by = ""
 	r.begun()
 	r.save()

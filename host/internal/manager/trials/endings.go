@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,10 @@ type ending struct {
 	Last  int64 `json:"last"`
 }
 
+// mostAttempts bounds what a note may say: a number far beyond any time, after which
+// there are more than enough.
+const mostAttempts = math.MaxInt64 / 2
+
 // maxEnding bounds the file, in bytes.
 const maxEnding = 1 << 10
 
@@ -47,13 +52,22 @@ func (e endings) note(began, last int64) error {
 	return os.Rename(next, e.file())
 }
 
+// last is what the process before has noted, the zero one when it has noted nothing
+// that can be.
+func (e endings) last() (last ending) {
+	if e.dir == "" {
+		return ending{}
+	}
+	data, err := readBounded(e.file(), maxEnding)
+	if err != nil || json.Unmarshal(data, &last) != nil || last.Last > mostAttempts {
+		return ending{}
+	}
+	return last
+}
+
 // without leaves out the marks of a process that has ended as it should.
 func (e endings) without(left []trial.Mark) []trial.Mark {
-	data, err := readBounded(e.file(), maxEnding)
-	var last ending
-	if e.dir == "" || err != nil || json.Unmarshal(data, &last) != nil {
-		return left
-	}
+	last := e.last()
 	// Invariant M16 (host/SECURITY.md): what a process has noted that was fit.
 	return slices.DeleteFunc(left, func(m trial.Mark) bool { return m.ID >= last.Began && m.ID <= last.Last })
 }

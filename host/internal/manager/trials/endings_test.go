@@ -98,9 +98,21 @@ func TestAnOrderlyEndIsNotedWithoutAnAPIServer(t *testing.T) {
 	}
 }
 
+// The clock was ahead when a process noted its end, and is right again: the note is
+// not about the next process.
+func TestANoteIsNotAboutTheNextProcess(t *testing.T) {
+	client, dir := fake.NewClientset(), t.TempDir()
+	now := time.Now()
+	if err := (endings{dir}).note(now.Add(-time.Hour).UnixNano(), now.Add(time.Hour).UnixNano()); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, processIn(t, client, dir, "main").books[0], "new", rollout.Offered) // and it was killed
+	_ = refusedAs[*rollout.Suspected](t, processIn(t, client, dir, "main").books[0], "new", rollout.Offered)
+}
+
 // What somebody made of the note is no note.
 func TestADamagedNoteSaysNothing(t *testing.T) {
-	for _, content := range []string{"", "{", `{"began":-1,"last":0}`, `{"began":0,"last":9223372036854775807}` + strings.Repeat(" ", maxEnding)} {
+	for _, content := range []string{"", "{", `{"began":-1,"last":0}`, `{"began":0,"last":9223372036854775807}`, `{"began":0,"last":9223372036854775807}` + strings.Repeat(" ", maxEnding)} {
 		client, dir := fake.NewClientset(), t.TempDir()
 		begin(t, processIn(t, client, dir, "main").books[0], "new", rollout.Offered)
 		if err := os.WriteFile(filepath.Join(dir, "ended.json"), []byte(content), 0o600); err != nil {

@@ -111,9 +111,13 @@ func New(o Options) *Trials {
 	if o.Ended == nil {
 		o.Ended = func(context.Context, trial.Mark) Said { return Said{} }
 	}
+	noted := endings{o.Dir}
+	// Invariant M16 (host/SECURITY.md): what was noted is never about this process, also where the
+	// clock was ahead then.
+	began := max(real.Now().UnixNano(), noted.last().Last+1)
 	return &Trials{
-		manager: o.Manager, whoAmI: o.WhoAmI, endings: endings{o.Dir}, pod: o.Pod, ended: o.Ended,
-		clock: real, began: real.Now().UnixNano(), sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
+		manager: o.Manager, whoAmI: o.WhoAmI, endings: noted, pod: o.Pod, ended: o.Ended,
+		clock: real, began: began, attempts: began - 1, sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
 	}
 }
 
