@@ -73,10 +73,10 @@ func (e *examiner) Examine(ctx context.Context, serving *plugin.Generation) roll
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	objects, unknown := e.sample(ctx)
-	uncalled := func(op abi.Op) bool { return serving.Supports(op) && serving.Calls(op.Group()) == 0 }
+	uncalled := func(op abi.Op) bool { return serving.Supports(op) && serving.Calls(op) == 0 }
 	own := objects.questions(e.cluster, uncalled)
 	if len(own) == 0 && !objects.empty() {
-		return rollout.Evidence{Summary: "every group of ops that existing objects need was called"}
+		return rollout.Evidence{Summary: "every op that existing objects need was called"}
 	}
 	return evidence(e.rehearsal(serving).Examine(ctx, own), len(own), unknown, objects.empty())
 }

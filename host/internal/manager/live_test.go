@@ -218,10 +218,10 @@ func TestAStoreNeverHasTwoProviders(t *testing.T) {
 		one.store = "one"
 		w.offerKind("two", unready) // what serves keeps its store
 		w.reload(w.text())
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		one.store = "two"
 		w.reload(w.text())
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		if message := w.configured("one"); !strings.Contains(message, "still that of provider two") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}

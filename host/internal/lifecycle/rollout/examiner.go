@@ -13,7 +13,7 @@ type Examiner interface {
 	// Rehearse asks a candidate before it serves, and compares its answers with
 	// those of what serves. Nothing that it causes changes anything at the cloud.
 	Rehearse(ctx context.Context, candidate *plugin.Generation) Evidence
-	// Examine asks what serves about each group of ops that existing objects
+	// Examine asks what serves about each op that existing objects
 	// need, and for which it was not called since it serves. No call of a
 	// control loop waits for it.
 	Examine(ctx context.Context, serving *plugin.Generation) Evidence

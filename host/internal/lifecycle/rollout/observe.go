@@ -70,6 +70,7 @@ func (r *Rollout) watched() Action {
 	known := r.state.Reason == ReasonErrorBudget
 	action := r.state.OverBudget(fmt.Sprintf("%d of %d ops failed, the last one: %v", tally.Failures, tally.Ops, l.LastFailure()), policy.Modes)
 	if action == Nothing && !known {
+		r.longer = true
 		r.report(l.bundle, l)
 	}
 	return action

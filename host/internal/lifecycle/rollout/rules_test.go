@@ -154,3 +154,21 @@ func TestTheHistoryIsKept(t *testing.T) {
 		t.Errorf("now %+v", now)
 	}
 }
+
+// What fails too often, with nothing to go back to, is kept when a whole period
+// went well.
+func TestTheFirstOneHasAnotherPeriod(t *testing.T) {
+	w := newWorld(t, &journal{}).run(true)
+	w.evidence.Store(&rollout.Evidence{Unknown: true, Summary: "the objects are not known"})
+	w.offer("trap")
+	for w.until(rollout.Serving).Reason != rollout.ReasonUnproven {
+	}
+	w.ask(4)
+	if got := w.until(rollout.Serving); got.Reason != rollout.ReasonErrorBudget {
+		t.Errorf("report %+v", got)
+	}
+	w.evidence.Store(nil)
+	w.pass(2 * time.Minute)
+	w.pass(2 * time.Minute)
+	w.until(rollout.Kept)
+}

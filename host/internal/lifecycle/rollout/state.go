@@ -299,10 +299,16 @@ func (s *State) unfit(reason, message string, m Modes) Action {
 
 // PeriodOver tells that the time of observation is over.
 func (s *State) PeriodOver() Action {
-	if s.Serving.none() || s.Serving == s.Good || s.Phase == Serving && s.Reason == ReasonErrorBudget {
+	switch {
+	case s.Serving.none() || s.Serving == s.Good:
 		return Nothing
+	case s.Phase != Serving || s.Reason != ReasonErrorBudget:
+		return Examine
+	case s.Good.none(): // there is no way back, so it has another period
+		s.enter(Serving, ReasonUnproven, "in the period before: "+s.Message)
+		return Observe
 	}
-	return Examine
+	return Nothing
 }
 
 // Examined tells what is known of what serves when its observation is over.
@@ -313,6 +319,8 @@ func (s *State) Examined(e Evidence, m Modes) Action {
 	switch {
 	case s.Serving.none() || s.Serving == s.Good:
 		return Nothing
+	case s.Phase == Serving && s.Reason == ReasonErrorBudget:
+		return Observe
 	case m.Observe != Required || e.Failure == "" && !unproven:
 		return Keep
 	case e.Failure == "":

@@ -58,14 +58,16 @@ type answer struct {
 	left, refused bool
 }
 
-// tries is how often a question is asked that gave way to others.
+// tries is how often a question is asked that gave way to others. Internal is
+// answered twice before it counts: the cloud may have stumbled.
 const tries = 3
 
 // ask asks a question: as a rehearsal, or else openly.
 func (r *Rehearsal) ask(ctx context.Context, asker Asker, q Question, open bool) (a answer) {
-	for range tries {
+	for n := range tries {
 		a = r.askOnce(ctx, asker, q, open)
-		if !errors.Is(a.err, plugin.ErrGaveWay) {
+		stumbled := n == 0 && a.failed != "" && a.code == abi.CodeInternal
+		if !stumbled && !errors.Is(a.err, plugin.ErrGaveWay) {
 			break
 		}
 	}

@@ -22,17 +22,17 @@ type tally struct {
 	total  Tally
 	recent [recentOps]bool // a ring: whether the op failed
 	last   error           // of the last failure
-	groups map[abi.Group]int
+	ops    map[abi.Op]int
 	// failed gets a value after a failure, unless one is waiting there.
 	failed chan struct{}
 }
 
-func newTally() *tally { return &tally{failed: make(chan struct{}, 1), groups: map[abi.Group]int{}} }
+func newTally() *tally { return &tally{failed: make(chan struct{}, 1), ops: map[abi.Op]int{}} }
 
 func (t *tally) count(ctx context.Context, op abi.Op, err error) {
 	failure := isFailure(ctx, err)
 	t.mu.Lock()
-	t.groups[op.Group()]++
+	t.ops[op]++
 	t.recent[t.total.Ops%recentOps] = failure
 	t.total.Ops++
 	if failure {
@@ -67,11 +67,11 @@ func (g *Generation) Tally() Tally {
 	return g.tally.total
 }
 
-// Calls is how many ops of a group the generation was asked since it serves.
-func (g *Generation) Calls(group abi.Group) int {
+// Calls is how often the generation was asked an op since it serves.
+func (g *Generation) Calls(op abi.Op) int {
 	g.tally.mu.Lock()
 	defer g.tally.mu.Unlock()
-	return g.tally.groups[group]
+	return g.tally.ops[op]
 }
 
 // Recent is the tally of the last ops, 256 at most.

@@ -49,8 +49,8 @@ func TestTally(t *testing.T) {
 	default:
 		t.Error("nobody was told")
 	}
-	if calls := g.Calls(abi.GroupRoutes); calls != 2*recentOps || g.Calls(abi.GroupInstances) != 0 {
-		t.Errorf("%d calls of the group", calls)
+	if calls := g.Calls(abi.OpRouteList); calls != 2*recentOps || g.Calls(abi.OpRouteCreate) != 0 {
+		t.Errorf("%d calls of the op", calls)
 	}
 	if g.LastFailure() == nil {
 		t.Error("the last failure is not there")
