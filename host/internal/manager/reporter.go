@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,6 +36,8 @@ const (
 const (
 	// maxEventBytes is the API server's limit for an Event's message.
 	maxEventBytes = 1024
+	// maxBeforeWayOut leaves room in an Event for the command of the way out.
+	maxBeforeWayOut = 512
 	// maxLogBytes is as long as the error of a module that does not load may be.
 	maxLogBytes = 8 << 10
 )
@@ -183,7 +186,7 @@ func newProviderReporter(m *managed, namespace string) *providerReporter {
 
 // Report is rollout.Reporter's.
 func (r *providerReporter) Report(x rollout.Report) {
-	x.Message = r.clean(x.Message) + r.wayOut(x)
+	x.Message = r.said(x)
 	r.admission(x)
 	r.status.report(x, r.unadmitted)
 	r.metrics.Phase(string(x.Phase))
@@ -201,6 +204,15 @@ func (r *providerReporter) Report(x rollout.Report) {
 		return
 	}
 	r.tell(x)
+}
+
+// said is the message with the way out, which no limit of an Event cuts off.
+func (r *providerReporter) said(x rollout.Report) string {
+	out := r.wayOut(x)
+	if out == "" {
+		return r.clean(x.Message)
+	}
+	return text.Line(r.clean(x.Message), maxBeforeWayOut) + out
 }
 
 // wayOut is the one command that lets through what was refused or held. All that
@@ -339,10 +351,7 @@ func describe(x rollout.Report) string {
 
 // Commanded is rollout.Reporter's: it is the audit of what people do.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
-	by := text.Line(c.By, maxLogBytes)
-	if by == "" {
-		by = "somebody"
-	}
+	by := text.Line(cmp.Or(c.By, "an annotation that is gone"), maxLogBytes)
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
 	if err != nil {
 		r.logger.Error(errors.New(text.Line(err.Error(), maxLogBytes)), "A command is refused", "command", c.Kind, "by", by)

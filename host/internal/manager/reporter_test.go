@@ -33,6 +33,20 @@ func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
 	}
 }
 
+// However much is said before it, the command that lets a module serve is whole.
+func TestALongMessageKeepsItsCommand(t *testing.T) {
+	r, events := newTestReporter(t)
+	r.provider = "static"
+	serving := &rollout.Version{Name: "static", Version: "0.1.0"}
+	for _, phase := range []rollout.Phase{rollout.Held, rollout.RolledBack, rollout.Rejected} {
+		r.Report(rollout.Report{Phase: phase, Reason: rollout.ReasonShadowDiffers, Message: strings.Repeat("a differs from b; ", 100),
+			Promotable: true, Serving: serving, Offered: &rollout.Version{Digest: offeredDigest}})
+		if got := <-events; !strings.Contains(got, "ccmctl rollout promote static "+offeredDigest[:12]) {
+			t.Errorf("%s: the Event does not have the command: %q", phase, got)
+		}
+	}
+}
+
 // newTestReporter tells of a provider to the channel of Events and to a status
 // that nobody writes.
 func newTestReporter(t *testing.T) (*providerReporter, <-chan string) {

@@ -178,14 +178,12 @@ func (r *Rollout) revive(ctx context.Context, s Saved, standing Standing) *loade
 		return nil // it is loaded when this manager leads
 	}
 	if err != nil {
-		r.options.Reporter.Journalled(fmt.Errorf("what is saved of %s cannot be loaded: %w", shortRevision(s.Revision), err))
+		r.options.Reporter.Journalled(fmt.Errorf("the saved %s %s cannot be loaded: %w", s.Name, s.Version.Version, err))
 		return nil
 	}
 	r.loads.add(ctx, l)
 	return r.loads[revision]
 }
-
-func shortRevision(text string) string { return text[:min(len(text), 40)] }
 
 func (r *Rollout) reload(ctx context.Context, s Saved, revision Revision, standing Standing) (*loaded, error) {
 	bundle, err := r.journal.bundle(ctx, s.Revision)

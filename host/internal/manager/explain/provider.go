@@ -70,12 +70,30 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
-		next(e, fmt.Sprintf("kubectl -n %s get events --field-selector involvedObject.name=wasm-ccm-provider-%s", f.Namespace, p.Name), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+		next(e, eventsOf("ProviderRejected"), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
-		e.WaitsFor = "the rollout goes on by itself"
+		going(e, p)
 	}
 	return true
+}
+
+// going says what a rollout waits for that nothing holds back yet.
+func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
+	e.WaitsFor = "the rollout goes on by itself"
+	if p.Phase == v1alpha1.PhaseServing {
+		e.WaitsFor = "it is observed for rollout.observePeriod (2 minutes by default); then it is kept, or rolled back"
+	}
+	if p.Paused {
+		e.WaitsFor += "; somebody has paused the provider, so nothing else serves"
+		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+	}
+}
+
+// eventsOf lists the Events of a reason: they are about the source of a module,
+// which may be in any namespace.
+func eventsOf(reason string) string {
+	return "kubectl get events -A --field-selector reason=" + reason
 }
 
 func cause(p *v1alpha1.Provider) string {
@@ -105,12 +123,14 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 	switch {
 	case p.Reason == "ModuleSuspected":
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "if the module was not the cause of the manager's end, have it tried once more; else offer another one")
+	case p.Reason == "RehearsalFailed":
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "offer another module; or let this one serve all the same")
 	case p.Reason == "ModuleNotMarked":
 		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server is there, and give the manager the right that the message names")
 	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
 		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign the module with a key that providers[].provenance names, or pin its digest")
 	default:
-		next(e, fmt.Sprintf("kubectl -n %s get events --field-selector involvedObject.name=wasm-ccm-provider-%s", f.Namespace, p.Name), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+		next(e, eventsOf("ProviderRejected"), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 	}
 }
 
@@ -149,7 +169,7 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	for _, known := range []struct{ kind, cause, what, command, step string }{
-		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", "kubectl -n %[1]s get events --field-selector involvedObject.name=wasm-ccm-provider-%[2]s", "correct what the message names: the registry, its name, or the pull Secret"},
+		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", eventsOf("ProviderSourceUnavailable"), "correct what the message names: the registry, its name, or the pull Secret"},
 		{v1alpha1.ConditionDurable, NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
 		{v1alpha1.ConditionTicked, TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
 	} {
