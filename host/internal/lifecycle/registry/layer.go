@@ -143,7 +143,7 @@ func checkEntry(h *tar.Header) error {
 	switch {
 	// Invariant I7 (host/SECURITY.md): holes are read as zeros, so that some hundred bytes are gigabytes.
 	case h.Typeflag == tar.TypeGNUSparse || hasHoles(h.PAXRecords):
-		return invalid("%.100q in its layer is a sparse file: pack it without holes (tar without --sparse)", h.Name)
+		return invalid("%.100q in its layer is a sparse file: pack it without holes", h.Name)
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
 		return invalid("%.100q in its layer is a link or a device: make it a file", h.Name)
 	case len(h.Name) > maxName && h.Typeflag == tar.TypeReg && !strings.Contains(h.Name, "/"):

@@ -70,6 +70,7 @@ func (r *Rollout) assume(ctx context.Context) Action {
 		r.worker.cancel()
 		r.state.settle() // what is offered is looked at anew
 		r.resume(ctx, Offered)
+		r.wentBack()
 	}
 	modes := r.options.Policy().Modes
 	action := r.state.Lead(modes)
@@ -86,4 +87,13 @@ func (r *Rollout) assume(ctx context.Context) Action {
 		return r.offered()
 	}
 	return action
+}
+
+// wentBack has the history know why something else serves than in the manager
+// before.
+func (r *Rollout) wentBack() {
+	if now, l := r.history.now(), r.serving(); now != nil && l != nil && !now.same(l.revision) {
+		r.generation++
+		r.history.end(r.options.Clock.Now(), ReasonModuleSuspected, "")
+	}
 }
