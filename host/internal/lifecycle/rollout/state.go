@@ -341,7 +341,7 @@ func (s *State) KeepDone() {
 		s.Previous = s.Good
 	}
 	s.Good = s.Serving
-	if s.Previous.Bundle == s.Good.Bundle {
+	if s.Previous.Bundle == s.Good.Bundle || s.Previous.Terms != s.Good.Terms { // it is saved, and loaded with the terms of then
 		s.Previous = Revision{}
 	}
 	if s.Candidate.none() && s.Phase != Rejected { // which is about what is offered
