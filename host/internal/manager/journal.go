@@ -25,7 +25,7 @@ type journal struct {
 // Load is rollout.Journal's.
 func (j journal) Load(ctx context.Context) (rollout.Record, error) {
 	r, err := j.object.Load(ctx)
-	out := rollout.Record{Generation: r.Generation, Paused: r.Paused}
+	out := rollout.Record{Generation: r.Generation, Paused: r.Paused, Held: r.Held}
 	for _, s := range r.Saved {
 		out.Saved = append(out.Saved, rollout.Saved{Version: rollout.Version(s.Version), Kept: s.Kept})
 	}
@@ -63,7 +63,7 @@ func (j journal) Save(ctx context.Context, r rollout.Record, bundles []source.Bu
 
 // recordOf puts the newest refusals first.
 func (j journal) recordOf(r rollout.Record) status.Record {
-	out := status.Record{Generation: r.Generation, Paused: r.Paused}
+	out := status.Record{Generation: r.Generation, Paused: r.Paused, Held: r.Held}
 	for _, s := range r.Saved {
 		out.Saved = append(out.Saved, status.Saved{Version: status.Version(s.Version), Kept: s.Kept})
 	}

@@ -22,6 +22,8 @@ type Record struct {
 	Generation int64
 	Paused     bool
 	Refused    []Refusal
+	// Held names what the source held last.
+	Held string
 }
 
 // ErrNotKept is of a bundle that cannot be saved, however often it is tried. The

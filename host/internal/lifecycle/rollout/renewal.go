@@ -30,9 +30,13 @@ func (r *Rollout) take(o offer) Action {
 		return Nothing
 	}
 	// Before the first bundle nobody knows what the source held: an error says nothing of it.
-	o.anew = o.anew || r.held != "" && (r.held != o.name() || o.after)
-	if o.err == nil || r.held != "" {
+	o.anew = o.anew || r.held != "" && r.held != o.name() || r.seen && o.after
+	if o.err == nil || r.seen {
 		r.held = o.name()
+	}
+	if o.err == nil {
+		r.seen = true
+		r.save() // also the next manager knows what is new
 	}
 	r.backoff.DeleteEntry(only)
 	if r.renewal.offer != nil { // it is next

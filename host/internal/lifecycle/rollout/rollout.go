@@ -84,7 +84,8 @@ type Rollout struct {
 	by         string    // who asked for what is under way
 	longer     bool      // what serves was examined, and is observed for longer
 	since      time.Time // when the observation of what serves began
-	held       string    // what the source held last, "" before the first offer
+	held       string    // what the source held last, "" while nobody knows
+	seen       bool      // it was a bundle, and this manager saw it
 	allowed    bool      // the last rehearsal found what is allowed
 	worker     worker
 	examiner   worker // of what serves

@@ -172,3 +172,34 @@ func TestTheFirstOneHasAnotherPeriod(t *testing.T) {
 	w.pass(2 * time.Minute)
 	w.until(rollout.Kept)
 }
+
+// What is in the source after a restart, and was not before, is a wish as well.
+func TestWhatWasOfferedWhileNobodyLookedIsNew(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		j := &journal{}
+		w := newWorld(t, j).run(true)
+		w.offer("good")
+		w.until(rollout.Kept)
+		w.offer("next")
+		w.until(rollout.Serving)
+		w.pass(2 * time.Minute)
+		w.until(rollout.Kept)
+		if err := w.command(rollout.CommandRollback, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until(rollout.RolledBack)
+		if between {
+			w.offer("good")
+			w.until(rollout.Kept)
+		}
+		w.stop()
+
+		w = newWorld(t, j).run(true)
+		w.until(rollout.Kept)
+		w.offer("next")
+		if got := w.untilEither(rollout.Serving, rollout.RolledBack); (got.Phase == rollout.Serving) != between {
+			t.Errorf("something else was there: %v; %s %s", between, got.Phase, got.Message)
+		}
+		w.stop()
+	}
+}

@@ -79,6 +79,7 @@ func (r *Rollout) memory() Record {
 	return Record{
 		Saved: slices.Clone(r.saved), History: slices.Clone(r.history),
 		Generation: r.generation, Paused: r.state.Paused, Refused: slices.Clone(r.state.Refused),
+		Held: r.held,
 	}
 }
 
@@ -87,6 +88,7 @@ func (r *Rollout) recall(record Record) {
 	r.saved, r.history = slices.Clone(record.Saved), slices.Clone(record.History)
 	r.generation = max(r.generation, record.Generation)
 	r.state.Paused = record.Paused
+	r.held = cmp.Or(r.held, record.Held)
 	r.state.Refused = slices.Clone(record.Refused)
 	if now := r.history.now(); now != nil {
 		r.state.Proof = now.proof()

@@ -47,6 +47,7 @@ func (v *Version) bounded() *Version {
 }
 
 func (r Record) bounded() Record {
+	r.Held = text.Line(r.Held, maxText)
 	saved := r.Saved[:min(len(r.Saved), len(sets))]
 	r.Saved = nil
 	for _, s := range saved {

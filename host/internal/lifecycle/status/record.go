@@ -59,6 +59,8 @@ type Record struct {
 	Refused    []Refusal `json:"refused,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Paused     bool      `json:"paused,omitempty"`
+	// Held names what the source held last.
+	Held string `json:"held,omitempty"`
 	// History are the generations that served, the newest first; those behind
 	// the first 32 are forgotten.
 	History []Served `json:"history,omitempty"`
