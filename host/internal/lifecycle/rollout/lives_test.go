@@ -79,6 +79,7 @@ type liver struct {
 	*rollout.Rollout
 	*life
 	name    string
+	seen    bool   // it was offered a bundle: it knows what is new
 	host    string // a process that is started again has the same
 	book    *bookOf
 	slot    *plugin.Slot
@@ -189,7 +190,7 @@ func (l *life) step(n int) string {
 			wanted := kept[l.random.IntN(len(kept))]
 			next = l.bundles[slices.IndexFunc(l.bundles, func(b source.Bundle) bool { return b.Revision == wanted })]
 		}
-		l.again = l.failing != nil || next.Revision != l.offered.Revision
+		l.again = l.leader.seen && (l.failing != nil || next.Revision != l.offered.Revision)
 		l.offered, l.failing = next, nil
 		l.offer()
 		return "offer " + l.offered.Revision
@@ -235,6 +236,7 @@ func (l *life) offer() {
 	for _, p := range []*liver{l.leader, l.standby} {
 		if p != nil {
 			p.Offer(l.offered, l.failing)
+			p.seen = p.seen || l.failing == nil
 			synctest.Wait()
 		}
 	}
