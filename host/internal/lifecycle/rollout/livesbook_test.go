@@ -51,7 +51,7 @@ func (b *bookOf) Begin(_ context.Context, bundle source.Bundle, _ string, s roll
 	b.id++
 	standings := map[rollout.Standing]trial.Standing{
 		rollout.Offered: trial.Offered, rollout.Pardoned: trial.Pardoned, rollout.Trusted: trial.Kept,
-		rollout.LastResort: trial.Last, rollout.Resuming: trial.Shared, rollout.Standby: trial.Standby,
+		rollout.LastResort: trial.Last, rollout.Resuming: trial.Resumed, rollout.Standby: trial.Standby,
 	}
 	m := trial.Mark{Subject: trial.Subject{Module: bundle.ModuleDigest(), Config: bundle.Revision}, ID: b.id, Manager: b.liver.host, Since: now, Boot: boot}
 	err := b.book.Begin(m, standings[s], func(trial.Mark) bool { return true })

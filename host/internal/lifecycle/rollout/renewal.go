@@ -30,12 +30,12 @@ func (r *Rollout) take(o offer) Action {
 		return Nothing
 	}
 	// Before the first bundle nobody knows what the source held: an error says nothing of it.
+	bundles := o.err == nil || o.anew // it held one, at least for a moment
 	o.anew = o.anew || r.held != "" && r.held != o.name() || r.seen && o.after
-	if o.err == nil || r.seen {
+	if r.seen = r.seen || bundles; r.seen {
 		r.held = o.name()
 	}
 	if o.err == nil {
-		r.seen = true
 		r.save() // also the next manager knows what is new
 	}
 	r.backoff.DeleteEntry(only)

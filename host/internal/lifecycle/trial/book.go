@@ -27,7 +27,7 @@ func (b *Book) Begin(m Mark, s Standing, guilty func(Mark) bool) error {
 	at, passed := b.passed(m.Subject)
 	// Invariant M17 (host/SECURITY.md): while one manager tries a signer, the others wait.
 	// Of a manager that never came back nobody waits with what was good.
-	if other := b.tried(m); other != nil && (s != Kept && s != Last || m.Since.Sub(other.Since) <= abandoned) {
+	if other := b.tried(m, s); other != nil && (s != Kept && s != Last || m.Since.Sub(other.Since) <= abandoned) {
 		return &Busy{other.Manager}
 	}
 	// Invariant M14 (host/SECURITY.md): a standby runs only what has been kept, and for a while.
@@ -41,13 +41,14 @@ func (b *Book) Begin(m Mark, s Standing, guilty func(Mark) bool) error {
 	case s == Kept || s == Last: // so long ago that it is forgotten here
 		m.Kept = m.Since.Add(-Young)
 	}
+	m.Resumed = s == Resumed
 	b.Marks = bounded(append(b.Marks, m))
 	return nil
 }
 
 // inherit finds what the leader before has left on trial.
 func (b *Book) inherit(m Mark, s Standing, guilty func(Mark) bool) {
-	other := b.tried(m)
+	other := b.tried(m, s)
 	if other == nil || s != Offered && s != Pardoned && (s != Shared || m.Since.Sub(other.Since) <= abandoned) {
 		return
 	}
@@ -75,8 +76,11 @@ func (b *Book) run(m Mark) bool {
 }
 
 // tried is the mark of another manager that tries the same, or nil.
-func (b *Book) tried(m Mark) *Mark {
-	i := slices.IndexFunc(b.Marks, func(x Mark) bool { return x.Subject == m.Subject && x.onTrial() && x.Manager != m.Manager })
+func (b *Book) tried(m Mark, s Standing) *Mark {
+	leads := s == Offered || s == Pardoned
+	i := slices.IndexFunc(b.Marks, func(x Mark) bool {
+		return x.Subject == m.Subject && x.onTrial() && x.Manager != m.Manager && (!leads || !x.Resumed)
+	})
 	if i < 0 {
 		return nil
 	}

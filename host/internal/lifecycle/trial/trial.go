@@ -44,6 +44,9 @@ type Mark struct {
 	Boot string `json:"boot,omitempty"`
 	// Kept is when the subject was kept; zero: it is on trial.
 	Kept time.Time `json:"kept,omitzero"`
+	// Resumed: it served when a manager ended in order, and goes on in this one,
+	// which may not lead.
+	Resumed bool `json:"resumed,omitempty"`
 	// Phase is the last one that it reached, "" before the first.
 	Phase string    `json:"phase,omitempty"`
 	Since time.Time `json:"since"`
@@ -137,6 +140,9 @@ const (
 	Last
 	// Standby wants to be ready for what the leader has passed, and waits for it.
 	Standby
+	// Resumed served when a manager ended in order. One manager goes on with it, and
+	// gives way to the one that leads.
+	Resumed
 	// Shared is run by every manager: on trial by one after the other, until
 	// one has passed it.
 	Shared

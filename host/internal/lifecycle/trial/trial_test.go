@@ -242,6 +242,15 @@ func TestAStandbyWaitsUntilItHasSettled(t *testing.T) {
 	must(t, b.begin(late, Standby))
 }
 
+// Both managers were started anew, and the one that leads is not the one that
+// goes on with what was observed.
+func TestWhoLeadsBlamesNobodyThatGoesOn(t *testing.T) {
+	b := &Book{}
+	must(t, b.begin(mark("a", "observed", 1), Resumed))
+	busy(t, b.begin(mark("b", "observed", 1), Resumed))
+	must(t, b.begin(mark("b", "observed", 2), Offered))
+}
+
 // The next leader blames one of what the leader before had on trial.
 func TestTheNextLeaderBlamesOne(t *testing.T) {
 	b := &Book{}

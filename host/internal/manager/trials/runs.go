@@ -85,8 +85,10 @@ func (r runs) standing(s rollout.Standing) trial.Standing {
 		return trial.Kept
 	case s == rollout.LastResort:
 		return trial.Last
-	case r.signer != "" || s == rollout.Resuming:
+	case r.signer != "":
 		return trial.Shared
+	case s == rollout.Resuming:
+		return trial.Resumed
 	case s == rollout.Pardoned:
 		return trial.Pardoned
 	case s == rollout.Standby:
