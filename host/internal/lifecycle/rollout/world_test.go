@@ -339,13 +339,6 @@ func (w *world) untilEither(phase, other rollout.Phase) rollout.Report {
 	}
 }
 
-// untilServes waits until that revision serves.
-func (w *world) untilServes(revision string) {
-	w.t.Helper()
-	for w.until(rollout.Serving).Serving.Revision != revision {
-	}
-}
-
 func (w *world) offer(config string) { w.Offer(bundle(w.t, config), nil) }
 
 func (w *world) serves(config string) {
