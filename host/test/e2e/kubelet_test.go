@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 type kubelet struct {
 	rig       *rig
 	name      string
+	begun     atomic.Bool // a startup probe was well: the liveness probe looks from then on
 	container corev1.Container
 	grace     time.Duration // of the Pod
 	template  *manager      // with the addresses
@@ -184,6 +186,7 @@ func (k *kubelet) probe(ctx context.Context, m *manager, p *corev1.Probe, startu
 		}
 		switch err := k.get(ctx, p); {
 		case err == nil && startup:
+			k.begun.Store(true)
 			return true
 		case err == nil:
 			failures = 0

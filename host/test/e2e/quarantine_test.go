@@ -136,9 +136,10 @@ func newQuarantine(t *testing.T, base *rig, e ender, managers int) *quarantine {
 		q.awaitGood(t, k) // the first one leads
 	}
 	q.awaitNode(t)
-	q.until(t, "the good module is recorded", func() (bool, string) {
+	q.until(t, "the good module is recorded, and the liveness probe looks", func() (bool, string) {
 		seen := q.keptBy(t.Context(), "q", "record")
-		return seen == digest(q.good), seen
+		waiting := slices.ContainsFunc(q.kubelets, func(k *kubelet) bool { return !k.begun.Load() })
+		return seen == digest(q.good) && !waiting, seen
 	})
 	return q
 }
