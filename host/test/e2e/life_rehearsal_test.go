@@ -170,8 +170,9 @@ func TestARehearsalWritesNothing(t *testing.T) {
 			if lines := account.writtenSinceMark(); lines != "" {
 				t.Errorf("written at the cloud:\n%s", lines)
 			}
-			if sent > mostQuestions || sent == 0 && !hostile.after {
-				t.Errorf("%d requests, want 1 to %d", sent, mostQuestions)
+			// The first module traps in its first question, mostly before anything left.
+			if sent > mostQuestions || sent == 0 && hostile.after {
+				t.Errorf("%d requests, want at most %d, and some of the next module", sent, mostQuestions)
 			}
 		})
 	}

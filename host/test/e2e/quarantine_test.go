@@ -312,7 +312,7 @@ func (q *quarantine) checkOnce(t *testing.T) {
 // checkTold: the status, an Event and a metric say so, and how to mend it.
 func (q *quarantine) checkTold(t *testing.T) {
 	t.Helper()
-	hint := "wasm-ccm.dev/promote=" + strings.TrimPrefix(digest(q.bad), "sha256:")[:12]
+	hint := "ccmctl rollout promote q " + strings.TrimPrefix(digest(q.bad), "sha256:")[:12]
 	q.until(t, "the status says so", func() (bool, string) {
 		cm, err := q.client.CoreV1().ConfigMaps(q.namespace).Get(t.Context(), "wasm-ccm-provider-q", metav1.GetOptions{})
 		if err != nil {
