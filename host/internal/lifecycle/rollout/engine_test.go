@@ -36,7 +36,7 @@ func TestAnotherEngineIsATrial(t *testing.T) {
 		w.pass(w.policy.ObservePeriod)
 		w.until(rollout.Kept)
 	}
-	if len(standings) != 2 || standings[0] != rollout.Trusted || standings[1] != rollout.Offered {
+	if len(standings) != 2 || standings[0] != rollout.LastResort || standings[1] != rollout.Offered {
 		t.Errorf("standings %v", standings)
 	}
 	w.journal.await(func(r rollout.Record) bool { return len(r.Saved) > 0 && r.Saved[0].Engine == "wasmtime" })

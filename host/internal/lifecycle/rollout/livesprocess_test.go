@@ -111,7 +111,7 @@ func (e examinerOf) Examine(ctx context.Context, g *plugin.Generation) rollout.E
 // A liver is its own rollout.Reporter.
 func (p *liver) Report(x rollout.Report) {
 	p.last.Store(&x)
-	if x.Phase == rollout.Kept && x.Good != nil {
+	if x.Good != nil { // its phase may be that of another offer
 		bundle, _, _ := strings.Cut(x.Good.Revision, "+")
 		p.keptNow.Store(bundle, true)
 	}

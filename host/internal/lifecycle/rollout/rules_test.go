@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
 // A person's rollback is about the offer that stands in the source. Who puts the
@@ -110,6 +111,13 @@ func TestTheLastResortServes(t *testing.T) {
 	if err := <-w.reporter.journal; !strings.Contains(err.Error(), "it ended the manager") {
 		t.Error(err)
 	}
+	w.Offer(source.Bundle{}, errors.New("the source is away"))
+	w.until(rollout.Rejected)
+	w.terms("h2") // such as a grant that is withdrawn
+	if got := w.until(rollout.Serving); got.Serving == nil || !strings.HasSuffix(got.Serving.Revision, "+h2") {
+		t.Errorf("%+v serves", got.Serving)
+	}
+	w.serves("older")
 }
 
 // A restart goes back to what was kept before, when the newest may not run.

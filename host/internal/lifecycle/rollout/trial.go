@@ -21,7 +21,7 @@ const (
 	Pardoned
 	// Trusted was kept once.
 	Trusted
-	// LastResort is Trusted, when there is nothing else to serve.
+	// LastResort is Trusted, and there is nothing else to serve, or it serves already.
 	LastResort
 	// Resuming served when a manager ended in order. One manager at a time tries it.
 	Resuming
@@ -85,6 +85,8 @@ func (r *Rollout) standing(offered Revision) Standing {
 	switch {
 	case r.state.Pardoned:
 		return Pardoned
+	case r.history.knows(offered) && r.state.renews(): // a suspicion does not keep a password from what serves
+		return LastResort
 	case r.history.knows(offered):
 		return Trusted
 	case r.state.Leading:
