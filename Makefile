@@ -228,6 +228,8 @@ test-guests:
 test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
+	$(call say,20000 random lives of a module)
+	LIVES=20000 $(GO) test -timeout 20m -run '^TestRandomLives$$' ./host/internal/lifecycle/rollout
 	$(call say,the chart's alerts and dashboard as Prometheus reads them)
 	cd testdata/prometheus && $(TEST_ENV) $(GO) test ./...
 	$(call say,a login at a simulated vCenter)

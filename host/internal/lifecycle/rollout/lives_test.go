@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,12 @@ const lifeSteps = 40
 // it has ended: a goroutine without an owner fails the test.
 func TestRandomLives(t *testing.T) {
 	bundles, n := allBundles(t), lives
+	if wanted := os.Getenv("LIVES"); wanted != "" { // make test-lives
+		var err error
+		if n, err = strconv.Atoi(wanted); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if testing.Short() {
 		n /= 8
 	}
