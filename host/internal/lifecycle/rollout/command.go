@@ -88,7 +88,7 @@ func (r *Rollout) reach(ctx context.Context) {
 		if s.Revision == r.state.Serving.Bundle || !s.Kept {
 			continue
 		}
-		if l := r.revive(ctx, s, r.standingOf(s, Offered)); l != nil {
+		if l, _ := r.revive(ctx, s, r.standingOf(s, Offered)); l != nil {
 			r.state.Previous = l.revision
 			return
 		}

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
@@ -78,6 +79,32 @@ func TestARestartWaitsForAPrivateConfiguration(t *testing.T) {
 		w.offer("one")
 		w.until(rollout.Serving)
 		w.serves("one")
+		w.stop()
+	}
+}
+
+// An older configuration, which is public, may be of another cloud: it serves
+// only when the source says nothing for long.
+func TestARestartWaitsForAPrivateConfigurationBeforeAnOlderOne(t *testing.T) {
+	kept, older := bundle(t, "one"), bundle(t, "older")
+	kept.Config, kept.ConfigPrivate = nil, true
+	for _, away := range []bool{false, true} {
+		w := newWorld(t, remembering(kept, older)).run(true)
+		if err := <-w.reporter.journal; !strings.Contains(err.Error(), "private") {
+			t.Errorf("it is told otherwise: %v", err)
+		}
+		if w.slot.Serving() != nil {
+			t.Error("an older one serves")
+		}
+		if away {
+			w.pass(time.Minute)
+			w.until(rollout.Kept)
+			w.serves("older")
+		} else {
+			w.offer("one")
+			w.until(rollout.Serving)
+			w.serves("one")
+		}
 		w.stop()
 	}
 }

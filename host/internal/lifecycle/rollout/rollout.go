@@ -96,6 +96,7 @@ type Rollout struct {
 	takeover   <-chan time.Time // another try to read what the leader before has left
 	delays     wait.Backoff     // of that
 	resumption <-chan time.Time // another look at what is saved
+	overdue    bool             // the source has not said for long what it holds
 	journal    *journalist
 	waits      atomic.Bool
 	// watching are the goroutines that wait for the end of generations.
@@ -266,6 +267,7 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	case command := <-commands:
 		return r.command(ctx, command), true
 	case <-r.resumption:
+		r.overdue = true
 		if r.resumption = nil; r.state.Serving.none() && r.state.Candidate.none() {
 			r.resume(ctx, r.untried())
 		}

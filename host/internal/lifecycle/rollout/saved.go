@@ -100,8 +100,13 @@ func (r *Rollout) recall(record Record) {
 func (r *Rollout) resume(ctx context.Context, untried Standing) {
 	r.resumption = nil
 	for i, s := range r.saved {
-		if l := r.revive(ctx, s, r.standingOf(s, untried)); l != nil {
+		l, err := r.revive(ctx, s, r.standingOf(s, untried))
+		if l != nil {
 			r.resumed(ctx, l, r.reserve(ctx, l, r.saved[i:]))
+			return
+		}
+		if errors.Is(err, errPrivate) && !r.overdue { // an older one may be of another cloud
+			r.resumption = r.options.Clock.After(resumptionRetry)
 			return
 		}
 	}
@@ -110,7 +115,7 @@ func (r *Rollout) resume(ctx context.Context, untried Standing) {
 			continue
 		}
 		// Invariant R16 (host/SECURITY.md): something serves, when anything was ever kept.
-		if l := r.revive(ctx, s, LastResort); l != nil {
+		if l, _ := r.revive(ctx, s, LastResort); l != nil {
 			r.resumed(ctx, l, l)
 			return
 		}
@@ -121,7 +126,8 @@ func (r *Rollout) resume(ctx context.Context, untried Standing) {
 }
 
 // resumptionRetry is the time between two looks at what is saved, when nothing
-// serves: of a suspect that was kept the time passes.
+// serves: of a suspect that was kept the time passes, and a private configuration is
+// waited for until then.
 const resumptionRetry = time.Minute
 
 // reserve is what l goes back to while it is observed: itself where it was kept.
@@ -130,7 +136,7 @@ func (r *Rollout) reserve(ctx context.Context, l *loaded, saved []Saved) *loaded
 		return l
 	}
 	for _, s := range saved[1:] {
-		if good := r.revive(ctx, s, r.standingOf(s, Standby)); good != nil {
+		if good, _ := r.revive(ctx, s, r.standingOf(s, Standby)); good != nil {
 			return good
 		}
 	}
@@ -169,22 +175,22 @@ func (r *Rollout) standingOf(s Saved, untried Standing) Standing {
 var errPrivate = errors.New("its configuration is private, and is not kept; starting with what the source holds")
 
 // revive loads what is saved, without a probe: it passed one before. An error
-// changes nothing, and is told.
-func (r *Rollout) revive(ctx context.Context, s Saved, standing Standing) *loaded {
+// changes nothing, and was told.
+func (r *Rollout) revive(ctx context.Context, s Saved, standing Standing) (*loaded, error) {
 	revision := s.on(r.options.Loader.Revision())
 	if l := r.loads[revision]; l != nil {
-		return l
+		return l, nil
 	}
 	l, err := r.reload(ctx, s, revision, standing)
 	if errors.Is(err, ErrTriedElsewhere) {
-		return nil // it is loaded when this manager leads
+		return nil, err // it is loaded when this manager leads
 	}
 	if err != nil {
 		r.options.Reporter.Journalled(fmt.Errorf("the saved %s %s cannot be loaded: %w", s.Name, s.Version.Version, err))
-		return nil
+		return nil, err
 	}
 	r.loads.add(ctx, l)
-	return r.loads[revision]
+	return r.loads[revision], nil
 }
 
 func (r *Rollout) reload(ctx context.Context, s Saved, revision Revision, standing Standing) (*loaded, error) {
