@@ -228,6 +228,9 @@ func printStuck(w io.Writer, s *v1alpha1.Status) {
 		if p.Message != "" && p.Phase != v1alpha1.PhaseKept {
 			fmt.Fprintf(w, "\nprovider %s: %s\n", p.Name, p.Message)
 		}
+		if p.Paused {
+			fmt.Fprintf(w, "\nprovider %s is paused: nothing else serves until: ccmctl rollout pause %s --resume\n", p.Name, p.Name)
+		}
 		for _, c := range faults(p) {
 			fmt.Fprintf(w, "\nprovider %s: %s is False (%s): %s\n", p.Name, c.Type, c.Reason, c.Message)
 		}

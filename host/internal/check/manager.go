@@ -82,7 +82,7 @@ func (c *checker) provider(p *status.Provider) {
 		c.error("OfferRefused", where, "what is offered does not serve: "+said, why)
 	}
 	if p.Paused {
-		c.warn("Paused", where, "its rollouts are paused", "ccmctl rollout promote "+p.Name)
+		c.warn("Paused", where, "its rollouts are paused", "ccmctl rollout pause "+p.Name+" --resume")
 	}
 	if p.Brake != nil && p.Brake.Engaged {
 		c.error("DeletionBrake", where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)

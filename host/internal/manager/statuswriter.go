@@ -33,7 +33,9 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	defer w.mu.Unlock()
 	s := &w.status
 	if s.Phase != string(x.Phase) || s.Reason != x.Reason {
-		s.Since = time.Now()
+		if s.Since = x.Since; s.Since.IsZero() {
+			s.Since = time.Now()
+		}
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
 	if s.Generation != x.Generation { // how the one before has ticked says nothing of this one

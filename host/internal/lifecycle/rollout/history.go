@@ -35,6 +35,17 @@ func (s Served) proof() string {
 	return fmt.Sprintf("%d calls, %d failed, %d questions of the host's own", s.Calls, s.Failures, s.Questions)
 }
 
+// since is when a phase of what serves began, zero of other phases.
+func (s Served) since(p Phase) time.Time {
+	switch {
+	case p == Serving || p == Kept && s.From.After(s.Kept):
+		return s.From
+	case p == Kept:
+		return s.Kept
+	}
+	return time.Time{}
+}
+
 // history are the generations that served, the newest first.
 type history []Served
 

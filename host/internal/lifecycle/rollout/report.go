@@ -48,6 +48,9 @@ type Report struct {
 	Paused     bool
 	// Took is the time since the source offered the bundle.
 	Took time.Duration
+	// Since is when what serves began to be Serving or Kept, also in a manager before
+	// this one; zero in other phases.
+	Since time.Time
 }
 
 // Reporter hears of everything. Its methods do not block.
@@ -86,6 +89,9 @@ func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
 	}
 	if !r.current.at.IsZero() {
 		out.Took = r.options.Clock.Since(r.current.at)
+	}
+	if now := r.history.now(); now != nil {
+		out.Since = now.since(r.state.Phase)
 	}
 	r.options.Reporter.Report(out)
 }

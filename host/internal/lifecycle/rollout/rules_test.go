@@ -211,3 +211,18 @@ func TestWhatWasOfferedWhileNobodyLookedIsNew(t *testing.T) {
 		w.stop()
 	}
 }
+
+// A restart changes nothing: what was kept an hour ago is not kept since now.
+func TestARestartKnowsSinceWhen(t *testing.T) {
+	j := &journal{}
+	w := newWorld(t, j).run(true)
+	w.offer("one")
+	since := w.until(rollout.Kept).Since
+	w.stop()
+	next := newWorld(t, j)
+	next.clock.Step(time.Hour)
+	next.run(true)
+	if got := next.until(rollout.Kept).Since; since.IsZero() || !got.Equal(since) {
+		t.Errorf("kept since %v, and after a restart since %v", since, got)
+	}
+}
