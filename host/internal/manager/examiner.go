@@ -16,7 +16,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds of a rehearsal and of an examination, and of each question.
+// Bounds of a rehearsal and of an examination, and of the time that each question may
+// take in the guest itself.
 const (
 	examineTime   = 30 * time.Second
 	questionTime  = 10 * time.Second
@@ -83,7 +84,7 @@ func (e *examiner) Examine(ctx context.Context, serving *plugin.Generation) roll
 
 func (e *examiner) rehearsal(g *plugin.Generation) *shadow.Rehearsal {
 	return &shadow.Rehearsal{
-		Candidate: g, Check: check(e.policy), PerOp: questionTime, Concurrency: min(questionsOnce, g.Instances()),
+		Candidate: g, Check: check(e.policy), OwnTime: questionTime, Concurrency: min(questionsOnce, g.Instances()),
 	}
 }
 
@@ -136,8 +137,11 @@ func summary(r shadow.Report, own int, unknown error, nothing bool) string {
 	if unknown != nil {
 		asked += "; " + unknown.Error()
 	}
-	if len(r.Unknowns) > 0 {
+	switch {
+	case len(r.Unknowns) > 0:
 		asked += ": " + strings.Join(r.Unknowns, "; ")
+	case r.Wrote != "":
+		asked += "; writes were kept back, the first one: " + r.Wrote
 	}
 	return asked
 }

@@ -98,7 +98,7 @@ func TestAHostileModuleWritesNothingWhileItIsCompared(t *testing.T) {
 	kept, events, cache := &written{}, record.NewFakeRecorder(10), hostfunc.NewCache(clock.RealClock{})
 	host := shadow.Host(hostfunc.New(hostfunc.Options{Events: events, Cache: cache, Store: kept, Kube: patched{kept}, HTTP: client}))
 	question := objectSample{nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}}.questions("c", func(op abi.Op) bool { return op == abi.OpInstanceExists })
-	r := &shadow.Rehearsal{Candidate: hostile{host, cloud.URL}, Check: check(addresses.Default), Concurrency: 1, PerOp: time.Minute}
+	r := &shadow.Rehearsal{Candidate: hostile{host, cloud.URL}, Check: check(addresses.Default), Concurrency: 1, OwnTime: time.Minute}
 	report := r.Run(t.Context(), question)
 	_, found := host.HostCall(t.Context(), abi.CapabilityCache, encode(&abi.CacheRequest{Key: "k"}))
 	mu.Lock()

@@ -108,7 +108,7 @@ type run = func(call hostCall, op abi.Op, request []byte) (abi.Code, []byte, err
 // rehearse asks a candidate, and where there is one what serves, over the real host calls.
 func rehearse(t testing.TB, real HostCaller, questions []Question, candidate, serving run) Report {
 	t.Helper()
-	r := &Rehearsal{Candidate: guest{Host(real), candidate}, Check: decodes, Concurrency: 2, PerOp: 10 * time.Second}
+	r := &Rehearsal{Candidate: guest{Host(real), candidate}, Check: decodes, Concurrency: 2, OwnTime: 10 * time.Second}
 	if serving != nil {
 		r.Serving = guest{Host(real), serving}
 	}

@@ -3,7 +3,6 @@ package shadow
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
@@ -21,10 +20,9 @@ type player struct {
 	// scratch is the cache of this op alone.
 	scratch      map[string][]byte
 	scratchBytes int
-	// left says that a host call was answered for real. outside is the time that such
-	// calls took.
-	left    bool
-	outside time.Duration
+	// left says that a host call was answered for real. own stands still meanwhile.
+	left bool
+	own  *stopwatch
 	// open passes all on, for what serves anyway.
 	open bool
 }
@@ -46,8 +44,8 @@ func (a *answers) take() call {
 }
 
 // newPlayer returns one with the record of a sample, which may be nil.
-func newPlayer(s *Sample) *player {
-	p := &player{recorded: map[callKey]*answers{}, exchanges: exchanges{}, scratch: map[string][]byte{}}
+func newPlayer(s *Sample, own *stopwatch) *player {
+	p := &player{own: own, recorded: map[callKey]*answers{}, exchanges: exchanges{}, scratch: map[string][]byte{}}
 	if s == nil {
 		return p
 	}
@@ -72,8 +70,8 @@ func (p *player) hostCall(ctx context.Context, next HostCaller, name string, req
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ask := func(name string, request []byte) (abi.Code, []byte) {
-		begun := time.Now()
-		defer func() { p.outside += time.Since(begun) }()
+		p.own.stop()
+		defer p.own.run()
 		return next.HostCall(ctx, name, request)
 	}
 	if p.open {

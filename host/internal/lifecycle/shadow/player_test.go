@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
 // script records the host calls with these answers and returns their player.
-func script(calls ...call) *player { return newPlayer(&Sample{calls: calls}) }
+func script(calls ...call) *player { return newPlayer(&Sample{calls: calls}, newStopwatch(time.Hour, func() {})) }
 
 // away is the real host when nothing can be reached.
 var away = hostFunc(func(_ context.Context, name string, request []byte) (abi.Code, []byte) {

@@ -52,10 +52,12 @@ type answer struct {
 	// failed is what the guest did wrong, unknown why nobody knows its answer; one of
 	// them at most is set, and none of a proper answer.
 	failed, unknown string
-	// own is the time of the guest itself, left that it had answers that were not recorded,
-	// refused that a write was kept back of which nobody knows what would have come.
-	own           time.Duration
-	left, refused bool
+	// wrote is the first write that was kept back, or "".
+	wrote string
+	// took is the whole time, own that of the guest itself.
+	took, own time.Duration
+	// left: it had answers that were not recorded. over: the rehearsal had no time for it.
+	left, over bool
 }
 
 // tries is how often a question is asked that gave way to others. Internal is
@@ -75,10 +77,10 @@ func (r *Rehearsal) ask(ctx context.Context, asker Asker, q Question, open bool)
 }
 
 func (r *Rehearsal) askOnce(ctx context.Context, asker Asker, q Question, open bool) answer {
-	p, gate := newPlayer(q.sample), &writegate.Gate{}
-	p.open = open
-	limit, cancel := context.WithTimeout(ctx, r.PerOp)
+	limit, cancel := context.WithCancel(ctx)
 	defer cancel()
+	p, gate := newPlayer(q.sample, newStopwatch(r.OwnTime, cancel)), &writegate.Gate{}
+	p.open = open
 	asked := context.WithValue(limit, contextKey{}, p)
 	if !open {
 		asked = writegate.NewContext(asked, gate)
@@ -88,32 +90,31 @@ func (r *Rehearsal) askOnce(ctx context.Context, asker Asker, q Question, open b
 	}
 	begun := time.Now()
 	o := newOutcome(asker.Ask(asked, q.Op, q.Request))
-	took := time.Since(begun)
 	requests, kept := gate.Counts()
 	r.requests.Add(int64(requests))
 	r.kept.Add(int64(kept))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := answer{outcome: o, own: took - p.outside, left: p.left}
+	a := answer{outcome: o, took: time.Since(begun), own: p.own.stop(), left: p.left, wrote: text.Line(gate.Refused(), maxReasonText)}
 	late := o.err != nil && (limit.Err() != nil || errors.Is(o.err, context.DeadlineExceeded))
 	switch {
 	case ctx.Err() != nil:
-		a.unknown = "the time is over"
+		a.unknown, a.over = "the time is over", true
 	case errors.Is(o.err, plugin.ErrGaveWay):
-		a.unknown = o.err.Error()
-	case late && a.own < took/2:
-		a.unknown = fmt.Sprintf("the cloud has not answered within %v", took.Round(time.Millisecond))
+		a.unknown, a.over = o.err.Error(), true
+	case late && a.own < min(r.OwnTime, a.took/2):
+		a.unknown = fmt.Sprintf("the cloud has not answered within %v", a.took.Round(time.Millisecond))
 	case late:
-		a.failed = fmt.Sprintf("no answer within %v", took.Round(time.Millisecond))
+		a.failed = fmt.Sprintf("no answer within %v", a.took.Round(time.Millisecond))
 	default:
-		a.judge(q, gate.Refused(), r.Check)
+		a.judge(q, r.Check)
 	}
 	return a
 }
 
 // judge says of an answer in time whether it is one. A trap is always the fault of the
 // guest: it must survive whatever a host call answers.
-func (a *answer) judge(q Question, refused string, check func(abi.Op, []byte) error) {
+func (a *answer) judge(q Question, check func(abi.Op, []byte) error) {
 	switch {
 	case a.err != nil:
 		a.failed = text.Line(a.err.Error(), maxErrorText)
@@ -124,8 +125,8 @@ func (a *answer) judge(q Question, refused string, check func(abi.Op, []byte) er
 	case !q.Op.MayAnswer(a.code):
 		a.failed = fmt.Sprintf("it answers %s, which is no answer to it", a.code)
 	case a.proper():
-	case refused != "":
-		a.unknown, a.refused = text.Line(refused, maxReasonText), true
+	case a.wrote != "":
+		a.unknown = a.wrote
 	case a.code == abi.CodeInternal:
 		a.failed = "it answers internal"
 	default:

@@ -133,7 +133,9 @@ func TestTimes(t *testing.T) {
 		"as slow as before":   {[2]time.Duration{3 * time.Second}, [2]time.Duration{2 * time.Second}, ""},
 		"a slow cloud":        {[2]time.Duration{0, 5 * time.Second}, [2]time.Duration{0, time.Millisecond}, ""},
 		"it hangs":            {[2]time.Duration{11 * time.Second}, [2]time.Duration{}, "instance_metadata n: no answer within 11s"},
-		"its cloud is silent": {[2]time.Duration{0, 11 * time.Second}, [2]time.Duration{}, "the cloud has not answered"},
+		"its cloud is silent": {[2]time.Duration{0, 11 * time.Second}, [2]time.Duration{}, "error: ok -> the cloud has not answered within 11s"},
+		"the cloud is silent": {[2]time.Duration{0, 11 * time.Second}, [2]time.Duration{0, 11 * time.Second}, "instance_metadata n: the cloud has not answered"},
+		"nearly silent":       {[2]time.Duration{0, 10100 * time.Millisecond}, [2]time.Duration{0, 9900 * time.Millisecond}, "instance_metadata n: the cloud has not answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -146,8 +148,9 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// What is kept back is unknown and no failure, unless the answer is the same all the same.
-func TestARefusedWriteIsUnknown(t *testing.T) {
+// Who writes in an op that reads is held, where what serves answers without; where that
+// writes as well, or nothing serves, nobody knows. The same answer is the same all the same.
+func TestARefusedWrite(t *testing.T) {
 	gated := hostFunc(func(ctx context.Context, _ string, _ []byte) (abi.Code, []byte) {
 		if gate := writegate.FromContext(ctx); gate == nil {
 			t.Error("there is no gate")
@@ -157,16 +160,54 @@ func TestARefusedWriteIsUnknown(t *testing.T) {
 		return abi.CodeOK, nil
 	})
 	serving := answering(abi.CodeOK, metadata("a"), nil)
-	r := rehearse(t, gated, []Question{ofNode("n")}, zoned("a", "https://cloud/x"), serving)
-	if r.Unknown != 1 || !strings.Contains(r.Unknowns[0], "instance_metadata n: POST https://cloud/login is not sent") || r.Kept != 1 {
-		t.Errorf("%+v", r)
-	}
 	regardless := func(call hostCall, op abi.Op, request []byte) (abi.Code, []byte, error) {
 		call(abi.CapabilityHTTP, get("https://cloud/x"))
 		return serving(call, op, request)
 	}
-	if r := rehearse(t, gated, []Question{ofNode("n")}, regardless, serving); r.Same != 1 {
-		t.Errorf("%+v", r)
+	for name, test := range map[string]struct {
+		candidate, serving run
+		differs, unknown   string
+		same               int
+	}{
+		"what serves does not":  {candidate: zoned("a", "https://cloud/x"), serving: serving, differs: "instance_metadata n error: ok -> POST https://cloud/login is not sent"},
+		"what serves does, too": {candidate: zoned("a", "https://cloud/x"), serving: zoned("a", "https://cloud/x"), unknown: "instance_metadata n: POST https://cloud/login is not sent"},
+		"nothing serves":        {candidate: zoned("a", "https://cloud/x"), unknown: "instance_metadata n: POST https://cloud/login is not sent"},
+		"it needs no answer":    {candidate: regardless, serving: serving, same: 1},
+	} {
+		r := rehearse(t, gated, []Question{ofNode("n")}, test.candidate, test.serving)
+		unknown := strings.Join(r.Unknowns, "")
+		if r.Wrote != "POST https://cloud/login is not sent" || r.Same != test.same || unknown != test.unknown ||
+			!strings.Contains(r.Differs(), test.differs) || (r.Different == 0) != (test.differs == "") {
+			t.Errorf("%s: %+v, differs %q", name, r, r.Differs())
+		}
+	}
+}
+
+// A slow cloud is asked one question after the other, of candidate and what serves at the
+// same time: so many have an answer within the time of a rehearsal.
+func TestSlowClouds(t *testing.T) {
+	for took, want := range map[time.Duration]int{20 * time.Millisecond: 16, 3 * time.Second: 16, 10 * time.Second: 6} {
+		synctest.Test(t, func(t *testing.T) {
+			real := hostFunc(func(ctx context.Context, _ string, _ []byte) (abi.Code, []byte) {
+				select {
+				case <-time.After(took):
+					return abi.CodeOK, bodies("x")
+				case <-ctx.Done():
+					return abi.CodeUnavailable, nil
+				}
+			})
+			var questions []Question
+			for range 16 {
+				questions = append(questions, ofNode("n"))
+			}
+			good := zoned("a", "https://cloud/x")
+			r := &Rehearsal{Candidate: guest{Host(real), good}, Serving: guest{Host(real), good}, Check: decodes, Concurrency: 2, OwnTime: time.Second}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second+time.Millisecond)
+			defer cancel()
+			if out := r.Run(ctx, questions); out.Same != want || out.Unknown != 16-want {
+				t.Errorf("%v a call: %+v", took, out)
+			}
+		})
 	}
 }
 
@@ -176,7 +217,7 @@ func TestTheFirstFailureEnds(t *testing.T) {
 	for range 9 {
 		questions = append(questions, ofNode("b"))
 	}
-	r := &Rehearsal{Candidate: guest{Host(forbidden(t)), answering(0, nil, errors.New("trap"))}, Check: decodes, Concurrency: 1, PerOp: time.Second}
+	r := &Rehearsal{Candidate: guest{Host(forbidden(t)), answering(0, nil, errors.New("trap"))}, Check: decodes, Concurrency: 1, OwnTime: time.Second}
 	if out := r.Run(t.Context(), questions); out.Failed != 1 || out.Unknown != 9 {
 		t.Errorf("%+v", out)
 	}

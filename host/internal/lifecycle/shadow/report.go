@@ -16,8 +16,9 @@ type Report struct {
 	Questions, Same, Alone, Different, Unknown, Failed int
 	// Requests were sent to the cloud, and Kept is how many writes were kept back.
 	Requests, Kept int
-	// Failure is the first of the guest's own, or "".
-	Failure string
+	// Failure is the first of the guest's own, or ""; Wrote the first write of the
+	// candidate that was kept back, or "".
+	Failure, Wrote string
 	// Differences are the first ones, at most 20, and a few of each answer. Equal ones
 	// of several answers are one.
 	Differences []Difference
@@ -61,6 +62,9 @@ func (d Difference) String() string {
 
 func (r *Rehearsal) report(verdicts []verdict) Report {
 	out := Report{Questions: len(verdicts), Requests: int(r.requests.Load()), Kept: int(r.kept.Load())}
+	if wrote := r.wrote.Load(); wrote != nil {
+		out.Wrote = *wrote
+	}
 	for _, v := range verdicts {
 		switch {
 		case v.failed != "":
