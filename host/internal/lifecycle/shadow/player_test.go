@@ -11,7 +11,9 @@ import (
 )
 
 // script records the host calls with these answers and returns their player.
-func script(calls ...call) *player { return newPlayer(&Sample{calls: calls}, newStopwatch(time.Hour, func() {})) }
+func script(calls ...call) *player {
+	return newPlayer(&Sample{calls: calls}, newStopwatch(time.Hour, func() {}))
+}
 
 // away is the real host when nothing can be reached.
 var away = hostFunc(func(_ context.Context, name string, request []byte) (abi.Code, []byte) {
