@@ -150,16 +150,20 @@ func (r *Rollout) notBegun(bundle source.Bundle, standing Standing, err error) (
 }
 
 // hide has no configuration saved that the source holds, and calls private: it
-// was public, and has moved as it is. What else was saved goes with it.
+// was public, and has moved as it is. What else was saved goes with it, and all
+// at once: no record in between calls some of it private and has the rest.
 func (r *Rollout) hide() {
 	now := r.current.bundle
 	if !r.state.Leading || r.current.err != nil || !now.ConfigPrivate {
 		return
 	}
+	moved := false
 	for _, l := range r.loads {
 		if !l.bundle.ConfigPrivate && bytes.Equal(l.bundle.Config, now.Config) {
-			l.bundle.ConfigPrivate = true
-			r.save()
+			l.bundle.ConfigPrivate, moved = true, true
 		}
+	}
+	if moved {
+		r.save()
 	}
 }
