@@ -128,6 +128,7 @@ func (k *killer) run(ctx context.Context, t *testing.T, one kill) {
 	k.awaitRestored(ctx, t, m)
 	k.awaitServing(ctx, t, m, k.good)
 	k.awaitSamples(ctx, t, m)
+	k.awaitExamined(ctx, t, m)
 	account := k.cloud.account("a")
 	account.mark()
 	k.offer(ctx, t, next, config)
@@ -174,6 +175,16 @@ func (k *killer) awaitRestored(ctx context.Context, t *testing.T, m *manager) {
 	}
 }
 
+// awaitExamined waits until what was restored is Kept for the second time, which
+// is what this manager has seen of it itself.
+func (k *killer) awaitExamined(ctx context.Context, t *testing.T, m *manager) {
+	t.Helper()
+	k.until(ctx, t, m, "what serves is examined", func() (bool, string) {
+		said := phases(m)
+		return slices.Equal(said, []string{"Kept", "Kept"}), fmt.Sprint(said)
+	})
+}
+
 // awaitSamples waits until each Node has been looked at: there is something to
 // compare the answers of a candidate with.
 func (k *killer) awaitSamples(ctx context.Context, t *testing.T, m *manager) {
@@ -194,14 +205,13 @@ func (k *killer) awaitEnsured(ctx context.Context, t *testing.T, m *manager) {
 }
 
 // killAt ends the manager as soon as its log says the phase and recorded
-// reports true, and checks that it had come no further by then. What it did before the candidate was offered
-// ends with Kept.
+// reports true, and checks that it had come no further by then.
 func (k *killer) killAt(ctx context.Context, t *testing.T, m *manager, one kill, recorded func() bool) {
 	t.Helper()
 	deadline := time.After(reportPatience)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !slices.Contains(phases(m)[1:], one.phase) || !recorded() {
+	for !slices.Contains(sinceRestored(m), one.phase) || !recorded() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -212,7 +222,7 @@ func (k *killer) killAt(ctx context.Context, t *testing.T, m *manager, one kill,
 	}
 	seen := time.Now()
 	m.kill()
-	said := phases(m)[1:]
+	said := sinceRestored(m)
 	t.Logf("%s: killed within %v, the log says %v", one.name(), time.Since(seen).Round(time.Millisecond), said)
 	if want := one.want(); !slices.Equal(said, want) {
 		t.Fatalf("the kill was to be in %s, but the log says %v, want %v", one.phase, said, want)
@@ -244,8 +254,8 @@ func (k *killer) checkRestart(ctx context.Context, t *testing.T, m *manager, one
 	})
 	if one.recorded && one.phase != "Kept" {
 		k.until(ctx, t, m, "it is "+one.phase+" still", func() (bool, string) {
-			said := phases(m)
-			return slices.Equal(said, []string{"Kept", one.phase}), fmt.Sprint(said)
+			said := sinceRestored(m)
+			return slices.Equal(said, []string{one.phase}), fmt.Sprint(said)
 		})
 	}
 	t.Logf("%s: a new Node has the zone %s when the next log says %v", one.name(), zone, phases(m))
@@ -303,4 +313,15 @@ func extend(vector, entry []byte) []byte {
 	count, n := binary.Uvarint(vector)
 	out := append(binary.AppendUvarint(nil, count+slowFunctions), vector[n:]...)
 	return append(out, bytes.Repeat(entry, slowFunctions)...)
+}
+
+// sinceRestored are the phases after those of what was kept before the manager
+// began.
+func sinceRestored(m *manager) []string {
+	said := phases(m)
+	other := slices.IndexFunc(said, func(phase string) bool { return phase != "Kept" })
+	if other < 0 {
+		return nil
+	}
+	return said[other:]
 }
