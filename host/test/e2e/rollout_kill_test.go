@@ -33,7 +33,8 @@ type kill struct {
 // with describe, which has no configuration; and Shadowed, since the swap
 // follows at once.
 func kills() []kill {
-	const observed, quick = "{observePeriod: 1h}", "{observePeriod: 1s}"
+	// Another module with another configuration serves where that is allowed.
+	const observed, quick = "{shadow: Allowed, observePeriod: 1h}", "{shadow: Allowed, observePeriod: 1s}"
 	return []kill{
 		{phase: "Verified", rollout: observed, slowCode: true},
 		{phase: "Described", rollout: observed, config: "configure=slow:20s"},
