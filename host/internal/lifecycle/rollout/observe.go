@@ -28,7 +28,16 @@ type watch struct {
 	failed <-chan struct{}
 	over   <-chan time.Time
 	before plugin.Tally
-	since  plugin.Tally // of what serves, when it began
+	since  plugin.Tally // of what serves, when it was swapped in, or when the time was prolonged
+}
+
+// from is a watch that counts what the generation does from now on.
+func from(l *loaded) watch {
+	select {
+	case <-l.Failed(): // before
+	default:
+	}
+	return watch{since: l.Tally()}
 }
 
 // observe begins the observation, or goes on with it. Where there is nothing to go back to, the time
@@ -43,11 +52,10 @@ func (r *Rollout) observe() Action {
 		period -= min(period, max(0, r.options.Clock.Since(r.since))) // a clock may have been ahead
 	}
 	l := r.serving()
-	select {
-	case <-l.Failed(): // before it served now
-	default:
+	if r.longer {
+		r.watch = from(l)
 	}
-	r.watch = watch{failed: l.Failed(), since: l.Tally()}
+	r.watch.failed = l.Failed()
 	if good := r.good(); good != nil {
 		r.watch.before = good.Recent()
 	}

@@ -240,3 +240,20 @@ func TestAPromotionOutlivesATakeover(t *testing.T) {
 		}
 	}
 }
+
+// A generation is observed from the swap on: also failures count that come before
+// anybody was told that it serves.
+func TestFailuresCountFromTheSwapOn(t *testing.T) {
+	w := newWorld(t, &journal{})
+	w.reporter.hear = func(x rollout.Report) {
+		if x.Phase == rollout.Serving {
+			w.ask(4)
+		}
+	}
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	w.offer("trap")
+	w.until(rollout.RolledBack)
+	w.stop()
+}

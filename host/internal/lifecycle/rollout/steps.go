@@ -115,7 +115,7 @@ func (r *Rollout) serve(ctx context.Context) Action {
 
 // swap puts a generation into the slot.
 func (r *Rollout) swap(l *loaded) {
-	r.watch = watch{}
+	r.watch = from(l)
 	r.examiner.cancel()
 	r.count() // what served until now
 	r.options.Slot.Serve(l.Generation)

@@ -30,10 +30,15 @@ type reporter struct {
 	commands chan error
 	journal  chan error
 	told     atomic.Int64 // reports so far
+	// hear is called with each report before anything else happens.
+	hear func(rollout.Report)
 }
 
 func (r *reporter) Report(x rollout.Report) {
 	r.told.Add(1)
+	if r.hear != nil {
+		r.hear(x)
+	}
 	r.reports <- x
 }
 func (r *reporter) Commanded(_ rollout.Command, err error) { r.commands <- err }
