@@ -63,7 +63,7 @@ func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older 
 }
 
 // stays: what is saved is still wanted, as it is. What this manager could not
-// read is written anew, where it has it.
+// read is written anew, where it has it; so is what has become private.
 func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []string) bool {
 	o.mu.Lock()
 	unread := o.unread[x.Revision]
@@ -71,7 +71,9 @@ func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []strin
 	switch {
 	case !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }):
 		return false
-	case unread && slices.ContainsFunc(wanted, func(b source.Bundle) bool { return b.Revision == x.Revision }):
+	case slices.ContainsFunc(wanted, func(b source.Bundle) bool {
+		return b.Revision == x.Revision && (unread || b.ConfigPrivate && !x.ConfigPrivate)
+	}):
 		return false
 	}
 	return x.Config == nil || !slices.Contains(older, x.Revision)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,6 +171,25 @@ func TestAConfigurationThatBecomesPrivateIsRemoved(t *testing.T) {
 		} else {
 			wantLoad(t, client, record(private, 3), nil)
 		}
+	}
+}
+
+// What serves keeps its revision when its configuration becomes private.
+func TestWhatIsSavedBecomesPrivate(t *testing.T) {
+	client := fake.NewClientset()
+	o := object(client)
+	first, second := bundle("first", noise(1, 2_000)), bundle("second", noise(2, 2_000))
+	r := record(second, 2)
+	r.Saved = append(r.Saved, saved(first))
+	must(t, o.Save(t.Context(), r, []source.Bundle{second, first}))
+	first.ConfigPrivate, second.ConfigPrivate = true, true
+	must(t, o.Save(t.Context(), r, []source.Bundle{second, first}))
+	first.Config, second.Config = nil, nil
+	wantBundles(t, client, second, first)
+	cm, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), o.Name(), metav1.GetOptions{})
+	must(t, err)
+	if record := cm.Data["record"]; strings.Contains(record, `"config":`) {
+		t.Error(record)
 	}
 }
 
