@@ -89,6 +89,8 @@ type ModuleVersion struct {
 	// the module, uncompressed. A configuration from a Secret or a file has none.
 	Digest       string `json:"digest,omitempty"`
 	ConfigDigest string `json:"configDigest,omitempty"`
+	// ImageDigest is that of the image that the module was in, sha256:HEX.
+	ImageDigest string `json:"imageDigest,omitempty"`
 	// Engine is what runs the module.
 	Engine string `json:"engine,omitempty"`
 }

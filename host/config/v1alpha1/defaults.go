@@ -1,13 +1,13 @@
 package v1alpha1
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 )
 
 // SetDefaults fills in what a file leaves out.
@@ -59,7 +59,7 @@ func setSourceDefaults(s *Source) {
 		return
 	}
 	policy := PullAlways
-	if r, err := registry.ParseReference(s.OCI.Reference); err == nil && r.Digest() != "" {
+	if strings.Contains(s.OCI.Reference, "@") { // by digest
 		policy = PullIfNotPresent
 	}
 	set(&s.OCI.PullPolicy, policy)

@@ -3,23 +3,18 @@ package v1alpha1
 // Kube is what a provider may read of the cluster's objects, and change of the
 // object that an op is about: the capability kube.
 type Kube struct {
-	// Nodes lets the provider read all Nodes.
+	// Nodes: all Nodes may be read.
 	Nodes bool `json:"nodes,omitempty"`
-	// Services and EndpointSlices are the namespaces whose objects the provider
-	// may read, or "*" alone for all namespaces.
+	// Services and EndpointSlices: namespaces whose objects may be read, or "*" alone.
 	Services       []string `json:"services,omitempty"`
 	EndpointSlices []string `json:"endpointSlices,omitempty"`
-	// ConfigMaps and Secrets are the ones that the provider may read. A Secret
-	// that the host adds to requests, for this or another provider, cannot be one
-	// of them.
+	// ConfigMaps and Secrets that may be read. A Secret that the host adds to requests of any
+	// provider is refused.
 	ConfigMaps []Reference `json:"configMaps,omitempty"`
 	Secrets    []Reference `json:"secrets,omitempty"`
-	// Annotations and Labels are the keys that the provider may set and remove on
-	// the Service or Node of the op that runs, e.g. example.com/pool, or all of a
-	// domain, as example.com/*. Keys of kubernetes.io and k8s.io must be named
-	// one by one; those by which the manager decides cannot be: those of
-	// wasm-ccm.dev and node-role.kubernetes.io, topology.kubernetes.io/zone and
-	// alpha.kubernetes.io/provided-node-ip.
+	// Annotations and Labels that the provider may set and remove on the op's Service or Node:
+	// example.com/pool, or a domain, example.com/*. Keys of wasm-ccm.dev, kubernetes.io, k8s.io
+	// and x-k8s.io are refused, except kubernetes.io/description.
 	Annotations []string `json:"annotations,omitempty"`
 	Labels      []string `json:"labels,omitempty"`
 }

@@ -1,4 +1,4 @@
-package v1alpha1_test
+package validation_test
 
 import (
 	"crypto/ecdh"
@@ -9,15 +9,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
-// providers is a file with one provider for each of the given lists of fields.
+// providers is a file with one provider for each list of fields.
 func providers(fields ...string) []byte {
 	text := "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n"
 	for _, f := range fields {
@@ -26,10 +24,10 @@ func providers(fields ...string) []byte {
 	return []byte(text)
 }
 
-// checkError wants every part of want in the error, or none when it is empty.
+// checkError requires every part of want in the error, or no error without parts.
 func checkError(t *testing.T, data []byte, want ...string) {
 	t.Helper()
-	_, err := v1alpha1.Decode(data)
+	_, err := validation.Decode(data)
 	if len(want) == 0 && err != nil {
 		t.Errorf("%v\nof\n%s", err, data)
 	}
@@ -99,7 +97,7 @@ func TestSeveralProviders(t *testing.T) {
 	}
 }
 
-// classes are so many names, as a list of YAML.
+// classes is a YAML list of n classes.
 func classes(n int) string {
 	var names []string
 	for i := range n {
@@ -113,36 +111,6 @@ func many(n int) (fields []string) {
 		fields = append(fields, fmt.Sprintf("name: p%d, store: p%d, source: {directory: /p%d}", i, i, i))
 	}
 	return fields
-}
-
-func TestFullOfSeveralProviders(t *testing.T) {
-	c, err := v1alpha1.Decode([]byte(read(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, two := &c.Providers[0], &c.Providers[1]
-	if r := one.Rollout; r.Probe != v1alpha1.PhaseAllowed || r.Shadow != v1alpha1.PhaseRequired || r.Observe != v1alpha1.PhaseOff ||
-		r.ShadowSamples != 100 || r.ObservePeriod.Duration != 10*time.Minute {
-		t.Errorf("rollout %+v", r)
-	}
-	// No failure at all is not the same as saying nothing.
-	if b := one.Rollout.ErrorBudget; *b.Failures != 0 || *b.Percent != 1 {
-		t.Errorf("error budget: failures %d, percent %d", *b.Failures, *b.Percent)
-	}
-	if r := one.Routing; !r.Nodes.Ask || !r.Services.Default || len(r.Services.Classes) != 2 || r.Volumes.Drivers[0] != "csi.example.com" || one.Store != "example-one" {
-		t.Errorf("store %q, routing %+v", one.Store, r)
-	}
-	if len(one.Provenance.Digests) != 1 || len(one.Provenance.PublicKeys) != 2 {
-		t.Errorf("provenance %+v", one.Provenance)
-	}
-	for _, test := range []struct{ got, want []string }{
-		{one.NodeSchemes(), []string{"example", "example2"}}, {one.VolumeSchemes(), []string{"example"}},
-		{two.NodeSchemes(), []string{"second"}}, {two.VolumeSchemes(), []string{"second"}},
-	} {
-		if !slices.Equal(test.got, test.want) {
-			t.Errorf("schemes %q, want %q", test.got, test.want)
-		}
-	}
 }
 
 func TestMistakesOfRollouts(t *testing.T) {
@@ -209,12 +177,12 @@ func TestPublicKeys(t *testing.T) {
 		"the private one": {private, "another type than \"PUBLIC KEY\": write the public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := v1alpha1.Decode([]byte(least))
+			c, err := validation.Decode([]byte(least))
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.Providers[0].Provenance.PublicKeys = []string{good, test.key}
-			err = v1alpha1.Validate(c).ToAggregate()
+			err = validation.Validate(c).ToAggregate()
 			if test.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -228,6 +196,29 @@ func TestPublicKeys(t *testing.T) {
 				t.Errorf("the error repeats the key: %v", err)
 			}
 		})
+	}
+}
+
+// Demands that rest on a signature are valid only with keys.
+func TestDemandsOfProvenance(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := fmt.Sprintf("publicKeys: [%q]", publicKey(t, &key.PublicKey))
+	for demands, want := range map[string]string{
+		keys + ", repository: registry.example.com/p, minimumVersion: 1.4.0": "",
+		"repository: registry.example.com/p":                                 "providers[0].provenance.repository: Invalid value: \"registry.example.com/p\": only a signature makes it true: add publicKeys",
+		"minimumVersion: 1.4.0":                                              "providers[0].provenance.minimumVersion",
+		keys + ", repository: 'registry.example.com/p:v1'":                   "must be HOST/PATH",
+		keys + ", minimumVersion: latest":                                    "must be a semantic version",
+	} {
+		data := providers(providerFields + "provenance: {" + demands + "}")
+		if want == "" {
+			checkError(t, data)
+		} else {
+			checkError(t, data, want)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"net/netip"
@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 )
 
 // maxAddresses bounds each list of addresses.
 const maxAddresses = 64
 
-func validateAddresses(a Addresses, path *field.Path) field.ErrorList {
+func validateAddresses(a v1alpha1.Addresses, path *field.Path) field.ErrorList {
 	return append(addressList(path.Child("allow"), a.Allow), addressList(path.Child("deny"), a.Deny)...)
 }
 
@@ -27,8 +28,8 @@ func addressList(path *field.Path, entries []string) (errs field.ErrorList) {
 	return errs
 }
 
-// networkOrName takes what package addresses reads, and less of names: those
-// that a load balancer may have.
+// networkOrName accepts the syntax of package addresses, but only names that a
+// load balancer may have.
 func networkOrName(path *field.Path, entry string) field.ErrorList {
 	if strings.Contains(entry, "/") {
 		return validateCIDR(path, entry)

@@ -1,34 +1,18 @@
-package v1alpha1_test
+package validation_test
 
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// withOCI is a configuration whose provider comes from an image, and whose
-// signer does.
+// withOCI is a configuration with a provider and a signer from images.
 func withOCI(provider, signer string) string {
 	return "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: p\n  source: {oci: {" + provider + "}}\n" +
 		"  credentials:\n  - name: cloud\n    secret: {namespace: ns, name: cloud}\n    signer: {source: {oci: {" + signer + "}}}\n"
-}
-
-func TestDefaultsOfImages(t *testing.T) {
-	c, err := v1alpha1.Decode([]byte(withOCI("reference: registry.example.com/p:v1, pullSecret: {namespace: ns, name: pull}", "reference: registry.example.com/s"+digest)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	oci, signer := c.Providers[0].Source.OCI, c.Providers[0].Credentials[0].Signer.Source.OCI
-	if oci.PullPolicy != v1alpha1.PullAlways || oci.Interval.Duration != 5*time.Minute || oci.PullSecret.Name != "pull" {
-		t.Errorf("of a tag: %+v", oci)
-	}
-	if signer.PullPolicy != v1alpha1.PullIfNotPresent || signer.Interval.Duration != 5*time.Minute {
-		t.Errorf("of a digest: %+v", signer)
-	}
 }
 
 func TestMistakesInImagesHaveTheirPath(t *testing.T) {
@@ -49,13 +33,13 @@ func TestMistakesInImagesHaveTheirPath(t *testing.T) {
 		good + ", insecure: true":                                             "unknown field \"" + source + "insecure\"",
 		"reference: registry.example.com/s:v1":                                "providers[0].credentials[0].signer.source: Invalid value: \"...\": it is the provider's",
 	} {
-		_, err := v1alpha1.Decode([]byte(withOCI(text, "reference: registry.example.com/s:v1")))
+		_, err := validation.Decode([]byte(withOCI(text, "reference: registry.example.com/s:v1")))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 	text := strings.Replace(withOCI(good, good+"2"), "source: {oci:", "source: {directory: /x, oci:", 1)
-	if _, err := v1alpha1.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "providers[0].source: Required value: give exactly one of configMap, directory and oci") {
+	if _, err := validation.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "providers[0].source: Required value: give exactly one of configMap, directory and oci") {
 		t.Errorf("two sources: %v", err)
 	}
 }

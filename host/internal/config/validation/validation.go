@@ -1,4 +1,8 @@
-package v1alpha1
+// Package validation decides whether the manager can use a HostConfiguration or a
+// CloudProvider. The packages that read hosts, addresses, keys and references check
+// their own syntax; validation adds the path to each error. It is separate from
+// v1alpha1, so that an import of the types does not import the manager.
+package validation
 
 import (
 	"crypto/x509"
@@ -10,19 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	tracingapi "k8s.io/component-base/tracing/api/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
 // Bounds of lists, so that the time of a check does not depend on the file.
 const (
-	maxProviders   = 16
 	maxRoutes      = 64
 	maxClasses     = 16
 	maxProvenance  = 64
 	maxGrants      = 256
-	maxReads       = 64 // of a grant, and the actions of one
+	maxReads       = 64 // of a grant; the actions of a read
 	maxCredentials = 64
 	maxEndpoints   = 16
 	maxMethods     = 32
@@ -30,12 +35,27 @@ const (
 	maxInstances   = 256
 	maxModuleBytes = 256 << 20
 	maxScheme      = 63
+	maxTracing     = 1024 // bytes of the endpoint
 	// maxProviderName leaves room in the names of ConfigMaps and in labels.
 	maxProviderName = 40
 )
 
-// Validate returns every mistake, of a configuration that has its defaults.
-func Validate(c *HostConfiguration) field.ErrorList {
+// Decode parses a file and validates it. The error lists every mistake with its
+// path.
+func Decode(data []byte) (*v1alpha1.HostConfiguration, error) {
+	c, err := v1alpha1.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	// Invariant R2 (host/SECURITY.md): a configuration with a mistake is never returned.
+	if err := Validate(c).ToAggregate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Validate returns every mistake of a defaulted configuration.
+func Validate(c *v1alpha1.HostConfiguration) field.ErrorList {
 	path := field.NewPath("providers")
 	if len(c.Providers) == 0 && !c.CloudProviders.Enabled {
 		return field.ErrorList{field.Required(path, "give at least one provider, or set cloudProviders.enabled")}
@@ -45,14 +65,25 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	return append(errs, validateBrake(c.DeletionBrake, field.NewPath("deletionBrake"))...)
 }
 
-func validateBrake(b DeletionBrake, path *field.Path) (errs field.ErrorList) {
+func validateBrake(b v1alpha1.DeletionBrake, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("percent"), b.Percent, 1, 100)...)
 	errs = append(errs, between(path.Child("nodes"), b.Nodes, 1, 100_000)...)
 	errs = append(errs, between(path.Child("settle"), b.Settle.Duration, time.Second, 10*time.Minute)...)
 	return append(errs, between(path.Child("period"), b.Period.Duration, time.Minute, 24*time.Hour)...)
 }
 
-func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
+func validateTracing(t *v1alpha1.Tracing, path *field.Path) (errs field.ErrorList) {
+	if t == nil {
+		return nil
+	}
+	errs = append(errs, between(path.Child("samplingRatePerMillion"), int(t.SamplingRatePerMillion), 1, 1_000_000)...)
+	if len(t.Endpoint) > maxTracing {
+		return append(errs, field.TooLong(path.Child("endpoint"), "", maxTracing))
+	}
+	return append(errs, tracingapi.ValidateTracingConfiguration(&tracingapi.TracingConfiguration{Endpoint: &t.Endpoint}, nil, path)...)
+}
+
+func validateProvider(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, label(path.Child("name"), p.Name)...)
 	if len(p.Name) > maxProviderName {
 		errs = append(errs, field.TooLong(path.Child("name"), "", maxProviderName))
@@ -84,7 +115,7 @@ func validateProvider(p *Provider, path *field.Path) (errs field.ErrorList) {
 	return append(errs, validateLimits(p.Limits, path.Child("limits"))...)
 }
 
-func validateConfigFrom(p *Provider, path *field.Path) (errs field.ErrorList) {
+func validateConfigFrom(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorList) {
 	from := p.ConfigFrom
 	switch {
 	case from == nil:
@@ -93,23 +124,25 @@ func validateConfigFrom(p *Provider, path *field.Path) (errs field.ErrorList) {
 		return field.ErrorList{field.Required(path, "give either configMap or secret")}
 	case from.Secret != nil:
 		return keyReference(path.Child("secret"), *from.Secret)
-	case p.Source.ConfigMap != nil && *p.Source.ConfigMap == from.ConfigMap.object():
+	case p.Source.ConfigMap != nil && *p.Source.ConfigMap == objectOf(*from.ConfigMap):
 		return field.ErrorList{field.Invalid(path.Child("configMap"), from.ConfigMap.Name, "it is the source, whose configuration is used anyway: remove configFrom, or name another ConfigMap")}
 	}
 	return keyReference(path.Child("configMap"), *from.ConfigMap)
 }
 
-func (r KeyReference) object() Reference { return Reference{Namespace: r.Namespace, Name: r.Name} }
+func objectOf(r v1alpha1.KeyReference) v1alpha1.Reference {
+	return v1alpha1.Reference{Namespace: r.Namespace, Name: r.Name}
+}
 
-func keyReference(path *field.Path, r KeyReference) field.ErrorList {
-	errs := reference(path, r.object())
+func keyReference(path *field.Path, r v1alpha1.KeyReference) field.ErrorList {
+	errs := reference(path, objectOf(r))
 	for _, message := range validation.IsConfigMapKey(r.Key) {
 		errs = append(errs, field.Invalid(path.Child("key"), r.Key, message))
 	}
 	return errs
 }
 
-func validateCapabilities(p *Provider, path *field.Path) (errs field.ErrorList) {
+func validateCapabilities(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorList) {
 	known := abi.Capabilities()
 	for i, name := range p.Capabilities {
 		switch {
@@ -125,8 +158,8 @@ func validateCapabilities(p *Provider, path *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-// validateGrant reads hosts, paths and methods as who compares them.
-func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs field.ErrorList) {
+// validateGrant parses hosts, paths and methods with the code that later compares them.
+func validateGrant(g *v1alpha1.Grant, credentials []v1alpha1.Credential, path *field.Path) (errs field.ErrorList) {
 	if g.Host == "" {
 		errs = append(errs, field.Required(path.Child("host"), "give a DNS name or an IP address"))
 	} else {
@@ -152,7 +185,7 @@ func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs f
 		errs = append(errs, reference(path.Child("clientCertificate"), *g.ClientCertificate)...)
 	}
 	for i, name := range g.Credentials {
-		known := slices.ContainsFunc(credentials, func(c Credential) bool { return c.Name == name })
+		known := slices.ContainsFunc(credentials, func(c v1alpha1.Credential) bool { return c.Name == name })
 		if !known {
 			errs = append(errs, field.NotFound(path.Child("credentials").Index(i), name))
 		}
@@ -160,7 +193,7 @@ func validateGrant(g *Grant, credentials []Credential, path *field.Path) (errs f
 	return errs
 }
 
-func validateReads(reads []Read, path *field.Path) (errs field.ErrorList) {
+func validateReads(reads []v1alpha1.Read, path *field.Path) (errs field.ErrorList) {
 	if len(reads) > maxReads {
 		return field.ErrorList{field.TooMany(path, len(reads), maxReads)}
 	}
@@ -203,8 +236,8 @@ func validateBundle(path *field.Path, bundle string) field.ErrorList {
 	return nil
 }
 
-func validateEndpoint(path *field.Path, e Endpoint, check func(url string) error) (errs field.ErrorList) {
-	// The text of a broken URL may hold a password: it is not repeated.
+func validateEndpoint(path *field.Path, e v1alpha1.Endpoint, check func(url string) error) (errs field.ErrorList) {
+	// The error does not quote a broken URL: it may hold a password.
 	if err := check(e.URL); err != nil {
 		errs = append(errs, field.Invalid(path.Child("url"), "...", "must be https://HOST[:PORT][/PATH], without user, query and fragment: "+err.Error()))
 	}
@@ -212,7 +245,7 @@ func validateEndpoint(path *field.Path, e Endpoint, check func(url string) error
 	return append(errs, validateBundle(path.Child("caBundle"), e.CABundle)...)
 }
 
-func validateRequests(r Requests, path *field.Path) (errs field.ErrorList) {
+func validateRequests(r v1alpha1.Requests, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("perSecond"), r.PerSecond, 0.01, 100_000)...)
 	errs = append(errs, between(path.Child("burst"), r.Burst, 1, 100_000)...)
 	errs = append(errs, between(path.Child("concurrent"), r.Concurrent, 1, 1024)...)
@@ -220,7 +253,7 @@ func validateRequests(r Requests, path *field.Path) (errs field.ErrorList) {
 	return append(errs, bytesBetween(path.Child("responseBytes"), r.ResponseBytes, 1<<10, 8<<20)...)
 }
 
-func validateOps(o Ops, path *field.Path) (errs field.ErrorList) {
+func validateOps(o v1alpha1.Ops, path *field.Path) (errs field.ErrorList) {
 	const least, most = 100 * time.Millisecond, time.Hour
 	errs = append(errs, between(path.Child("timeout"), o.Timeout.Duration, least, most)...)
 	for _, name := range slices.Sorted(maps.Keys(o.Timeouts)) {
@@ -238,7 +271,7 @@ func validateOps(o Ops, path *field.Path) (errs field.ErrorList) {
 	return append(errs, between(path.Child("foreground"), o.Foreground.Duration, 10*time.Millisecond, time.Minute)...)
 }
 
-func validateLimits(l Limits, path *field.Path) (errs field.ErrorList) {
+func validateLimits(l v1alpha1.Limits, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, between(path.Child("instances"), l.Instances, 1, maxInstances)...)
 	errs = append(errs, between(path.Child("callsPerInstance"), l.CallsPerInstance, 1, 1<<30)...)
 	errs = append(errs, bytesBetween(path.Child("memory"), l.Memory, 1<<20, 4<<30)...)
@@ -249,14 +282,14 @@ func validateLimits(l Limits, path *field.Path) (errs field.ErrorList) {
 	return append(errs, between(path.Child("eventsPerSecond"), l.EventsPerSecond, 1, 1000)...)
 }
 
-func validateCompileLimits(l CompileLimits, path *field.Path) (errs field.ErrorList) {
+func validateCompileLimits(l v1alpha1.CompileLimits, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, bytesBetween(path.Child("memory"), l.Memory, 64<<20, 8<<30)...)
 	errs = append(errs, between(path.Child("cpu"), l.CPU.Duration, time.Second, time.Hour)...)
 	errs = append(errs, between(path.Child("wall"), l.Wall.Duration, time.Second, time.Hour)...)
 	return append(errs, bytesBetween(path.Child("output"), l.Output, 1<<20, 1<<30)...)
 }
 
-// checked asks the reader of a field whether it takes the value.
+// checked asks the reader of a field whether it accepts the value.
 func checked(path *field.Path, value string, check func(string) error) field.ErrorList {
 	if err := check(value); err != nil {
 		return field.ErrorList{field.Invalid(path, value, err.Error())}
@@ -271,7 +304,7 @@ func label(path *field.Path, value string) (errs field.ErrorList) {
 	return errs
 }
 
-func reference(path *field.Path, r Reference) (errs field.ErrorList) {
+func reference(path *field.Path, r v1alpha1.Reference) (errs field.ErrorList) {
 	errs = append(errs, label(path.Child("namespace"), r.Namespace)...)
 	for _, message := range validation.IsDNS1123Subdomain(r.Name) {
 		errs = append(errs, field.Invalid(path.Child("name"), r.Name, message))

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"path/filepath"
@@ -6,10 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 )
 
-func validateSource(s Source, path *field.Path) field.ErrorList {
+func validateSource(s v1alpha1.Source, path *field.Path) field.ErrorList {
 	given := 0
 	for _, is := range []bool{s.ConfigMap != nil, s.Directory != "", s.OCI != nil} {
 		if is {
@@ -29,16 +30,16 @@ func validateSource(s Source, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateOCI(o *OCISource, path *field.Path) (errs field.ErrorList) {
+func validateOCI(o *v1alpha1.OCISource, path *field.Path) (errs field.ErrorList) {
 	ref, err := registry.ParseReference(o.Reference)
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Child("reference"), o.Reference, err.Error()))
 	}
 	policy := path.Child("pullPolicy")
 	switch {
-	case o.PullPolicy != PullAlways && o.PullPolicy != PullIfNotPresent:
-		errs = append(errs, field.NotSupported(policy, o.PullPolicy, []PullPolicy{PullAlways, PullIfNotPresent}))
-	case err == nil && ref.Digest() != "" && o.PullPolicy == PullAlways:
+	case o.PullPolicy != v1alpha1.PullAlways && o.PullPolicy != v1alpha1.PullIfNotPresent:
+		errs = append(errs, field.NotSupported(policy, o.PullPolicy, []v1alpha1.PullPolicy{v1alpha1.PullAlways, v1alpha1.PullIfNotPresent}))
+	case err == nil && ref.Digest() != "" && o.PullPolicy == v1alpha1.PullAlways:
 		errs = append(errs, field.Invalid(policy, o.PullPolicy, "a digest stands for one image for ever: remove it, or give the reference by its tag alone"))
 	}
 	errs = append(errs, between(path.Child("interval"), o.Interval.Duration, 10*time.Second, 24*time.Hour)...)

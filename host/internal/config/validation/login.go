@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/bodytemplate"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
@@ -20,10 +21,10 @@ const (
 	maxFieldBytes       = 256
 )
 
-// placeholder looks the same in XML, JSON, forms and URLs.
+// placeholder has only characters with one spelling in XML, JSON, forms and URLs.
 var placeholder = regexp.MustCompile(`^[A-Za-z0-9._-]{8,128}$`)
 
-func validateBodyTemplate(b *BodyTemplate, path *field.Path) (errs field.ErrorList) {
+func validateBodyTemplate(b *v1alpha1.BodyTemplate, path *field.Path) (errs field.ErrorList) {
 	if !placeholder.MatchString(b.Placeholder) { // it may be the secret by mistake
 		errs = append(errs, field.Invalid(path.Child("placeholder"), "...", "must be 8 to 128 letters, digits, '.', '_' and '-'"))
 	}
@@ -63,7 +64,7 @@ func validateTemplateHeaders(headers map[string]string, path *field.Path) (errs 
 	return errs
 }
 
-func validateSession(c *Credential, path *field.Path) (errs field.ErrorList) {
+func validateSession(c *v1alpha1.Credential, path *field.Path) (errs field.ErrorList) {
 	s := c.Session
 	if c.BodyTemplate == nil && c.Basic == nil {
 		errs = append(errs, field.Forbidden(path, "it goes with bodyTemplate and basic"))

@@ -1,17 +1,33 @@
-package v1alpha1
+package validation
 
 import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// validateProviders checks each provider, and that no two of them claim the
-// same thing.
-func validateProviders(providers []Provider, path *field.Path, placeOf func(i int) *field.Path) (errs field.ErrorList) {
-	if len(providers) > maxProviders {
-		return field.ErrorList{field.TooMany(path, len(providers), maxProviders)}
+// ValidateAmong returns every mistake of a defaulted CloudProvider, and its
+// conflicts with the others, which have no mistakes by themselves. Its own
+// paths begin with spec.
+func ValidateAmong(p *v1alpha1.Provider, others []v1alpha1.Provider) field.ErrorList {
+	all := append(append([]v1alpha1.Provider(nil), others...), *p)
+	path := field.NewPath("providers")
+	return validateProviders(all, path, func(i int) *field.Path {
+		if i == len(others) {
+			return field.NewPath("spec")
+		}
+		return path.Key(all[i].Name)
+	})
+}
+
+// validateProviders checks each provider, and that no two of them make the same
+// claim.
+func validateProviders(providers []v1alpha1.Provider, path *field.Path, placeOf func(i int) *field.Path) (errs field.ErrorList) {
+	if len(providers) > v1alpha1.MaxProviders {
+		return field.ErrorList{field.TooMany(path, len(providers), v1alpha1.MaxProviders)}
 	}
 	names, stores := claims{}, claims{}
 	nodes, drivers, volumes := claims{}, claims{}, claims{}
@@ -33,7 +49,7 @@ func validateProviders(providers []Provider, path *field.Path, placeOf func(i in
 	return append(errs, validateReadSecrets(providers, placeOf)...)
 }
 
-// claims are unique values, each with the path of its field.
+// claims maps unique values to the paths of their fields.
 type claims map[string]*field.Path
 
 func (c claims) add(path *field.Path, value string) field.ErrorList {
@@ -48,7 +64,7 @@ func (c claims) add(path *field.Path, value string) field.ErrorList {
 
 func (c claims) addAll(path *field.Path, values []string) (errs field.ErrorList) {
 	for i, value := range values {
-		if i >= maxRoutes { // validateList tells it
+		if i >= maxRoutes { // validateList reports it
 			break
 		}
 		errs = append(errs, c.add(path.Index(i), value)...)
@@ -56,20 +72,20 @@ func (c claims) addAll(path *field.Path, values []string) (errs field.ErrorList)
 	return errs
 }
 
-// validateStore wants the store of each of several providers to be named here:
-// a module that names its own could take that of another.
-func validateStore(p *Provider, providers int, stores claims, path *field.Path) field.ErrorList {
+// validateStore requires a store name in the configuration of each of several
+// providers: a module that names its own could take another one's.
+func validateStore(p *v1alpha1.Provider, providers int, stores claims, path *field.Path) field.ErrorList {
 	switch {
 	case p.Store != "":
 		return stores.add(path, p.Store)
-	// Invariant P4 (host/SECURITY.md): of several each store is named here, and each name once.
+	// Invariant P4 (host/SECURITY.md): with several providers each store has a unique name here.
 	case providers > 1:
 		return field.ErrorList{field.Required(path, "each of several providers needs its own: otherwise its module could choose the state of another provider")}
 	}
 	return nil
 }
 
-func validateRouting(r Routing, path *field.Path) (errs field.ErrorList) {
+func validateRouting(r v1alpha1.Routing, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, validateList(path.Child("nodes", "schemes"), r.Nodes.Schemes, scheme)...)
 	errs = append(errs, validateList(path.Child("volumes", "schemes"), r.Volumes.Schemes, scheme)...)
 	errs = append(errs, validateList(path.Child("volumes", "drivers"), r.Volumes.Drivers, driver)...)
@@ -90,7 +106,7 @@ func validateList(path *field.Path, values []string, check func(*field.Path, str
 	return errs
 }
 
-// scheme checks the syntax of RFC 3986, in lower case as every cloud has it.
+// scheme checks the syntax of RFC 3986, in lower case as in every cloud's IDs.
 func scheme(path *field.Path, value string) field.ErrorList {
 	const lower, others = "abcdefghijklmnopqrstuvwxyz", "0123456789+.-"
 	if value != "" && len(value) <= maxScheme && strings.IndexByte(lower, value[0]) >= 0 && strings.Trim(value, lower+others) == "" {
@@ -99,7 +115,7 @@ func scheme(path *field.Path, value string) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, "must be what stands before ://, e.g. openstack: a lower-case letter, then lower-case letters, digits, + . -, at most 63 characters")}
 }
 
-// driver is the rule of the API server for CSIDriver objects.
+// driver applies the API server's rule for CSIDriver objects.
 func driver(path *field.Path, value string) (errs field.ErrorList) {
 	if len(value) > validation.DNS1123LabelMaxLength {
 		return field.ErrorList{field.TooLong(path, "", validation.DNS1123LabelMaxLength)}
@@ -110,7 +126,7 @@ func driver(path *field.Path, value string) (errs field.ErrorList) {
 	return errs
 }
 
-// class is the rule of the API server for the loadBalancerClass of a Service.
+// class applies the API server's rule for the loadBalancerClass of a Service.
 func class(path *field.Path, value string) (errs field.ErrorList) {
 	for _, message := range validation.IsQualifiedName(value) {
 		errs = append(errs, field.Invalid(path, value, message))

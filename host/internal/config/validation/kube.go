@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"slices"
@@ -6,16 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 )
 
 // maxKube bounds each list of a Kube.
 const maxKube = 64
 
-// allNamespaces stands for every namespace.
+// allNamespaces means every namespace.
 const allNamespaces = "*"
 
-func validateKube(p *Provider, path *field.Path) (errs field.ErrorList) {
+func validateKube(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorList) {
 	k := &p.Kube
 	if k.Granted() && !slices.Contains(p.Capabilities, abi.CapabilityKube) {
 		errs = append(errs, field.Invalid(path, "...", "capabilities do not have kube: add it, or remove this"))
@@ -59,7 +60,7 @@ func namespaces(path *field.Path, names []string) (errs field.ErrorList) {
 	return errs
 }
 
-func references(path *field.Path, all []Reference) (errs field.ErrorList) {
+func references(path *field.Path, all []v1alpha1.Reference) (errs field.ErrorList) {
 	if len(all) > maxKube {
 		return field.ErrorList{field.TooMany(path, len(all), maxKube)}
 	}
@@ -72,12 +73,12 @@ func references(path *field.Path, all []Reference) (errs field.ErrorList) {
 	return errs
 }
 
-// validateReadSecrets lets no provider read what the host adds to requests, or
-// pulls with, for any provider.
-func validateReadSecrets(providers []Provider, placeOf func(i int) *field.Path) (errs field.ErrorList) {
-	kept := map[Reference]string{}
+// validateReadSecrets refuses a read grant of a Secret that the host uses, for
+// requests or pulls, for any provider.
+func validateReadSecrets(providers []v1alpha1.Provider, placeOf func(i int) *field.Path) (errs field.ErrorList) {
+	kept := map[v1alpha1.Reference]string{}
 	for i := range providers {
-		for _, r := range providers[i].hostSecrets() {
+		for _, r := range hostSecrets(&providers[i]) {
 			kept[r] = placeOf(i).String()
 		}
 	}
@@ -93,14 +94,14 @@ func validateReadSecrets(providers []Provider, placeOf func(i int) *field.Path) 
 	return errs
 }
 
-// hostSecrets are those that the host uses for a provider, which does not see
-// them.
-func (p *Provider) hostSecrets() (all []Reference) {
+// hostSecrets are the Secrets that the host uses for a provider without giving
+// them to it.
+func hostSecrets(p *v1alpha1.Provider) (all []v1alpha1.Reference) {
 	for i := range p.Credentials {
 		c := &p.Credentials[i]
 		all = append(all, c.Secret)
 		if c.Signer != nil {
-			all = append(all, c.Signer.Source.pullSecret()...)
+			all = append(all, pullSecret(&c.Signer.Source)...)
 		}
 	}
 	for i := range p.Grants {
@@ -108,12 +109,12 @@ func (p *Provider) hostSecrets() (all []Reference) {
 			all = append(all, *r)
 		}
 	}
-	return append(all, p.Source.pullSecret()...)
+	return append(all, pullSecret(&p.Source)...)
 }
 
-func (s *Source) pullSecret() []Reference {
+func pullSecret(s *v1alpha1.Source) []v1alpha1.Reference {
 	if s.OCI == nil || s.OCI.PullSecret == nil {
 		return nil
 	}
-	return []Reference{*s.OCI.PullSecret}
+	return []v1alpha1.Reference{*s.OCI.PullSecret}
 }

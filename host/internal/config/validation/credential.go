@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
@@ -17,7 +18,7 @@ func outOfRange(path *field.Path, value, low, high any) *field.Error {
 	return field.Invalid(path, fmt.Sprint(value), fmt.Sprintf("must be from %v to %v", low, high))
 }
 
-func validateCredentials(p *Provider, path *field.Path) (errs field.ErrorList) {
+func validateCredentials(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorList) {
 	if len(p.Credentials) > maxCredentials {
 		return field.ErrorList{field.TooMany(path, len(p.Credentials), maxCredentials)}
 	}
@@ -44,8 +45,8 @@ func validateCredentials(p *Provider, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// validateCredential checks that there is one kind, and that one.
-func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) {
+// validateCredential checks that there is exactly one kind, and its fields.
+func validateCredential(c *v1alpha1.Credential, path *field.Path) (errs field.ErrorList) {
 	kinds := 0
 	for _, set := range []bool{
 		c.Header != nil, c.Basic != nil, c.Bearer != nil, c.Query != nil,
@@ -100,7 +101,7 @@ func validateCredential(c *Credential, path *field.Path) (errs field.ErrorList) 
 	return append(errs, validateKeys(path, keys)...)
 }
 
-func validateHeader(h *HeaderCredential, path *field.Path) (errs field.ErrorList) {
+func validateHeader(h *v1alpha1.HeaderCredential, path *field.Path) (errs field.ErrorList) {
 	if h.Header == "" {
 		return field.ErrorList{field.Required(path.Child("header"), "")}
 	}
@@ -119,7 +120,7 @@ func validateKeys(path *field.Path, keys map[string]string) (errs field.ErrorLis
 	return errs
 }
 
-func validateSigner(s *SignerCredential, provider Source, path *field.Path) (errs field.ErrorList) {
+func validateSigner(s *v1alpha1.SignerCredential, provider v1alpha1.Source, path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, validateSource(s.Source, path.Child("source"))...)
 	if sameSource(s.Source, provider) {
 		errs = append(errs, field.Invalid(path.Child("source"), "...", "it is the provider's: a signer has a module of its own"))
@@ -141,7 +142,7 @@ func required(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-func sameSource(a, b Source) bool {
+func sameSource(a, b v1alpha1.Source) bool {
 	if a.ConfigMap != nil && b.ConfigMap != nil {
 		return *a.ConfigMap == *b.ConfigMap
 	}

@@ -1,4 +1,4 @@
-package v1alpha1_test
+package validation_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 // parts are the providers of the full example, as the specs of objects.
@@ -22,9 +23,9 @@ func parts(t testing.TB) (all []map[string]any) {
 	return c.Providers
 }
 
-// An object means what the same words in the file mean.
+// An object means the same as equal text in the file.
 func TestAnObjectIsReadAsTheFile(t *testing.T) {
-	file, err := v1alpha1.Decode([]byte(read(t)))
+	file, err := validation.Decode([]byte(read(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestAnObjectIsReadAsTheFile(t *testing.T) {
 		}
 		var others []v1alpha1.Provider
 		others = append(append(others, file.Providers[:i]...), file.Providers[i+1:]...)
-		if errs := v1alpha1.ValidateAmong(p, others); len(errs) > 0 {
+		if errs := validation.ValidateAmong(p, others); len(errs) > 0 {
 			t.Error(errs.ToAggregate())
 		}
 	}
@@ -66,11 +67,11 @@ func TestMistakesOfAnObjectHaveTheirPath(t *testing.T) {
 		maps.Copy(spec, changes)
 		p, err := v1alpha1.DecodeSpec("one", spec)
 		if err == nil {
-			c, decoded := v1alpha1.Decode(providers("name: two, store: two, source: {directory: /two}, routing: {services: {default: true}}"))
+			c, decoded := validation.Decode(providers("name: two, store: two, source: {directory: /two}, routing: {services: {default: true}}"))
 			if decoded != nil {
 				t.Fatal(decoded)
 			}
-			err = v1alpha1.ValidateAmong(p, c.Providers).ToAggregate()
+			err = validation.ValidateAmong(p, c.Providers).ToAggregate()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", mistake, err, want)
@@ -78,7 +79,7 @@ func TestMistakesOfAnObjectHaveTheirPath(t *testing.T) {
 	}
 }
 
-// Whatever an object says, it is judged as the file is.
+// The validation of an object equals that of the file.
 func FuzzDecodeSpec(f *testing.F) {
 	for _, spec := range parts(f) {
 		delete(spec, "name")
@@ -99,7 +100,7 @@ func FuzzDecodeSpec(f *testing.F) {
 		}
 		p, err := v1alpha1.DecodeSpec("one", spec)
 		if err == nil {
-			err = v1alpha1.ValidateAmong(p, nil).ToAggregate()
+			err = validation.ValidateAmong(p, nil).ToAggregate()
 		}
 		part := maps.Clone(spec)
 		part["name"] = "one"
@@ -107,7 +108,7 @@ func FuzzDecodeSpec(f *testing.F) {
 		if marshalled != nil {
 			t.Fatal(marshalled)
 		}
-		c, fileErr := v1alpha1.Decode(file)
+		c, fileErr := validation.Decode(file)
 		if (err == nil) != (fileErr == nil) {
 			t.Fatalf("as an object: %v\nin the file: %v", err, fileErr)
 		}
