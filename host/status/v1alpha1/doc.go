@@ -12,4 +12,9 @@
 //
 // An error is a metav1.Status, as the API server answers one. Every text is one
 // printable line; secrets, and private configurations, are in none of them.
+//
+// A minor release may rename or remove a field; deploy/CHANGELOG.md then says so. A
+// patch release does not. Ignore fields and words that you do not know: any release
+// may add some. The package is for other programs to import, and needs nothing but
+// Kubernetes' API machinery.
 package v1alpha1

@@ -88,7 +88,8 @@ type Op struct {
 	// Code is ok, the code of the module's answer, such as unavailable, or
 	// no_answer: a crash, or its time was over.
 	Code string `json:"code,omitempty"`
-	// Message is what the module said, often with what the cloud said.
+	// Message is what the module said, often with what the cloud said; of ok that it
+	// exists, or does not.
 	Message string `json:"message,omitempty"`
 	// Generation is that of the module that was asked; 0 if that is not known.
 	Generation int64 `json:"generation,omitempty"`

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Phases of a Provider, in their order, and those that lie off the way. deploy/docs/upgrade.md
 // says what each means.
 const (
@@ -42,4 +44,15 @@ const (
 // another offer, lets it.
 func (p *Provider) Refused() bool {
 	return p.Phase == PhaseRejected || p.Phase == PhaseHeld || p.Phase == PhaseRolledBack
+}
+
+// Faults are the conditions that are False where they should be True, besides those
+// of the phase: such as Configured, when a changed configuration is rejected.
+func (p *Provider) Faults() (out []metav1.Condition) {
+	for _, c := range p.Conditions {
+		if c.Status == metav1.ConditionFalse && c.Type != ConditionServing && c.Type != ConditionProgressing {
+			out = append(out, c)
+		}
+	}
+	return out
 }

@@ -113,8 +113,8 @@ type Provider struct {
 	// Services and Nodes count the objects of the provider; nil in a standby.
 	Services *Objects `json:"services,omitempty"`
 	Nodes    *Objects `json:"nodes,omitempty"`
-	// Stuck are Services and Nodes that are not as they should be, Nodes first, at most
-	// MaxStuck.
+	// Stuck are Services and Nodes that are not as they should be, Nodes first, by their
+	// names, at most MaxStuck.
 	Stuck []Explanation `json:"stuck,omitempty"`
 }
 
@@ -127,6 +127,8 @@ type Module struct {
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// ImageDigest is that of the image that the module was in, sha256:HEX.
 	ImageDigest string `json:"imageDigest,omitempty"`
+	// Engine is what runs the module: wazero or wasmtime.
+	Engine string `json:"engine,omitempty"`
 }
 
 // Loop is a control loop of a provider.
@@ -136,6 +138,8 @@ type Loop struct {
 	Running bool   `json:"running"`
 	// Reason is why it does not run.
 	Reason string `json:"reason,omitempty"`
+	// Off says that it is not to run: no mistake.
+	Off bool `json:"off,omitempty"`
 }
 
 // Ops counts requests to the module.

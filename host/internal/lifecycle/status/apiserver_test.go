@@ -51,10 +51,11 @@ func TestAgainstAPIServer(t *testing.T) {
 		"annotations and records survive": testCrowd,
 		"missing rights are named":        testForbidden,
 		"trials of several managers":      testTrials,
+		"a manager's own writes":          testOwnWrites,
 		"a second leader":                 testSecondLeader,
 	} {
 		t.Run(name, func(t *testing.T) {
-			provider := strings.ReplaceAll(name, " ", "-")
+			provider := strings.NewReplacer(" ", "-", "'", "").Replace(name)
 			test(t, config, provider)
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// What others influence is cut at these, in bytes.
+// Limits, in bytes, at which others' texts are cut.
 const (
 	maxMessage    = 1 << 10
 	maxText       = 256
@@ -19,7 +19,7 @@ const (
 
 // bounded returns a copy whose texts are lines within their limits.
 func (s Status) bounded() Status {
-	// Invariant M26 (host/SECURITY.md): no text is written that is longer, or has control
+	// Invariant M26 (host/SECURITY.md): no written text exceeds its limit or has control
 	// characters.
 	s.Phase, s.Reason, s.Message = text.Line(s.Phase, maxText), text.Line(s.Reason, maxText), text.Line(s.Message, maxMessage)
 	s.Since = seconds(s.Since)

@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// CommandKind is what a person wants.
+// CommandKind is the kind of an operator's command.
 type CommandKind string
 
 // The commands.
@@ -26,40 +26,40 @@ const (
 	Resume   CommandKind = "Resume"
 	Promote  CommandKind = "Promote"
 	Rollback CommandKind = "Rollback"
-	// Unread is no command: Argument names an annotation that looks like one, and
-	// that nobody reads.
+	// Unread is no command: Argument names an annotation that resembles one and is not
+	// recognised.
 	Unread CommandKind = "Unread"
 )
 
-// Command is what a person wants of a rollout.
+// Command is an operator's command about a rollout.
 type Command struct {
 	Kind CommandKind
 	// Argument is the annotation's value, at most 256 bytes.
 	Argument string
-	// By is the program that set the annotation, as it called itself, and when,
-	// e.g. "kubectl-annotate at 2026-11-21T15:04:05Z". It is "" for Resume, and
-	// when the API server does not say.
+	// By is the program that set the annotation, by its own name, and the time, e.g.
+	// "kubectl-annotate at 2026-11-21T15:04:05Z". It is "" for Resume, and if the API server
+	// does not say.
 	By string
 }
 
-// oneShot are the annotations that are removed, in the order in which they are
-// handled when there are several: a rollback is never undone by a promotion.
+// oneShot are the annotations that are removed, in the order of handling: a rollback is
+// never undone by a promotion.
 var oneShot = [...]struct {
 	annotation string
 	kind       CommandKind
 }{{AnnotationPromote, Promote}, {AnnotationRollback, Rollback}}
 
-// seen is what worker knows of the annotations.
+// seen is the worker's knowledge of the annotations.
 type seen struct {
 	started bool
 	paused  bool
-	// unread are the annotations that were told of as Unread.
+	// unread are the annotations already reported as Unread.
 	unread map[string]bool
-	// taken is the resourceVersion at which commands were removed last.
+	// taken is the resourceVersion of the last removal of commands.
 	taken string
 }
 
-// commands hands over what the annotations say, once they are known.
+// commands hands over the annotations' commands, once the object is known.
 func (w *worker) commands(ctx context.Context) {
 	cm, err := w.watched.Get()
 	switch {
@@ -81,15 +81,15 @@ func (w *worker) commands(ctx context.Context) {
 			w.handle(command)
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// It has changed: the watch is about to say how.
+		// It has changed: the watch is about to deliver the change.
 	default:
-		// It may have been removed all the same, and must not run twice.
-		w.logger.Error(err, "a command for the provider is not taken; set the annotation again, if it is gone", "command", commands[0].Kind, "by", commands[0].By)
+		// The write may have succeeded all the same, and the command must not run twice.
+		w.logger.Error(err, "a command for the provider failed; set its annotation again if it is gone", "command", commands[0].Kind, "by", commands[0].By)
 		w.again(ctx)
 	}
 }
 
-// again looks at the annotations once more after a while.
+// again examines the annotations once more after a while.
 func (w *worker) again(ctx context.Context) {
 	timer := w.clock.NewTimer(firstDelay)
 	go func() {
@@ -102,13 +102,13 @@ func (w *worker) again(ctx context.Context) {
 	}()
 }
 
-// pause compares with what was handed over, at first with the record.
+// pause compares with the last reported state, at first with the record.
 func (w *worker) pause(cm *corev1.ConfigMap) {
 	value, paused := cm.Annotations[AnnotationPause]
 	was := w.seen.paused
 	if !w.seen.started {
 		w.mu.Lock()
-		was = w.paused && !paused // a pause that goes on is told of again
+		was = w.paused && !paused // a continuing pause is reported again
 		w.mu.Unlock()
 	}
 	w.seen.started, w.seen.paused = true, paused
@@ -120,11 +120,11 @@ func (w *worker) pause(cm *corev1.ConfigMap) {
 	}
 }
 
-// maxUnread bounds the annotations that are told of as Unread.
+// maxUnread bounds the annotations reported as Unread.
 const maxUnread = 5
 
-// unread tells once of each annotation of this project that nobody reads here: a
-// misspelt rollback must not look like one that was obeyed.
+// unread reports each unrecognised annotation of this project once: a misspelt rollback must
+// not look obeyed.
 func (w *worker) unread(cm *corev1.ConfigMap) {
 	found := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(cm.Annotations)) {
@@ -139,11 +139,10 @@ func (w *worker) unread(cm *corev1.ConfigMap) {
 	w.seen.unread = found
 }
 
-// pick returns the commands that are to be removed.
+// pick returns the commands to be removed.
 func pick(cm *corev1.ConfigMap) []Command {
 	var commands []Command
-	// Invariant R8 (host/SECURITY.md): commands are read from the ConfigMap's annotations, and from
-	// nowhere else.
+	// Invariant R8 (host/SECURITY.md): commands come from the ConfigMap's annotations only.
 	for _, c := range oneShot {
 		if value, ok := cm.Annotations[c.annotation]; ok {
 			commands = append(commands, Command{Kind: c.kind, Argument: text.Line(value, maxText), By: author(cm, c.annotation)})
@@ -152,8 +151,8 @@ func pick(cm *corev1.ConfigMap) []Command {
 	return commands
 }
 
-// take removes the commands, if the object is still the one that was seen: one
-// that was set meanwhile is not removed unseen.
+// take removes the commands, if the object has not changed since it was read: a newer
+// command is not removed unseen.
 func (w *worker) take(ctx context.Context, cm *corev1.ConfigMap) error {
 	annotations := map[string]any{}
 	for _, c := range oneShot {
@@ -171,7 +170,7 @@ func (w *worker) take(ctx context.Context, cm *corev1.ConfigMap) error {
 	return w.explain("patch", w.Name(), err)
 }
 
-// author returns who set an annotation last, and when.
+// author returns who last set an annotation, and when.
 func author(cm *corev1.ConfigMap, annotation string) string {
 	field := strconv.Quote("f:" + annotation)
 	var last metav1.ManagedFieldsEntry

@@ -26,7 +26,7 @@ func (o *Object) explain(verb, name string, err error) error {
 	switch verb {
 	case "create":
 		rules = []text.Rule{create}
-	case "patch": // as server-side apply, which creates what is not there
+	case "patch": // server-side apply creates a missing object
 		rules = []text.Rule{on, create}
 	case "list":
 		rules[0].Verbs = []string{"list", "watch"}

@@ -61,7 +61,7 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 		"other set":       {main, recordWith(func(b map[string]any) { b["set"] = "../d" }), "set"},
 		"set not written": {main, recordWith(func(b map[string]any) { b["set"] = "b" }), "does not exist"},
 		"no parts":        {main, recordWith(func(b map[string]any) { b["parts"] = []string{} }), "parts"},
-		"other revision":  {main, recordWith(func(b map[string]any) { b["revision"] = "2" }), "not among what is saved"},
+		"other revision":  {main, recordWith(func(b map[string]any) { b["revision"] = "2" }), "not among the saved ones"},
 		"longer module":   {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = 101 }), "should have"},
 		"huge module":     {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = 1 << 40 }), "bytes"},
 		"negative module": {main, recordWith(func(b map[string]any) { b["module"].(map[string]any)["bytes"] = -1 }), "bytes"},
@@ -277,5 +277,39 @@ func TestPublishNeverBlocks(t *testing.T) {
 	o := object(fake.NewClientset())
 	for range 1000 { // nobody runs
 		o.Publish(status.Status{Message: "m"})
+	}
+}
+
+// A write that hangs keeps the next one of this manager waiting, which says so when its
+// time is over, and writes nothing.
+func TestAWriteThatHangsIsNamed(t *testing.T) {
+	client := fake.NewClientset()
+	hangs, goes := make(chan struct{}), make(chan struct{})
+	client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		close(hangs)
+		<-goes
+		return false, nil, nil
+	})
+	o := object(client)
+	var first error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		first = o.ChangeTrials(t.Context(), func(string) (string, error) { return "first", nil })
+	})
+	<-hangs
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	err := o.ChangeBrake(ctx, func(string) (string, error) { return "second", nil })
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "kube-system/wasm-ccm-provider-main") {
+		t.Errorf("error %v", err)
+	}
+	close(goes)
+	wg.Wait()
+	must(t, first)
+	must(t, o.ChangeBrake(t.Context(), func(text string) (string, error) { return text + "third", nil }))
+	cm, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), o.Name(), metav1.GetOptions{})
+	must(t, err)
+	if cm.Data["trials"] != "first" || cm.Data["deletionBrake"] != "third" {
+		t.Errorf("%v", cm.Data)
 	}
 }

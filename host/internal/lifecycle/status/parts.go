@@ -19,31 +19,31 @@ import (
 )
 
 const (
-	// maxParts and maxPart bound what is kept of one bundle, compressed; a
-	// ConfigMap takes 1 MiB.
+	// maxParts and maxPart bound the saved parts of one bundle, compressed; a ConfigMap takes 1
+	// MiB.
 	maxParts = 4
 	maxPart  = 900 << 10
-	// maxContent bounds it before compression, in bytes.
+	// maxContent bounds a bundle before compression, in bytes.
 	maxContent = 256 << 20
 	keyPart    = "part"
 )
 
-// sets are the sets of ConfigMaps, one for each bundle that is saved.
+// sets are the sets of ConfigMaps, one for each saved bundle.
 var sets = [...]string{"a", "b", "c"}
 
-// index says what a set holds: one zstd frame over the module, the
-// configuration and the signature, one behind the other, cut into parts.
+// index describes a set: one zstd frame over the module, the configuration and the
+// signature, concatenated, split into parts.
 type index struct {
 	Set string `json:"set"`
-	// Stored says that the module is in no part, but in the store of the manager
-	// that kept it, by its digest.
+	// Stored: the module is not in the parts, but in the store of the manager that saved it, by
+	// its digest.
 	Stored bool `json:"stored,omitempty"`
 	// Parts are the SHA-256 of each part in hexadecimal, as all digests here.
 	Parts     []string `json:"parts"`
 	Module    section  `json:"module"`
 	Config    *section `json:"config,omitempty"`
 	Signature *section `json:"signature,omitempty"`
-	// ConfigPrivate says that there was a configuration that is not kept.
+	// ConfigPrivate: there was a configuration, which is not saved.
 	ConfigPrivate bool   `json:"configPrivate,omitempty"`
 	Revision      string `json:"revision"`
 	Origin        string `json:"origin,omitempty"`
@@ -71,7 +71,7 @@ func digest(data []byte) string {
 // pack returns the parts of a bundle, and the index without a set.
 func pack(b source.Bundle) (*index, [][]byte, error) {
 	config := b.Config
-	// Invariant S11 (host/SECURITY.md): it is kept nowhere.
+	// Invariant S11 (host/SECURITY.md): a private configuration is saved nowhere.
 	if b.ConfigPrivate {
 		config = nil
 	}
@@ -82,7 +82,7 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	if x.bytes() > maxContent {
 		return nil, nil, fmt.Errorf("a bundle of %d bytes is %w: the limit is %d", x.bytes(), ErrTooLarge, maxContent)
 	}
-	// The manager itself packs, beside what it does: faster, and less tight.
+	// The manager packs beside its other work: faster, and less tight.
 	parts, err := source.Packing{Bytes: maxPart, Parts: maxParts, Level: zstd.SpeedBetterCompression}.Pack(b.Module, config, b.Signature)
 	switch {
 	case errors.Is(err, source.ErrNoRoom):
@@ -96,7 +96,7 @@ func pack(b source.Bundle) (*index, [][]byte, error) {
 	return x, parts, nil
 }
 
-// sections are the pieces in the parts; nil for one that is not there.
+// sections are the pieces in the parts; nil for a missing one.
 func (x *index) sections() []*section {
 	if x.Stored {
 		return []*section{nil, x.Config, x.Signature}
@@ -104,7 +104,7 @@ func (x *index) sections() []*section {
 	return []*section{&x.Module, x.Config, x.Signature}
 }
 
-// bytes is the size of the content of the parts.
+// bytes is the size of the parts' content.
 func (x *index) bytes() int {
 	n := 0
 	for _, s := range x.sections() {
@@ -115,8 +115,7 @@ func (x *index) bytes() int {
 	return n
 }
 
-// validate refuses what pack does not make, so that nothing else has to be
-// careful with it.
+// validate refuses an index that pack cannot make, so that other functions can rely on it.
 func (x *index) validate() error {
 	if !slices.Contains(sets[:], x.Set) || len(x.Parts) == 0 && x.bytes() > 0 || len(x.Parts) > maxParts || x.Revision == "" {
 		return errors.New("its bundle has no valid set, parts or revision")
@@ -132,14 +131,14 @@ func (x *index) validate() error {
 	return nil
 }
 
-// writePart replaces a part as a whole, whatever somebody made of it.
+// writePart replaces a part as a whole, including others' changes.
 func (o *Object) writePart(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.namespace, Name: name,
-			// Not LabelProvider: who lists by it wants to see no parts.
+			// Not LabelProvider: a list by it should not include parts.
 			Labels:      map[string]string{labelManagedBy: managedBy},
 			Annotations: map[string]string{annotationDescription: "A part of a generation of the cloud provider " + o.provider + ", from which the manager starts. Do not edit it."},
 		},
@@ -155,7 +154,7 @@ func (o *Object) writePart(ctx context.Context, name string, data []byte) error 
 	return o.explain("create", name, err)
 }
 
-// clearBut empties all parts that a record does not name.
+// clearBut empties all parts that the record does not name.
 func (o *Object) clearBut(ctx context.Context, now stored) error {
 	parts := map[string]int{}
 	for _, x := range now.Bundles {
@@ -176,7 +175,7 @@ func (o *Object) clearBut(ctx context.Context, now stored) error {
 	return nil
 }
 
-// unpack reads the bundle that a valid index is about.
+// unpack reads the bundle of a valid index.
 func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
 	var packed []byte
 	for i, want := range x.Parts {
@@ -210,8 +209,8 @@ func (o *Object) unpack(ctx context.Context, x *index) (*source.Bundle, error) {
 	return bundle, nil
 }
 
-// stored opens the module that is in no part. Of a store that has lost it nothing
-// is known but that it is not there.
+// stored opens a module outside the parts. A store that has lost it reports only that it is
+// missing.
 func (o *Object) stored(x *index) (*source.File, error) {
 	if o.store == nil {
 		return nil, ErrNotSaved
@@ -223,7 +222,7 @@ func (o *Object) stored(x *index) (*source.File, error) {
 	return f, nil
 }
 
-// hold keeps the modules of the record in the store, whatever is tried after them.
+// hold protects the record's modules in the store from later ones.
 func (o *Object) hold(now stored) {
 	if o.store == nil {
 		return
@@ -237,11 +236,11 @@ func (o *Object) hold(now stored) {
 	o.store.Hold(o.provider, digests...)
 }
 
-// Release lets the store drop the modules of the record: its provider has ended. A
-// Load holds them again.
+// Release lets the store drop the record's modules: the provider has ended. A Load holds
+// them again.
 func (o *Object) Release() { o.hold(stored{}) }
 
-// packed is pack, with a module for which there is no room put into the store.
+// packed is pack, with a module that does not fit put into the store.
 func (o *Object) packed(b source.Bundle) (*index, [][]byte, error) {
 	x, parts, err := pack(b)
 	if !errors.Is(err, ErrTooLarge) || o.store == nil || b.File != nil {
@@ -255,7 +254,7 @@ func (o *Object) packed(b source.Bundle) (*index, [][]byte, error) {
 	return pack(b)
 }
 
-// split cuts the content into its pieces, each with its digest.
+// split splits the content into its pieces, and checks their digests.
 func (x *index) split(content []byte) (*source.Bundle, error) {
 	if len(content) != x.bytes() {
 		return nil, fmt.Errorf("%w: it has %d bytes, and should have %d", ErrDamaged, len(content), x.bytes())

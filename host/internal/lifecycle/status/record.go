@@ -22,17 +22,17 @@ import (
 
 // Errors after which a manager can continue with the module of its source.
 var (
-	// ErrDamaged is of a record, or of a kept bundle, that cannot be used.
-	ErrDamaged = errors.New("what was kept is damaged")
-	// ErrTooLarge is of a bundle that does not fit: it is not durable.
+	// ErrDamaged is the error of an unusable record or saved bundle.
+	ErrDamaged = errors.New("the saved data is damaged")
+	// ErrTooLarge is the error of a bundle that does not fit: it is not durable.
 	ErrTooLarge = errors.New("too large to be kept")
 )
 
-// Refusal is of what is not rolled out again by itself.
+// Refusal is a revision that is not rolled out again by itself.
 type Refusal struct {
 	Revision string `json:"revision"`
-	// Scope is "" when that revision alone is refused, else what of it is:
-	// Bundle or Module. Module is the SHA-256 of its module in hexadecimal.
+	// Scope is "" for that revision only, or the refused part of it: Bundle or Module. Module is
+	// the SHA-256 of its module in hexadecimal.
 	Scope   string    `json:"scope,omitempty"`
 	Module  string    `json:"module,omitempty"`
 	Phase   string    `json:"phase,omitempty"`
@@ -43,55 +43,53 @@ type Refusal struct {
 	Stands bool `json:"stands,omitempty"`
 }
 
-// Saved is a bundle that a manager may begin with.
+// Saved is a bundle for a restart.
 type Saved struct {
 	Version
-	// Kept: it was observed for long enough.
+	// Kept: its observation has ended well.
 	Kept bool `json:"kept,omitempty"`
 }
 
-// Record is what survives the manager.
+// Record is the state that survives the manager.
 type Record struct {
-	// Saved are the bundles that a manager may begin with, the newest first.
+	// Saved are the bundles for a restart, the newest first.
 	Saved []Saved `json:"saved,omitempty"`
-	// Refused are in order, the newest first; those behind the first 32 are
-	// forgotten.
+	// Refused has the newest first; only the first 32 are kept.
 	Refused    []Refusal `json:"refused,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Paused     bool      `json:"paused,omitempty"`
-	// Held names what the source held last.
+	// Held names the source's last content.
 	Held string `json:"held,omitempty"`
-	// History are the generations that served, the newest first; those behind
-	// the first 32 are forgotten.
+	// History has the generations that served, the newest first; only the first 32 are kept.
 	History []Served `json:"history,omitempty"`
 }
 
-// Served is a generation that served, or serves.
+// Served is a generation that serves or served.
 type Served struct {
 	Version
 	Generation int64     `json:"generation"`
 	Offered    time.Time `json:"offered,omitzero"`
 	From       time.Time `json:"from"`
-	// Until is zero while it serves, Kept while it never was.
+	// Until is zero while it serves, Kept until it is kept.
 	Until time.Time `json:"until,omitzero"`
 	Kept  time.Time `json:"kept,omitzero"`
-	// Calls are those of the cluster, Failures those of them that failed, and
-	// Questions the calls that the host made by itself, to prove it.
+	// Calls counts the cluster's calls, Failures the failed ones among them, and Questions the
+	// host's own calls as proof.
 	Calls     int `json:"calls,omitempty"`
 	Failures  int `json:"failures,omitempty"`
 	Questions int `json:"questions,omitempty"`
 	// Why says why it ended: Replaced, or a phase's reason and message.
 	Why string `json:"why,omitempty"`
-	// By is who asked for it, "" when nobody did.
+	// By is who asked for it, "" for nobody.
 	By string `json:"by,omitempty"`
 }
 
-// stored is the record as it is written.
+// stored is the written form of the record.
 type stored struct {
 	Record
-	// Bundles say where those of Saved are. One that is not saved has none.
+	// Bundles are the places of Saved. An unsaved bundle has none.
 	Bundles []*index `json:"bundles,omitempty"`
-	// Good and Bundle are those of managers that saved one.
+	// Good and Bundle are read from older managers, which saved one bundle.
 	Good   *Version `json:"good,omitempty"`
 	Bundle *index   `json:"bundle,omitempty"`
 }
@@ -107,21 +105,19 @@ func (s *stored) index(revision string) *index {
 const (
 	// maxRecord bounds the text of a record that is read, in bytes.
 	maxRecord = 512 << 10
-	// maxConflicts bounds how often a write is tried when others write as well,
-	// for about a second.
+	// maxConflicts bounds the tries of a write against concurrent writers, for about a second.
 	maxConflicts = 8
-	// maxLooks bounds how often a set is read that is replaced meanwhile.
+	// maxLooks bounds the reads of a set that is being replaced.
 	maxLooks = 3
 )
 
-// ErrNotSaved is of a bundle that is in no set, or whose module was put into a
-// store that this manager does not have.
+// ErrNotSaved is the error of a bundle in no set, or with its module in a store that this
+// manager does not have.
 var ErrNotSaved = errors.New("it is not saved")
 
-// Load returns the record: the zero Record when there is none yet. The error is
-// ErrDamaged when what is there cannot be used, with a Record that has nothing but Paused;
-// others are about the API server. Paused is true also where the annotation says
-// so and nobody has obeyed it yet; of one that is gone Run tells.
+// Load returns the record, or the zero Record. The error is ErrDamaged for an unusable
+// record, with a Record that has only Paused; others are about the API server. Paused is
+// true also for an annotation that nobody has obeyed yet; Run reports a removed one.
 func (o *Object) Load(ctx context.Context) (Record, error) {
 	cm, s, err := o.read(ctx)
 	paused := false
@@ -136,9 +132,9 @@ func (o *Object) Load(ctx context.Context) (Record, error) {
 	return s.Record, nil
 }
 
-// Bundle returns a saved bundle, checked by the digests in the record. Config of one with
-// ConfigPrivate is not there, and it has no Ref. The error is ErrNotSaved,
-// ErrDamaged, or about the API server.
+// Bundle returns a saved bundle, checked against the digests in the record. With
+// ConfigPrivate it has no Config; it never has a Ref. The error is ErrNotSaved, ErrDamaged,
+// or about the API server.
 func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, error) {
 	var damage error
 	var before *index
@@ -155,15 +151,14 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 			o.mark(revision, true)
 			return nil, damage
 		}
-		// A leader may replace the set while it is read here, then there is a
-		// new record.
+		// A leader may replace the set during this read, which changes the record.
 		before = x
 		bundle, err := o.unpack(ctx, x)
 		if err == nil || errors.Is(err, ErrNotSaved) {
 			o.mark(revision, err != nil)
 			return bundle, err
 		}
-		damage = fmt.Errorf("what is saved of provider %s: %w", o.provider, err)
+		damage = fmt.Errorf("the saved data of provider %s: %w", o.provider, err)
 		if !errors.Is(err, ErrDamaged) {
 			return nil, damage
 		}
@@ -171,8 +166,8 @@ func (o *Object) Bundle(ctx context.Context, revision string) (*source.Bundle, e
 	return nil, damage
 }
 
-// read returns the ConfigMap, nil when there is none, and its record. With
-// ErrDamaged both are there, the record empty.
+// read returns the ConfigMap, nil for none, and its record. With ErrDamaged both are
+// returned, the record empty.
 func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	cm, err := o.get(ctx, o.Name())
 	if err != nil {
@@ -189,8 +184,8 @@ func (o *Object) read(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	return cm, s, nil
 }
 
-// current is the record for a writer. A deleted record counts as unchanged, so
-// that the next one still names the bundle.
+// current is the record for a writer. A deleted record counts as unchanged, so that the next
+// one still names the bundle.
 func (o *Object) current(ctx context.Context) (*corev1.ConfigMap, *stored, error) {
 	cm, s, err := o.read(ctx)
 	if err != nil && !errors.Is(err, ErrDamaged) {
@@ -206,7 +201,7 @@ func (o *Object) current(ctx context.Context) (*corev1.ConfigMap, *stored, error
 	return cm, s, err
 }
 
-// decodeRecord takes what any version of this package wrote.
+// decodeRecord accepts the records of all versions.
 func decodeRecord(text string) (*stored, error) {
 	if len(text) > maxRecord {
 		return nil, fmt.Errorf("it has more than %d bytes", maxRecord)
@@ -226,7 +221,7 @@ func decodeRecord(text string) (*stored, error) {
 	return &s, s.validate()
 }
 
-// validate refuses what Save does not make.
+// validate refuses records that Save cannot make.
 func (s *stored) validate() error {
 	if len(s.Bundles) > len(sets) {
 		return fmt.Errorf("it has %d bundles, more than %d", len(s.Bundles), len(sets))
@@ -237,7 +232,7 @@ func (s *stored) validate() error {
 	used := map[string]bool{}
 	for _, x := range s.Bundles {
 		if used[x.Set] || s.index(x.Revision) != x || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
-			return errors.New("one of its bundles is not among what is saved, or is there twice")
+			return errors.New("one of its bundles is not among the saved ones, or is listed twice")
 		}
 		used[x.Set] = true
 		if err := x.validate(); err != nil {
@@ -247,11 +242,11 @@ func (s *stored) validate() error {
 	return nil
 }
 
-// commit changes the record. It is tried again when somebody else has changed
-// the object meanwhile, e.g. its annotations.
+// commit changes the record. It tries again after a concurrent change of the object, e.g. of
+// its annotations.
 func (o *Object) commit(ctx context.Context, change func(current stored) (stored, error)) (next stored, err error) {
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts}
-	err = retry.RetryOnConflict(delays, func() error {
+	err = o.retry(ctx, delays, func() error {
 		cm, current, err := o.current(ctx)
 		if err != nil {
 			return err
@@ -272,8 +267,22 @@ func (o *Object) commit(ctx context.Context, change func(current stored) (stored
 	return next, err
 }
 
-// encode is what decodeRecord takes. "<" and the like have one byte there, not
-// six: texts of others cannot make it longer than maxRecord.
+// retry repeats a change after a conflict with another writer. This manager's own writes
+// take turns, and cause no conflicts.
+func (o *Object) retry(ctx context.Context, delays wait.Backoff, change func() error) error {
+	return retry.RetryOnConflict(delays, func() error {
+		if !o.writing.TryAcquire(1) { // Acquire fails with an ended context, whether or not there is another write
+			if err := o.writing.Acquire(ctx, 1); err != nil {
+				return fmt.Errorf("write ConfigMap %s: this manager's previous write of it has not ended: %w", o.key(o.Name()), err)
+			}
+		}
+		defer o.writing.Release(1)
+		return change()
+	})
+}
+
+// encode reverses decodeRecord. It writes "<" and the like as one byte, not six: others'
+// texts cannot make the record longer than maxRecord.
 func (s stored) encode() (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -282,8 +291,8 @@ func (s stored) encode() (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// applyRecord writes the record, if the object is still the one that was read;
-// cm is nil when there was none.
+// applyRecord writes the record, if the object has not changed since the read; cm is nil if
+// it did not exist.
 func (o *Object) applyRecord(ctx context.Context, cm *corev1.ConfigMap, text string) error {
 	config := o.config().WithData(map[string]string{keyRecord: text})
 	if cm != nil && cm.ResourceVersion != "" {
@@ -292,7 +301,7 @@ func (o *Object) applyRecord(ctx context.Context, cm *corev1.ConfigMap, text str
 	return o.apply(ctx, config, managerRecord)
 }
 
-// remember has Run restore this record when the object is deleted.
+// remember has Run restore this record if the object is deleted.
 func (o *Object) remember(text string, r Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -306,7 +315,7 @@ func (o *Object) apply(ctx context.Context, config *corev1ac.ConfigMapApplyConfi
 	return o.explain("patch", *config.Name, err)
 }
 
-// get returns a ConfigMap, nil when it does not exist.
+// get returns a ConfigMap, or nil if it does not exist.
 func (o *Object) get(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

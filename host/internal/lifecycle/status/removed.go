@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// PhaseRemoved is that of a provider which is not configured any more.
+	// PhaseRemoved is the phase of a provider that is no longer configured.
 	PhaseRemoved = "Removed"
 	// reasonNotConfigured is its reason.
 	reasonNotConfigured = "NotConfigured"
@@ -19,8 +19,8 @@ const (
 	maxProviders = 64
 )
 
-// Providers returns the names of the providers that were configured when the
-// status was written last; none when it is not there or cannot be read.
+// Providers returns the names of the providers configured at the last write of the status;
+// none if it is missing or unreadable.
 func (o *Object) Providers(ctx context.Context) ([]string, error) {
 	cm, err := o.get(ctx, o.Name())
 	if err != nil || cm == nil {
@@ -29,9 +29,8 @@ func (o *Object) Providers(ctx context.Context) ([]string, error) {
 	return parseStatus(cm.Data[keyStatus]).Providers, nil
 }
 
-// Remove says in the status that the provider is not configured any more, and
-// reports whether the status said otherwise before. It makes no status where
-// there is none.
+// Remove marks the provider in its status as no longer configured, and reports whether that
+// was a change. It does not create a missing status.
 func (o *Object) Remove(ctx context.Context, message string) (removed bool, err error) {
 	cm, err := o.get(ctx, o.Name())
 	if err != nil || cm == nil || cm.Data[keyStatus] == "" || cm.Labels[LabelPhase] == PhaseRemoved {
@@ -52,7 +51,7 @@ func (o *Object) Remove(ctx context.Context, message string) (removed bool, err 
 	return err == nil, err
 }
 
-// parseStatus returns what can be read of a status: others may write it, too.
+// parseStatus returns the readable fields of a status: others may write it, too.
 func parseStatus(text string) (s Status) {
 	if len(text) > maxRecord || yaml.Unmarshal([]byte(text), &s) != nil {
 		return Status{}
@@ -60,7 +59,7 @@ func parseStatus(text string) (s Status) {
 	return s.bounded()
 }
 
-// names returns those of providers that are names, in order.
+// names returns the valid names of providers, sorted.
 func names(providers []string) []string {
 	valid := slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return len(validation.IsDNS1123Label(name)) > 0 })
 	slices.SortFunc(valid, strings.Compare)

@@ -20,16 +20,15 @@ import (
 const (
 	// writeInterval is the least time between two writes of the status.
 	writeInterval = 200 * time.Millisecond
-	// After a failure a write is tried again after these.
+	// The delays before another try of a failed write.
 	firstDelay   = 500 * time.Millisecond
 	longestDelay = time.Minute
 )
 
-// Run writes what Publish is told, makes the object again when somebody deletes
-// it, and calls handle for the commands of people, until the context ends. Only
-// the manager that leads may run it, and once; Load should have been called
-// before. handle is called by one goroutine, which waits for it. Failures are
-// logged, and tried again for ever.
+// Run writes the statuses given to Publish, restores the object after a deletion, and calls
+// handle for operators' commands, until the context ends. Only the leader may run it, and
+// once; Load should have been called before. handle is called by one goroutine, which waits
+// for it. Failures are logged, and retried for ever.
 func (o *Object) Run(ctx context.Context, handle func(Command)) {
 	w := &worker{Object: o, handle: handle, logger: klog.FromContext(ctx).WithValues("configMap", o.key(o.Name()))}
 	w.watched = informer.ConfigMap(o.client, types.NamespacedName{Namespace: o.namespace, Name: o.Name()})
@@ -43,7 +42,7 @@ func (o *Object) Run(ctx context.Context, handle func(Command)) {
 	}
 }
 
-// worker is what Run knows; it is used by its goroutine only.
+// worker is Run's state; only its goroutine uses it.
 type worker struct {
 	*Object
 	handle  func(Command)
@@ -51,9 +50,9 @@ type worker struct {
 	logger  klog.Logger
 	seen    seen
 
-	// written is what was written last.
+	// written is the last written status.
 	written string
-	// next is when the next write may be; pending that there is one.
+	// next is the earliest time of the next write; pending says that there is one.
 	next    time.Time
 	pending bool
 	delays  wait.Backoff
@@ -64,13 +63,13 @@ func newDelays() wait.Backoff {
 	return wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 20, Cap: longestDelay}
 }
 
-// heard is what the watch has to tell.
+// heard handles an event of the watch.
 func (w *worker) heard(event informer.Event) {
 	switch event {
 	case informer.Failed:
-		_, err := w.watched.Get() // nil once there was a list: the watch goes on where it was
+		_, err := w.watched.Get() // nil once there was a list: the watch continues from there
 		if err != nil {
-			w.logger.Error(w.explain("list", w.Name(), err), "the annotations of the provider are not seen")
+			w.logger.Error(w.explain("list", w.Name(), err), "the annotations of the provider cannot be read")
 		}
 		return
 	case informer.Deleted:
@@ -81,8 +80,7 @@ func (w *worker) heard(event informer.Event) {
 	w.signal()
 }
 
-// sleep returns false when the context has ended, and true when there may be
-// something to do.
+// sleep returns false when the context has ended, and true when there may be work.
 func (w *worker) sleep(ctx context.Context) bool {
 	var due <-chan time.Time
 	if w.pending {
@@ -98,7 +96,7 @@ func (w *worker) sleep(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// write writes the newest status, when it is new and time for it.
+// write writes the newest status, if it is new and its time has come.
 func (w *worker) write(ctx context.Context) {
 	w.mu.Lock()
 	s, deleted, record := w.newest, w.deleted, w.record
@@ -126,12 +124,17 @@ func (w *worker) write(ctx context.Context) {
 		err = w.restore(ctx, record)
 	}
 	if err == nil {
-		err = w.apply(ctx, w.config().WithLabels(s.labels()).WithData(map[string]string{keyStatus: string(text)}), managerStatus)
+		err = w.retry(ctx, wait.Backoff{Steps: 1}, func() error {
+			return w.apply(ctx, w.config().WithLabels(s.labels()).WithData(map[string]string{keyStatus: string(text)}), managerStatus)
+		})
+	}
+	if err != nil && ctx.Err() != nil { // this manager ends; its successor writes
+		return
 	}
 	w.wrote(string(text), deleted, err)
 }
 
-// wrote sets when the next write may be.
+// wrote sets the time of the next write.
 func (w *worker) wrote(text string, deleted bool, err error) {
 	if err == nil {
 		w.written, w.pending, w.failure, w.delays = text, false, "", newDelays()
@@ -145,14 +148,13 @@ func (w *worker) wrote(text string, deleted bool, err error) {
 	}
 	delay := w.delays.Step()
 	w.next = w.clock.Now().Add(delay)
-	if text := err.Error(); text != w.failure { // the same one is not logged again
+	if text := err.Error(); text != w.failure { // the same failure is not logged again
 		w.failure = text
-		w.logger.Error(err, "the status of the provider is not written", "retryAfter", delay.Round(time.Millisecond))
+		w.logger.Error(err, "writing the status of the provider failed", "retryAfter", delay.Round(time.Millisecond))
 	}
 }
 
-// restore writes the record again that was lost with the object, unless there
-// is one by now.
+// restore writes the record again after a deletion of the object, unless there is a new one.
 func (w *worker) restore(ctx context.Context, record string) error {
 	w.recording.Lock()
 	defer w.recording.Unlock()
@@ -166,7 +168,7 @@ func (w *worker) restore(ctx context.Context, record string) error {
 	return nil
 }
 
-// labels returns those of a status that are not empty.
+// labels returns a status' non-empty labels.
 func (s *Status) labels() map[string]string {
 	labels := map[string]string{LabelPhase: text.Label(s.Phase), LabelReason: text.Label(s.Reason), LabelGeneration: strconv.FormatInt(s.Generation, 10)}
 	if s.Serving != nil {

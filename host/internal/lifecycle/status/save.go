@@ -10,11 +10,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
-// Save writes the record, and then each of the bundles that is among Saved and
-// not saved yet into a set of ConfigMaps that is not in use. Until then a manager begins with the
-// next one that is saved. The error is ErrTooLarge when a bundle
-// does not fit; all else is written. Of what is older than one with ConfigPrivate
-// no configuration stays, and none is saved: it may be the same, and public.
+// Save writes the record, and then each unsaved bundle of Saved into an unused set of ConfigMaps.
+// Until then a restart begins with the next saved bundle. The error is ErrTooLarge for a bundle
+// that does not fit; the rest is written. A bundle with ConfigPrivate removes the configurations
+// of all older ones, and prevents their saving: they may be the same configuration, and public.
 func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) error {
 	o.recording.Lock()
 	defer o.recording.Unlock()
@@ -37,7 +36,7 @@ func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) er
 	if err == nil {
 		o.hold(next)
 	}
-	// Invariant S11 (host/SECURITY.md): what was saved before goes, too.
+	// Invariant S11 (host/SECURITY.md): earlier saved copies are removed, too.
 	if err == nil && slices.ContainsFunc(wanted, private) {
 		err = o.clearBut(ctx, next)
 	}
@@ -46,8 +45,8 @@ func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) er
 
 func private(b source.Bundle) bool { return b.ConfigPrivate }
 
-// wantedOf are the bundles that a record calls saved, without those whose
-// configuration must not be, and the revisions that are older than a private one.
+// wantedOf returns the bundles to save, without those whose configuration must not be saved,
+// and the revisions older than a private one.
 func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older []string) {
 	for _, s := range r.Saved {
 		hidden := slices.ContainsFunc(wanted, private)
@@ -62,8 +61,8 @@ func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older 
 	return wanted, older
 }
 
-// stays: what is saved is still wanted, as it is. What this manager could not
-// read is written anew, where it has it; so is what has become private.
+// stays: the saved bundle is still wanted, unchanged. A bundle that could not be read is
+// written again if this manager has it; so is one that has become private.
 func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []string) bool {
 	o.mu.Lock()
 	unread := o.unread[x.Revision]
@@ -79,8 +78,7 @@ func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []strin
 	return x.Config == nil || !slices.Contains(older, x.Revision)
 }
 
-// put saves one bundle, and returns the record that knows it. It is called with
-// recording.
+// put saves one bundle, and returns the record with it. The caller holds recording.
 func (o *Object) put(ctx context.Context, now stored, bundle source.Bundle) (stored, error) {
 	x, parts, err := o.packed(bundle)
 	if err != nil {
@@ -107,7 +105,7 @@ func (o *Object) put(ctx context.Context, now stored, bundle source.Bundle) (sto
 	return next, err
 }
 
-// mark says whether a saved bundle could not be read.
+// mark records whether a saved bundle was unreadable.
 func (o *Object) mark(revision string, unread bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

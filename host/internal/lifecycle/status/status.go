@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -40,8 +41,8 @@ const (
 	LabelReason     = "wasm-ccm.dev/reason"
 	LabelGeneration = "wasm-ccm.dev/generation"
 	LabelVersion    = "wasm-ccm.dev/version"
-	// LabelOffered has the first 12 hexadecimal digits of the SHA-256 of the
-	// module that the source holds, LabelServing those of the one that serves.
+	// LabelOffered has the first 12 hexadecimal digits of the SHA-256 of the source's module,
+	// LabelServing those of the serving one.
 	LabelOffered = "wasm-ccm.dev/offered"
 	LabelServing = "wasm-ccm.dev/serving"
 	// LabelSince is the time of the last change of phase, as 20261121T150405Z.
@@ -52,7 +53,7 @@ const (
 	annotationDescription = "kubernetes.io/description"
 )
 
-// Annotations by which people steer.
+// The operators' annotations.
 const (
 	AnnotationPause    = "wasm-ccm.dev/pause"
 	AnnotationPromote  = "wasm-ccm.dev/promote"
@@ -60,13 +61,13 @@ const (
 	annotationPrefix   = "wasm-ccm.dev/"
 )
 
-// Annotations returns those by which people steer.
+// Annotations returns the operators' annotations.
 func Annotations() []string {
 	return []string{AnnotationPause, AnnotationPromote, AnnotationRollback}
 }
 
-// The owners of fields in server-side apply: the status and the record are
-// written by themselves, and neither touches what people add.
+// The field owners of server-side apply: status and record are written separately, and
+// neither touches people's additions.
 const (
 	managerStatus  = "wasm-ccm-status"
 	managerRecord  = "wasm-ccm-record"
@@ -82,40 +83,39 @@ const (
 
 // Version is one generation.
 type Version struct {
-	// Name and Version are what the module says of itself.
+	// Name and Version are the module's own.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Digest and ConfigDigest are SHA-256 sums in hexadecimal; of a private
-	// configuration there is none.
+	// Digest and ConfigDigest are SHA-256 sums in hexadecimal; a private configuration has none.
 	Digest       string `json:"digest,omitempty"`
 	ConfigDigest string `json:"configDigest,omitempty"`
-	// Revision is that of the bundle.
+	// Revision is the bundle's.
 	Revision string `json:"revision,omitempty"`
-	// Image is the digest of the image that the module was in, sha256:HEX. It
-	// is what the tag stands for, and not the module's digest.
+	// Image is the digest of the module's image, sha256:HEX: the target of the tag, not the
+	// module's digest.
 	Image string `json:"imageDigest,omitempty"`
-	// Engine is what runs the module: wazero or wasmtime.
+	// Engine is the module's engine: wazero or wasmtime.
 	Engine string `json:"engine,omitempty"`
 }
 
-// Status is what people see. Texts are cut where they are too long: messages
-// at 1 KiB, others at 256 bytes, and there are at most 16 conditions.
+// Status is the part for people. Long texts are cut: messages at 1 KiB, others at 256 bytes;
+// there are at most 16 conditions.
 type Status struct {
 	Phase   string    `json:"phase"`
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	// Generation is the number of what serves.
+	// Generation is the number of the serving generation.
 	Generation int64    `json:"generation"`
 	Offered    *Version `json:"offered,omitempty"`
 	Serving    *Version `json:"serving,omitempty"`
 	Candidate  *Version `json:"candidate,omitempty"`
 	Good       *Version `json:"good,omitempty"`
 	Paused     bool     `json:"paused,omitempty"`
-	// Providers are the names of all that are configured, so that the next
-	// manager sees which are not any more.
+	// Providers are the names of all configured providers, so that the next manager can tell
+	// which were removed.
 	Providers []string `json:"providers,omitempty"`
-	// Manager is the version of the manager that writes this.
+	// Manager is the version of the writing manager.
 	Manager    string             `json:"manager,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -123,49 +123,48 @@ type Status struct {
 // requestTimeout bounds one request to the API server.
 const requestTimeout = 10 * time.Second
 
-// Object is the ConfigMap of one provider, and those of its saved bundles. It is
-// safe for concurrent use.
+// Object is the ConfigMap of one provider with those of its saved bundles. It is safe for
+// concurrent use.
 type Object struct {
 	configMaps corev1client.ConfigMapInterface
 	client     kubernetes.Interface
 	namespace  string
 	provider   string
 	clock      clock.WithTicker
-	// store has the modules for which the ConfigMaps have no room; nil: there is
-	// none.
+	// store has the modules that do not fit into ConfigMaps; nil: none.
 	store *source.Store
-	// wake has a token when there may be something for Run to do.
+	// wake has a token when Run may have work.
 	wake chan struct{}
 
-	// recording is held while the record, or the bundle, is written.
+	// recording is held during a write of the record or of a bundle.
 	recording sync.Mutex
+	// writing is held for one read and write of the object.
+	writing *semaphore.Weighted
 
 	mu sync.Mutex
-	// newest is what Publish was told last; nil before.
+	// newest is the last published status; nil before.
 	newest *Status
-	// record is the text of the record that was read or written last; "" while
-	// that is not known.
+	// record is the last read or written text of the record; "" if unknown.
 	record string
-	// paused is what that record says.
+	// paused is that record's field.
 	paused bool
-	// deleted says that somebody has deleted the object.
+	// deleted: somebody has deleted the object.
 	deleted bool
-	// unread are the revisions of saved bundles that could not be read.
+	// unread are the revisions of unreadable saved bundles.
 	unread map[string]bool
 }
 
-// New returns the object of a configured provider, whose name is a DNS label.
-// Nothing is written before Run or Save is called.
+// New returns the object of a configured provider, whose name is a DNS label. Nothing is
+// written before Run or Save.
 func New(client kubernetes.Interface, namespace, provider string, clock clock.WithTicker) *Object {
 	return &Object{
 		configMaps: client.CoreV1().ConfigMaps(namespace),
 		client:     client, namespace: namespace, provider: provider, clock: clock,
-		wake: make(chan struct{}, 1), unread: map[string]bool{},
+		wake: make(chan struct{}, 1), unread: map[string]bool{}, writing: semaphore.NewWeighted(1),
 	}
 }
 
-// With has modules kept in a store for which the ConfigMaps have no room. It is
-// called before all else.
+// With sets the store for modules that do not fit into ConfigMaps. It is called first.
 func (o *Object) With(s *source.Store) *Object {
 	o.store = s
 	return o
@@ -181,8 +180,7 @@ func partName(provider, set string, part int) string {
 	return fmt.Sprintf("wasm-ccm-module-%s-%s%d", provider, set, part)
 }
 
-// Publish has a status written by Run. It never blocks; of several only the
-// newest is written.
+// Publish has Run write a status. It never blocks; only the newest of several is written.
 func (o *Object) Publish(s Status) {
 	s = s.bounded()
 	o.mu.Lock()
@@ -194,11 +192,11 @@ func (o *Object) Publish(s Status) {
 func (o *Object) signal() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // Run is yet to look
+	default: // a signal is pending
 	}
 }
 
-// Newest returns what Publish was told last, nil before. Nobody may change it.
+// Newest returns the last published status, nil before. It must not be changed.
 func (o *Object) Newest() *Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()

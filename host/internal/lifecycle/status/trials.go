@@ -8,12 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 )
 
-// Keys of texts that are changed by reading and writing. Those of the trials
-// are, unlike status and record, written by every manager, whether it leads or
-// not.
+// Keys of texts that are changed by reading and writing. Unlike status and record, every
+// manager writes the trials', leader or not.
 const (
 	keyTrials     = "trials"
 	managerTrials = "wasm-ccm-trials"
@@ -26,21 +24,20 @@ func (o *Object) ChangeBrake(ctx context.Context, change func(text string) (stri
 	return o.change(ctx, keyBrake, managerBrake, change)
 }
 
-// ChangeTrials reads the text of the trials, "" when there is none, and writes
-// what change makes of it, if nobody else has written meanwhile; else it is
-// done again. The error of change is returned as it is, and a text that came
-// with it is written all the same. When ChangeTrials returns without another
-// error, the text is durable.
+// ChangeTrials reads the text of the trials, "" for none, and writes the result of change,
+// unless somebody else has written meanwhile; then it starts again. The error of change is
+// returned as it is, and a text returned with it is written all the same. When ChangeTrials
+// returns without another error, the text is durable.
 func (o *Object) ChangeTrials(ctx context.Context, change func(text string) (string, error)) error {
 	return o.change(ctx, keyTrials, managerTrials, change)
 }
 
 func (o *Object) change(ctx context.Context, key, manager string, change func(text string) (string, error)) error {
-	// Two managers, and the status, write the same object: patience is cheap,
-	// a module that is not loaded is not.
+	// Two managers, and the status, write the same object: waiting is cheaper than not loading a
+	// module.
 	delays := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxConflicts + 2, Cap: time.Second}
 	var refusal error
-	err := retry.RetryOnConflict(delays, func() error {
+	err := o.retry(ctx, delays, func() error {
 		cm, err := o.get(ctx, o.Name())
 		if err != nil {
 			return err
@@ -61,13 +58,13 @@ func (o *Object) change(ctx context.Context, key, manager string, change func(te
 	return refusal
 }
 
-// writeText writes over what was read; cm is nil when there was nothing.
+// writeText overwrites the read object; cm is nil if it did not exist.
 func (o *Object) writeText(ctx context.Context, cm *corev1.ConfigMap, key, manager, text string) error {
 	config := o.config().WithData(map[string]string{key: text})
 	if cm != nil {
 		return o.apply(ctx, config.WithUID(cm.UID).WithResourceVersion(cm.ResourceVersion), manager)
 	}
-	// An apply would not notice that somebody else has made it meanwhile.
+	// An apply would not notice an object created meanwhile.
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	made := &corev1.ConfigMap{

@@ -3,8 +3,10 @@ package status_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -56,5 +58,50 @@ func testTrials(t *testing.T, config *rest.Config, provider string) {
 	err = leader.ChangeTrials(t.Context(), func(string) (string, error) { return "refused", refusal })
 	if text, _ := leader.Trials(t.Context()); !errors.Is(err, refusal) || text != "refused" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// conflicts counts the writes that met somebody else's.
+type conflicts struct {
+	http.RoundTripper
+	n *atomic.Int64
+}
+
+func (c conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusConflict {
+		c.n.Add(1)
+	}
+	return response, err
+}
+
+// The trials, the brake, the record and the status of one manager are never in each
+// other's way.
+func testOwnWrites(t *testing.T, config *rest.Config, provider string) {
+	var met atomic.Int64
+	config = rest.CopyConfig(config)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return conflicts{rt, &met} })
+	o := start(t, config, provider)
+	b := bundle("1", []byte("m"))
+	must(t, o.Save(t.Context(), record(b, 0), []source.Bundle{b}))
+	more := func(text string) (string, error) { return text + "x", nil }
+	var wg sync.WaitGroup
+	for i := range 20 {
+		o.Publish(status.Status{Phase: "Serving", Message: fmt.Sprint(i)})
+		for _, write := range []func() error{
+			func() error { return o.ChangeTrials(t.Context(), more) },
+			func() error { return o.ChangeBrake(t.Context(), more) },
+			func() error { return o.Save(t.Context(), record(b, int64(i)), nil) },
+		} {
+			wg.Go(func() {
+				if err := write(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := met.Load(); n > 0 {
+		t.Errorf("%d conflicts", n)
 	}
 }
