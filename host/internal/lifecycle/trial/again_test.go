@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,15 +12,15 @@ import (
 func TestEndsOfTheFutureAreForgotten(t *testing.T) {
 	b, now := &Book{}, begun.AddDate(0, 1, 0)
 	for n := range int64(2) { // a month ahead
-		must(t, b.begin(mark("a", "good", n), Kept))
+		must(t, b.begin(mark("a", "good", n), Trusted))
 		b.again("a", now)
 	}
 	for n := range int64(4) {
 		now = begun.Add(time.Duration(n) * 24 * time.Hour)
-		must(t, b.begin(mark("a", "good", n+2), Kept))
+		must(t, b.begin(mark("a", "good", n+2), Trusted))
 		b.again("a", now)
 	}
-	must(t, b.begin(mark("a", "good", 9), Kept))
+	must(t, b.begin(mark("a", "good", 9), Trusted))
 }
 
 // The fullest book can be read again.
@@ -28,11 +29,13 @@ func TestTheFullestBookCanBeRead(t *testing.T) {
 	b := &Book{}
 	for n := range int64(300) {
 		s := Subject{Provider: long, Signer: long, Module: strings.Repeat("0", 64), Config: strings.Repeat("0", 64)}
-		m := Mark{Subject: s, ID: 1<<62 + n, Manager: long + ".x:65535", Kept: begun, Phase: "Configured", Since: begun}
+		m := Mark{Subject: s, ID: 1<<62 + n, Manager: long + ".x:65535", Kept: begun, Phase: "Configured", Since: begun,
+			Account: Account{long, long[:36]}, Pod: long, Boot: long[:36]}
 		b.Marks = bounded(append(b.Marks, m))
-		b.Suspects = bounded(append(b.Suspects, Suspect{s, m.Manager, m.Phase, begun, begun.Add(time.Nanosecond), 3, ""}))
-		b.Passed = bounded(append(b.Passed, Passed{s, begun}))
-		b.Ends = bounded(append(b.Ends, End{s, m.Manager, begun.Add(time.Nanosecond)}))
+		m.Module = fmt.Sprintf("%064d", n)
+		b.accuse(m, begun.Add(time.Nanosecond), 3, strings.Repeat("w", 256))
+		b.Passed = bounded(append(b.Passed, Event{Subject: s, At: begun}))
+		b.Ends = bounded(append(b.Ends, Event{s, m.Manager, begun.Add(time.Nanosecond)}))
 	}
 	text, err := b.Encode()
 	must(t, err)
@@ -45,7 +48,7 @@ func TestTheFullestBookCanBeRead(t *testing.T) {
 func TestWhatHasPassedIsTrustedWhenItIsOfferedAgain(t *testing.T) {
 	b := &Book{}
 	must(t, b.begin(mark("a", "large", 1), Offered))
-	b.Pass("a", 1, begun.Add(-time.Hour))
+	b.Reach("a", 1, Kept, begun.Add(-time.Hour))
 	b.Leave("a")
 	must(t, b.begin(mark("a", "large", 2), Offered))
 	b.again("a", begun)
@@ -65,7 +68,44 @@ func TestWhatWasKeptDoesNotWaitForever(t *testing.T) {
 	b := &Book{}
 	must(t, b.begin(mark("gone", "good", 1), Offered))
 	m := mark("b", "good", 1)
-	busy(t, b.begin(m, Kept))
+	busy(t, b.begin(m, Trusted))
 	m.Since = begun.Add(time.Hour)
-	must(t, b.begin(m, Kept))
+	must(t, b.begin(m, Trusted))
+}
+
+// A suspect of a time when the clock was ahead is of another end than what was begun
+// since, and explains nothing.
+func TestASuspectOfBeforeExplainsNoLaterEnd(t *testing.T) {
+	for name, found := range map[string]time.Time{"by the right clock": begun.Add(-time.Hour), "by the wrong one": begun.AddDate(1, 0, 0)} {
+		b, ahead := &Book{}, mark("a", "bad", begun.AddDate(1, 0, 0).UnixNano())
+		ahead.Since = begun.AddDate(1, 0, 0)
+		must(t, b.begin(ahead, Offered))
+		b.again("a", found)
+		m, now := mark("a", "worse", begun.UnixNano()), begun.Add(time.Minute)
+		must(t, b.begin(m, Offered))
+		if b.Newer(m, now) {
+			t.Errorf("found %s: it excuses what is on trial", name)
+		}
+		newest := mark("a", "worst", begun.UnixNano()+1)
+		must(t, b.begin(newest, Offered))
+		b.accuse(newest, now, 0, "")
+		b.Strike("a", newest.ID)
+		if !b.Newer(m, now) {
+			t.Errorf("found %s: two are blamed for one end", name)
+		}
+	}
+}
+
+// What was good, and was suspected by a clock that was far ahead, does not stay out until
+// that time.
+func TestWhatWasSuspectedInTheFutureIsTriedAgain(t *testing.T) {
+	b, ahead := &Book{}, begun.AddDate(1, 0, 0)
+	for n := range int64(MostEnds) {
+		must(t, b.begin(mark("a", "good", n), Trusted))
+		b.again("a", ahead)
+	}
+	if s := suspected(t, b.begin(Mark{Subject: subject("good"), ID: 8, Manager: "a", Since: ahead}, Trusted)); s.Again(begun) != time.Second {
+		t.Errorf("it is tried after %v", s.Again(begun))
+	}
+	must(t, b.begin(mark("a", "good", 9), Trusted))
 }

@@ -1,227 +1,209 @@
-// Package trial records the bundles that may end a manager: the running ones,
-// with their manager, and those that ended one. It decides, and writes nothing
-// itself. A Book is the record as read. Each method changes it, and the caller
-// writes it back before any other step.
+// Package trial records the bundles that may end a manager: the running ones, with their
+// manager, and those that ended one. It decides, and writes nothing itself. A Book is the
+// record as read. Each method changes it, and the caller writes it back before any other
+// step.
 package trial
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
+	"strings"
 	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Subject is what may end a manager: a module with its configuration, on an
-// engine, or an image that is read. A configuration can make a good module hang; what an administrator
-// grants, and the values of Secrets, do not count, since those change by themselves.
+// Subject is a possible cause of a manager's end: a module with its configuration, on an engine, or an
+// image being read. A configuration can make a good module hang; grants and the values of Secrets do
+// not count, since they change by themselves.
 type Subject struct {
-	// Provider is its configured name. Signer is that of the credential, ""
-	// for the provider itself.
+	// Provider is its configured name. Signer is the credential's name, "" for the provider
+	// itself.
 	Provider string `json:"provider"`
 	Signer   string `json:"signer,omitempty"`
-	// Module is the lowercase hex SHA-256, Config the source's name of the
-	// configuration.
+	// Module is the lowercase hex SHA-256, Config the source's name of the configuration.
 	Module string `json:"module"`
 	Config string `json:"config"`
-	// Engine is the name of the engine that runs it, "" for engine.Default.
+	// Engine is the name of its engine, "" for engine.Default.
 	Engine string `json:"engine,omitempty"`
-	// Image is the digest of an image that is about to be read, "" for a module.
+	// Image is the digest of an image about to be read, "" for a module.
 	Image string `json:"image,omitempty"`
 }
 
-// Mark says that a manager runs a subject, or is about to.
+// Mark records that a manager runs a subject, or is about to.
 type Mark struct {
 	Subject
-	// ID is the attempt's; no other mark of the same manager has it, also none
-	// of the process before.
+	// ID identifies the attempt among all marks of the manager, including those of earlier
+	// processes.
 	ID      int64  `json:"id"`
 	Manager string `json:"manager"`
-	// Account is what the manager ran as.
+	// Account is the manager's ServiceAccount.
 	Account Account `json:"account,omitzero"`
-	// Pod names the manager's, in its own namespace, "" where it did not know.
+	// Pod is the manager's, in its own namespace, "" if unknown.
 	Pod string `json:"pod,omitempty"`
-	// Boot names the time for which the manager's machine was up.
+	// Boot identifies the uptime of the manager's machine.
 	Boot string `json:"boot,omitempty"`
 	// Kept is when the subject was kept; zero: it is on trial.
 	Kept time.Time `json:"kept,omitzero"`
-	// Resumed: it served when a manager ended in order, and goes on in this one,
-	// which may not lead.
+	// Resumed: it served when a manager ended regularly, and continues in this one, which may
+	// not lead.
 	Resumed bool `json:"resumed,omitempty"`
-	// Phase is the last one that it reached, "" before the first.
+	// Phase is the last phase reached, "" before the first.
 	Phase string    `json:"phase,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// onTrial: nothing is known of it.
+// onTrial: not kept yet.
 func (m Mark) onTrial() bool { return m.Kept.IsZero() }
 
-// young: it was kept so lately that it is as likely as a trial to have ended a manager.
+// young: kept so recently that it is as likely a cause as a trial.
 func (m Mark) young(now time.Time) bool { return m.onTrial() || now.Sub(m.Kept).Abs() < Young }
 
-// Account is the ServiceAccount of a manager, the zero value where it has none.
+// Account is the ServiceAccount of a manager, the zero value for none.
 type Account struct {
 	Name string `json:"name,omitempty"`
 	UID  string `json:"uid,omitempty"`
 }
 
-// madeAnew reports whether it is the same account, and another object.
-func (a Account) madeAnew(now Account) bool {
-	return a.UID != "" && now.UID != "" && a.Name == now.Name && a.UID != now.UID
-}
-
-// Suspect is a subject that nobody runs until a person wants it.
+// Suspect is a subject that nobody runs before a pardon.
 type Suspect struct {
-	Subject
-	Manager string    `json:"manager"`
-	Phase   string    `json:"phase,omitempty"`
-	Since   time.Time `json:"since"`
-	Found   time.Time `json:"found"`
-	// Ends is how often a manager ended with it, of late; 0 for one that was
-	// young, of which once is enough.
+	Mark            // the blamed mark
+	Found time.Time `json:"found"`
+	// Ends counts recent ends of managers with it; 0 for a young one, for which one is enough.
 	Ends int `json:"ends,omitempty"`
-	// Words are what others know of the end, as the kubelet.
+	// Words are others' words about the end, such as the kubelet's.
 	Words string `json:"words,omitempty"`
 }
 
-// End is that of a manager while it ran a trusted subject.
-type End struct {
+// Event is a subject's success or failure: it was kept, or a manager ended with it.
+type Event struct {
 	Subject
-	Manager string    `json:"manager"`
-	At      time.Time `json:"at"`
+	Manager string    `json:"manager,omitempty"` // that ended
+	At      time.Time `json:"at,omitzero"`
 }
 
-// Passed is a subject that was kept.
-type Passed struct {
-	Subject
-	At time.Time `json:"at,omitzero"`
-}
-
-// Book is all of it, for one provider and its signers. The newest come last.
+// Book is the whole record of one provider and its signers. The newest entries are last.
 type Book struct {
 	Marks    []Mark    `json:"marks,omitempty"`
 	Suspects []Suspect `json:"suspects,omitempty"`
-	// Passed are the subjects that were kept last.
-	Passed []Passed `json:"passed,omitempty"`
-	Ends   []End    `json:"ends,omitempty"`
+	// Passed are the last kept subjects, Ends the ends with trusted ones.
+	Passed []Event `json:"passed,omitempty"`
+	Ends   []Event `json:"ends,omitempty"`
 }
 
 const (
-	// MostEnds within EndsPeriod make a suspect of a trusted subject. Two may
-	// be a power cut and an OOM kill; the third in an hour is no accident.
+	// MostEnds within EndsPeriod make a trusted subject a suspect. Two may be a power cut and an
+	// OOM kill; the third in an hour is no accident.
 	MostEnds = 3
 	// EndsPeriod is how long an end is remembered.
 	EndsPeriod = time.Hour
-	// Young is what was kept for less than this: one end is enough to blame it.
+	// Young is the age up to which one end is enough to blame a kept subject.
 	Young = 10 * time.Minute
-	// Settled is how long a subject was kept before other managers run it: what
-	// ends a manager in its first seconds then ends one.
+	// Settled is how long a subject was kept before other managers run it: a fault in its first
+	// seconds then ends only one manager.
 	Settled = 20 * time.Second
-	// abandoned is much longer than a manager tries a shared subject.
+	// abandoned is much longer than a trial of a shared subject takes.
 	abandoned = 10 * time.Minute
 	// maxEntries bounds each list; the oldest are forgotten.
-	maxEntries = 128
+	maxEntries = 96
 	// maxBytes bounds the text of a book that is read.
 	maxBytes = 256 << 10
 )
 
-// Standing says why a subject is to be run.
+// Standing is why a subject should run.
 type Standing int
 
 // The standings.
 const (
-	// Offered, to the manager that leads. It is on trial.
+	// Offered, to the leader. It is on trial.
 	Offered Standing = iota
-	// Pardoned is Offered, and a person wants it although it is a suspect.
+	// Pardoned is Offered, by an operator's wish although it is a suspect.
 	Pardoned
-	// Kept was good before: it is trusted.
-	Kept
-	// Last is Kept, when there is nothing else: it runs also when one end was
-	// blamed on it, but not after MostEnds.
-	Last
-	// Standby wants to be ready for what the leader has passed, and waits for it.
+	// Trusted was kept before.
+	Trusted
+	// LastResort is Trusted without an alternative, or already serving: it runs also after one
+	// end was blamed on it, but not after MostEnds.
+	LastResort
+	// Standby waits for the leader to pass the subject, to have it ready.
 	Standby
-	// Resumed served when a manager ended in order. One manager goes on with it, and
-	// gives way to the one that leads.
-	Resumed
-	// Shared is run by every manager: on trial by one after the other, until
-	// one has passed it.
+	// Resuming served when a manager ended regularly. One manager continues with it, and gives
+	// way to the leader.
+	Resuming
+	// Shared is run by every manager: on trial by one after the other, until one has passed it.
 	Shared
 )
 
-// Busy is the error of a subject that another manager has to pass first.
-type Busy struct{ Manager string }
+// Busy is the error of a subject that another manager must pass first.
+type Busy struct{ Why string }
 
-func (b *Busy) Error() string {
-	if b.Manager == "" {
-		return "the leading manager has not tried it yet"
-	}
-	return "the manager " + b.Manager + " is trying it"
+func (b *Busy) Error() string { return "waiting for another manager: " + b.Why }
+
+// Decided distinguishes a book's answer from a failure to read or write it.
+func Decided(err error) bool {
+	_, suspect := errors.AsType[*Suspect](err)
+	_, busy := errors.AsType[*Busy](err)
+	return suspect || busy
 }
 
-// Error of a subject that nobody runs any more.
+// Error of a blocked subject. A rollout's report adds the operator's remedy; for a signer or
+// an image this text must have it.
 func (s *Suspect) Error() string {
-	phase := "before its first phase"
-	if s.Phase != "" {
-		phase = "after the phase " + s.Phase
-	}
-	words := ""
-	if s.Words != "" {
-		words = "; " + s.Words
-	}
-	phase += words
+	times, did := "", "tried this module and configuration"
 	switch {
 	case s.Image != "":
-		return fmt.Sprintf("the manager %s ended while it read the image %s: begun at %s, found at %s%s", s.Manager, s.Image, s.Since.UTC().Format(time.RFC3339), s.Found.UTC().Format(time.RFC3339), words)
+		did = "read the image " + s.Image
 	case s.Ends > 0:
-		return fmt.Sprintf("the manager %s ended %d times within %v while it ran this module and configuration, last on %s, %s",
-			s.Manager, s.Ends, EndsPeriod, s.Found.UTC().Format(time.RFC3339), phase)
+		times, did = fmt.Sprintf(" %d times within %v", s.Ends, EndsPeriod), "ran this module and configuration"
 	}
-	return fmt.Sprintf("the manager %s ended while it tried this module and configuration: begun at %s, %s, found at %s",
-		s.Manager, s.Since.UTC().Format(time.RFC3339), phase, s.Found.UTC().Format(time.RFC3339))
+	out := fmt.Sprintf("the manager %s ended%s while it %s: begun at %s, after the phase %s, found at %s",
+		s.Manager, times, did, s.Since.UTC().Format(time.RFC3339), cmp.Or(s.Phase, "none"), s.Found.UTC().Format(time.RFC3339))
+	if s.Words != "" {
+		out += "; " + s.Words
+	}
+	if s.Ends > 0 {
+		out += "; it is tried once more after " + s.Found.Add(EndsPeriod).UTC().Format(time.RFC3339)
+	}
+	out += "; offer another one"
+	if s.Signer != "" || s.Image != "" {
+		digest := cmp.Or(strings.TrimPrefix(s.Image, "sha256:"), s.Module)
+		out += fmt.Sprintf(", or, if it was not at fault: ccmctl rollout promote %s %s", s.Provider, text.Digest(digest))
+	}
+	return out
 }
 
-// forever is the time of those that only a person lets be tried.
-const forever = time.Duration(math.MaxInt64)
-
-// Left is how long nobody runs the suspect yet: 0 when its time is over. One
-// that was trusted may be tried again after EndsPeriod, since what ended its
-// managers may have been something else, and nothing else may serve.
-func (s *Suspect) Left(now time.Time) time.Duration {
-	if s.Ends == 0 {
-		return forever
-	}
-	return max(0, EndsPeriod-now.Sub(s.Found))
-}
-
-// Again is Left for who wants to come back: 0 when only a person helps.
+// Again is how long the suspect stays blocked: 0 if only an operator can release it. A
+// trusted one may be tried again after EndsPeriod, since its managers may have ended for
+// another reason, and nothing else may serve.
 func (s *Suspect) Again(now time.Time) time.Duration {
 	if s.Ends == 0 {
 		return 0
 	}
-	return max(s.Left(now), time.Second)
+	return max(EndsPeriod-now.Sub(s.Found).Abs(), time.Second)
 }
 
 func bounded[T any](list []T) []T { return list[max(0, len(list)-maxEntries):] }
 
-// Decode reads a book; "" is an empty one. What cannot be read is an error:
-// who cannot tell what is suspected must run nothing new.
-func Decode(text string) (*Book, error) {
+// Decode reads a book; "" is an empty one. An unreadable book is an error: without the
+// suspects nothing new may run.
+func Decode(written string) (*Book, error) {
 	b := &Book{}
-	if text == "" {
+	if written == "" {
 		return b, nil
 	}
-	if len(text) > maxBytes {
+	if len(written) > maxBytes {
 		return nil, fmt.Errorf("it has more than %d bytes", maxBytes)
 	}
-	if err := json.Unmarshal([]byte(text), b); err != nil {
+	if err := json.Unmarshal([]byte(written), b); err != nil {
 		return nil, err
 	}
 	b.Marks, b.Suspects, b.Passed, b.Ends = bounded(b.Marks), bounded(b.Suspects), bounded(b.Passed), bounded(b.Ends)
 	return b, nil
 }
 
-// Encode is the opposite of Decode.
+// Encode reverses Decode.
 func (b *Book) Encode() (string, error) {
-	text, err := json.Marshal(b)
-	return string(text), err
+	written, err := json.Marshal(b)
+	return string(written), err
 }

@@ -43,19 +43,19 @@ func must(t *testing.T, err error) {
 
 // again is what a manager does when it starts after it ended without a word.
 func (b *Book) again(manager string, now time.Time) {
-	b.Recover(manager, Ending{Blamed: Blame(b.Left(manager), now)}, now)
+	b.Recover(manager, Blame(b.Left(manager), now), "", "", now)
 }
 
 func (b *Book) begin(m Mark, s Standing) error { return b.Begin(m, s, func(Mark) bool { return true }) }
 
 func TestWhatEndedTheManagerIsSuspected(t *testing.T) {
 	b := &Book{}
-	must(t, b.begin(mark("a", "good", 1), Kept))
+	must(t, b.begin(mark("a", "good", 1), Trusted))
 	must(t, b.begin(mark("a", "bad", 2), Offered))
-	b.Reach("a", 1, Running)
-	b.Reach("a", 2, "Described")
+	b.Reach("a", 1, Running, begun)
+	b.Reach("a", 2, "Described", begun)
 	b.again("a", begun.Add(time.Minute))
-	must(t, b.begin(mark("a", "good", 3), Kept))
+	must(t, b.begin(mark("a", "good", 3), Trusted))
 	s := suspected(t, b.begin(mark("a", "bad", 4), Offered))
 	if text := (&s).Error(); !strings.Contains(text, "a ended while it tried") || !strings.Contains(text, "2026-11-22T01:02:03Z, after the phase Described") {
 		t.Errorf("message %q", text)
@@ -67,7 +67,7 @@ func TestWhatEndedTheManagerIsSuspected(t *testing.T) {
 func TestAnOrderlyEndLeavesNothing(t *testing.T) {
 	b := &Book{}
 	must(t, b.begin(mark("a", "new", 1), Offered))
-	must(t, b.begin(mark("b", "old", 1), Kept))
+	must(t, b.begin(mark("b", "old", 1), Trusted))
 	b.Leave("a")
 	b.again("a", begun)
 	must(t, b.begin(mark("a", "new", 2), Offered))
@@ -82,8 +82,8 @@ func TestAStandbyWaitsForTheLeader(t *testing.T) {
 	busy(t, b.begin(mark("b", "new", 1), Standby))
 	must(t, b.begin(mark("a", "new", 1), Offered))
 	busy(t, b.begin(mark("b", "new", 2), Standby))
-	busy(t, b.begin(mark("b", "new", 3), Kept)) // recorded before it has passed
-	b.Pass("a", 1, begun.Add(-time.Hour))
+	busy(t, b.begin(mark("b", "new", 3), Trusted)) // recorded before it has passed
+	b.Reach("a", 1, Kept, begun.Add(-time.Hour))
 	must(t, b.begin(mark("b", "new", 4), Standby))
 }
 
@@ -108,7 +108,7 @@ func TestSharedSubjectsAreTriedByOneAtATime(t *testing.T) {
 	suspected(t, gone.begin(late, Shared))
 	b.Leave("a")
 	must(t, b.begin(mark("b", "signer", 2), Shared))
-	b.Pass("b", 2, begun.Add(-time.Hour))
+	b.Reach("b", 2, Kept, begun.Add(-time.Hour))
 	must(t, b.begin(mark("a", "signer", 3), Shared))
 	b.again("a", begun) // once is nothing: it was trusted
 	must(t, b.begin(mark("a", "signer", 4), Shared))
@@ -121,13 +121,13 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 	}{{10 * time.Minute, true}, {40 * time.Minute, false}} {
 		b, now := &Book{}, begun
 		for n := range int64(MostEnds) {
-			must(t, b.begin(mark("a", "good", n), Kept))
-			must(t, b.begin(mark("b", "good", n), Kept)) // a power cut ends both
+			must(t, b.begin(mark("a", "good", n), Trusted))
+			must(t, b.begin(mark("b", "good", n), Trusted)) // a power cut ends both
 			now = now.Add(test.every)
 			b.again("a", now)
 			b.again("b", now)
 		}
-		err := b.begin(mark("a", "good", 9), Kept)
+		err := b.begin(mark("a", "good", 9), Trusted)
 		if got := err != nil; got != test.suspect {
 			t.Errorf("one end each %v: %v", test.every, err)
 		}
@@ -135,9 +135,9 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 			t.Errorf("message %q", err)
 		}
 		b.Pardon(subject("good"))
-		must(t, b.begin(mark("a", "good", 10), Kept))
+		must(t, b.begin(mark("a", "good", 10), Trusted))
 		b.again("a", now)
-		must(t, b.begin(mark("a", "good", 11), Kept)) // it is counted anew
+		must(t, b.begin(mark("a", "good", 11), Trusted)) // it is counted anew
 	}
 }
 
@@ -146,7 +146,7 @@ func TestWhatIsTrustedMayEndAManagerTwiceAnHour(t *testing.T) {
 func TestWhatWasTrustedIsTriedOnceMore(t *testing.T) {
 	b, now := &Book{}, begun
 	for n := range int64(MostEnds) {
-		must(t, b.begin(mark("a", "good", n), Kept))
+		must(t, b.begin(mark("a", "good", n), Trusted))
 		now = now.Add(time.Minute)
 		b.again("a", now)
 	}
@@ -156,17 +156,17 @@ func TestWhatWasTrustedIsTriedOnceMore(t *testing.T) {
 		return m
 	}
 	var suspect *Suspect
-	err := b.begin(at(10, now.Add(EndsPeriod-time.Second)), Kept)
+	err := b.begin(at(10, now.Add(EndsPeriod-time.Second)), Trusted)
 	if !errors.As(err, &suspect) || suspect.Again(now) != EndsPeriod || suspect.Again(now.Add(2*EndsPeriod)) != time.Second {
 		t.Fatalf("before the hour is over: %v", err)
 	}
 	now = now.Add(EndsPeriod)
-	must(t, b.begin(at(11, now), Kept))
+	must(t, b.begin(at(11, now), Trusted))
 	if !b.Marks[0].Kept.IsZero() {
 		t.Error("it is trusted at once")
 	}
 	b.again("a", now.Add(time.Minute))
-	if err := b.begin(at(12, now.Add(48*time.Hour)), Kept); !errors.As(err, &suspect) || suspect.Again(now) != 0 {
+	if err := b.begin(at(12, now.Add(48*time.Hour)), Trusted); !errors.As(err, &suspect) || suspect.Again(now) != 0 {
 		t.Errorf("after another end: %v", err)
 	}
 }
@@ -207,25 +207,25 @@ func TestOneIsBlamed(t *testing.T) {
 func TestWhatWasKeptLatelyIsBlamed(t *testing.T) {
 	b := &Book{}
 	must(t, b.begin(mark("a", "new", 1), Offered))
-	b.Pass("a", 1, begun)
+	b.Reach("a", 1, Kept, begun)
 	b.again("a", begun.Add(Young-time.Second))
-	suspected(t, b.begin(mark("a", "new", 2), Kept))
-	must(t, b.begin(mark("a", "new", 3), Last))
+	suspected(t, b.begin(mark("a", "new", 2), Trusted))
+	must(t, b.begin(mark("a", "new", 3), LastResort))
 	b.again("a", begun.Add(Young)) // it counts, and is not blamed at once any more
-	must(t, b.begin(mark("a", "new", 4), Kept))
+	must(t, b.begin(mark("a", "new", 4), Trusted))
 }
 
 // A machine that is switched off ends what was good on it, and says nothing of that.
 func TestAMachineThatEndsBlamesTrialsOnly(t *testing.T) {
 	b := &Book{}
 	for n := range int64(2 * MostEnds) {
-		must(t, b.begin(mark("a", "good", n), Kept))
-		b.Recover("a", Ending{Blamed: Blame(b.Left("a"), begun), Boot: fmt.Sprint(n + 1)}, begun)
+		must(t, b.begin(mark("a", "good", n), Trusted))
+		b.Recover("a", Blame(b.Left("a"), begun), fmt.Sprint(n+1), "", begun)
 	}
-	must(t, b.begin(mark("a", "good", 20), Kept))
+	must(t, b.begin(mark("a", "good", 20), Trusted))
 	must(t, b.begin(mark("a", "new", 21), Offered))
-	b.Recover("a", Ending{Blamed: Blame(b.Left("a"), begun), Boot: "another", Words: "the kubelet says: OOMKilled"}, begun)
-	must(t, b.begin(mark("a", "good", 22), Kept))
+	b.Recover("a", Blame(b.Left("a"), begun), "another", "the kubelet says: OOMKilled", begun)
+	must(t, b.begin(mark("a", "good", 22), Trusted))
 	if s := suspected(t, b.begin(mark("a", "new", 23), Offered)); !strings.Contains((&s).Error(), "OOMKilled") {
 		t.Error((&s).Error())
 	}
@@ -235,7 +235,7 @@ func TestAMachineThatEndsBlamesTrialsOnly(t *testing.T) {
 func TestAStandbyWaitsUntilItHasSettled(t *testing.T) {
 	b := &Book{}
 	must(t, b.begin(mark("a", "new", 1), Offered))
-	b.Pass("a", 1, begun)
+	b.Reach("a", 1, Kept, begun)
 	busy(t, b.begin(mark("b", "new", 1), Standby))
 	late := mark("b", "new", 2)
 	late.Since = begun.Add(Settled)
@@ -246,8 +246,8 @@ func TestAStandbyWaitsUntilItHasSettled(t *testing.T) {
 // goes on with what was observed.
 func TestWhoLeadsBlamesNobodyThatGoesOn(t *testing.T) {
 	b := &Book{}
-	must(t, b.begin(mark("a", "observed", 1), Resumed))
-	busy(t, b.begin(mark("b", "observed", 1), Resumed))
+	must(t, b.begin(mark("a", "observed", 1), Resuming))
+	busy(t, b.begin(mark("b", "observed", 1), Resuming))
 	must(t, b.begin(mark("b", "observed", 2), Offered))
 }
 
@@ -324,7 +324,7 @@ func lives(t *testing.T, random *rand.Rand) {
 			}
 		case 2:
 			if b.begin(mark(manager, "good", id), standing) == nil && random.IntN(2) == 0 {
-				b.Pass(manager, id, now)
+				b.Reach(manager, id, Kept, now)
 			}
 		case 3: // drained
 			b.Leave(manager)

@@ -6,14 +6,13 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// Who uninstalls the manager takes its rights before it ends, so the mark of a
-// trial stays. After it was installed again nobody is suspected for that. But
-// what crashes the new one is.
+// An uninstallation removes the manager's rights before its end, so the mark of
+// a trial stays. After another installation it does not count against the
+// module. But a crash of the new manager does.
 func TestAMarkOfAnInstallationBeforeAccusesNobody(t *testing.T) {
 	before, now := trial.Account{Name: "ccm", UID: "1"}, trial.Account{Name: "ccm", UID: "2"}
 	for name, test := range map[string]struct {
@@ -31,14 +30,14 @@ func TestAMarkOfAnInstallationBeforeAccusesNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
-			begin(t, newProcessAs(t, client, "a:1", test.left, "main").books[0], "new", rollout.Offered)
+			begin(t, newProcessAs(t, client, "a:1", test.left, "main").books[0], "new", trial.Offered)
 			next := newProcessAs(t, client, test.manager, test.now, "main").books[0]
 			if !test.suspected {
-				begin(t, next, "new", rollout.Offered)
+				begin(t, next, "new", trial.Offered)
 				next = newProcessAs(t, client, test.manager, test.now, "main").books[0]
 			}
-			var suspected *rollout.Suspected
-			if _, err := (runs{Book: next}).Begin(t.Context(), offered("new"), engine.Default, rollout.Offered); !errors.As(err, &suspected) {
+			var suspected *trial.Suspect
+			if _, err := next.Of("")(t.Context(), offered("new"), engine.Default, trial.Offered); !errors.As(err, &suspected) {
 				t.Errorf("%v, want that it is suspected", err)
 			}
 		})

@@ -11,13 +11,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// An API server that is away is asked again after a pause, and not at once.
+// A write to an unavailable API server is retried after a pause, and not at once.
 func TestNotesThatAreNotWrittenWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -40,8 +39,8 @@ func TestNotesThatAreNotWrittenWait(t *testing.T) {
 	})
 }
 
-// The end of the process waits no longer for a book than it may, also while an
-// API server that hangs keeps another one writing.
+// The end of the process has a time limit for each book, even while an API
+// server that hangs blocks a write.
 func TestLeavingDoesNotWaitForAWriteThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, fake.NewClientset(), "host:1", "main")
@@ -53,8 +52,8 @@ func TestLeavingDoesNotWaitForAWriteThatHangs(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		p.books[0].changing.Leave()
-		// Nothing would strike out its mark, and the module would be suspected.
-		if _, err := p.books[0].Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, rollout.Offered); !errors.Is(err, rollout.ErrTriedElsewhere) {
+		// Its mark would never be struck out, and the module would be suspected.
+		if _, err := p.books[0].Of("")(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, trial.Offered); !waits(err) {
 			t.Errorf("a trial that begins after it: %v", err)
 		}
 	})

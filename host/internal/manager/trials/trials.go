@@ -3,6 +3,7 @@
 package trials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
@@ -20,50 +21,37 @@ import (
 )
 
 const (
-	// beginTimeout bounds what a module waits for before it is loaded.
+	// beginTimeout bounds a module's wait before it is loaded.
 	beginTimeout = 20 * time.Second
-	// noteRetry is the time between two tries to write what may be late.
+	// noteRetry is the delay between attempts to write notes.
 	noteRetry = 2 * time.Second
-	// LeaveTimeout bounds what the end of the process waits for. It is less than
-	// the grace period of the liveness probe.
+	// LeaveTimeout bounds the wait at the end of the process. It is shorter
+	// than the grace period of the liveness probe.
 	LeaveTimeout = 4 * time.Second
-	// leaveRetry is the time between two tries of that.
+	// leaveRetry is the delay between attempts at the end.
 	leaveRetry = 200 * time.Millisecond
 )
 
-// Trials are those of all providers of this process: what ended the process
-// before may be the fault of any of them.
+// Trials are the trials of all providers of this process: any of them may have
+// ended the previous process.
 type Trials struct {
-	// manager names this manager, also after its restart.
-	manager string
-	// whoAmI asks the API server for the account of this process; account is the answer.
-	whoAmI  func(context.Context) (trial.Account, error)
-	account trial.Account
-	clock   clock.Clock
-	began   int64 // no attempt of this process has a lower number
-
-	// sealed is closed when all books are made.
-	sealed chan struct{}
+	Options
+	began  int64  // the lowest number of this process's attempts
+	before ending // the previous process's note
 
 	mu       sync.Mutex
 	books    []*Book
-	first    []*Book // those that were made before it was sealed
 	attempts int64
 
-	// endings are where the orderly end of this process is noted without the API server.
-	endings endings
-	// pod is this process's Pod. ended asks what others know of the end of the
-	// process before; said is the answer, once recovered is true.
-	pod   string
-	ended func(context.Context, trial.Mark) Said
-	said  Said
-
-	// recovering is held while the books are read; ending is known once recovered is true.
+	// recovering is held until all books are made, and while they are read. It guards:
 	recovering tasks.Turn
-	recovered  bool
-	ending     trial.Ending
-	// elders are what other managers have left, by name.
-	elders map[string]elder
+	// left are the previous process's marks in all books, and found is the time
+	// of their reading, account this process's own, and said the report about
+	// that end. They are set once.
+	left    []trial.Mark
+	found   time.Time
+	account trial.Account
+	said    Said
 }
 
 // Book is the record of the trials of one provider and its signers, in the
@@ -74,148 +62,117 @@ type Book struct {
 	object   *status.Object
 	logger   klog.Logger
 
-	closed atomic.Bool // this process ends: nothing begins any more
-	// changing is held while the book is written. What it guards:
+	closed atomic.Bool // the book has ended: nothing begins any more
+	// changing is held while the book is written. It guards:
 	changing tasks.Turn
-	opened   bool // what the process before left is settled
-	// late: it was made after all others were read.
-	late bool
+	opened   bool // the previous process's marks are settled
 
-	noting sync.Mutex
-	notes  []note
-	wake   chan struct{}
+	notes []func(*trial.Book) // changes for the next write, guarded by mu
+	wake  chan struct{}
 }
-
-// note is a change that may be late.
-type note func(*trial.Book)
 
 // Options of Trials.
 type Options struct {
-	// Manager names this one; it has the same name after a restart.
+	// Manager identifies this manager; it is the same after a restart.
 	Manager string
-	// WhoAmI asks the API server for the account that this process has; without an
-	// answer each mark of before counts.
+	// WhoAmI asks the API server for the account of this process; without an
+	// answer every earlier mark counts.
 	WhoAmI func(context.Context) (trial.Account, error)
-	// Dir is a directory that the next process of this manager has as well, "" for none.
+	// Dir is a directory that the manager's next process shares, "" for none.
 	Dir string
-	// Pod names the one in which this process runs, "" where nobody says.
+	// Pod is the name of this process's Pod, "" if unknown.
 	Pod string
-	// Ended asks what others know of the end of the process that left a mark. It may
-	// be nil.
+	// Ended returns another component's report about the end of the process
+	// that left a mark; may be nil.
 	Ended func(context.Context, trial.Mark) Said
 }
 
-// New returns those of a manager.
+// New returns the trials of a manager.
 func New(o Options) *Trials {
-	real := clock.RealClock{}
-	if o.Ended == nil {
-		o.Ended = func(context.Context, trial.Mark) Said { return Said{} }
-	}
-	noted := endings{o.Dir}
+	before := noted(o.Dir)
 	// Invariant M16 (host/SECURITY.md): what was noted is never about this process, also where the
 	// clock was ahead then.
-	began := max(real.Now().UnixNano(), noted.last().Last+1)
-	return &Trials{
-		manager: o.Manager, whoAmI: o.WhoAmI, endings: noted, pod: o.Pod, ended: o.Ended,
-		clock: real, began: began, attempts: began - 1, sealed: make(chan struct{}), recovering: tasks.NewTurn(), elders: map[string]elder{},
-	}
+	began := max(time.Now().UnixNano(), before.Last+1)
+	t := &Trials{Options: o, began: began, before: before, attempts: began - 1, recovering: tasks.NewTurn()}
+	t.recovering <- struct{}{}
+	return t
 }
 
-// Seal says that the books are made of all providers that there are at the start:
-// any of them may have ended the process before.
-func (t *Trials) Seal() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.first = slices.Clone(t.books)
-	close(t.sealed)
-}
+// Seal declares the books of the start complete: any of their providers may
+// have ended the previous process.
+func (t *Trials) Seal() { t.recovering.Leave() }
 
-// Book makes the one of a provider. Made after Seal, it is held against what it
-// says itself.
+// Book makes the book of a provider.
 func (t *Trials) Book(ctx context.Context, provider string, object *status.Object) *Book {
-	b := &Book{late: t.isSealed(), Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
+	b := &Book{Trials: t, provider: provider, object: object, logger: klog.FromContext(ctx), wake: make(chan struct{}, 1), changing: tasks.NewTurn()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.books = append(t.books, b)
 	return b
 }
 
-func (t *Trials) isSealed() bool {
-	select {
-	case <-t.sealed:
-		return true
-	default:
-		return false
-	}
-}
-
-// Close ends the book of a provider that is not configured any more: its marks
-// are struck out, and nothing of it begins. With the context's end it gives up;
-// then the marks stand until there is a book of the provider again.
-func (b *Book) Close(ctx context.Context) error {
-	err := b.leaveAtLast(ctx)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.books = slices.DeleteFunc(b.books, func(x *Book) bool { return x == b })
-	return err
-}
-
-// recover reads, once, what the process before has left in all books.
-func (t *Trials) recover(ctx context.Context) (trial.Ending, error) {
-	select {
-	case <-t.sealed:
-	case <-ctx.Done():
-		return trial.Ending{}, ctx.Err()
-	}
+// recover reads, once, the previous process's marks in all books.
+func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
 	if err := t.recovering.Take(ctx); err != nil {
-		return trial.Ending{}, err
+		return nil, err
 	}
 	defer t.recovering.Leave()
-	if t.recovered {
-		return t.ending, nil
+	if !t.found.IsZero() {
+		return t.left, nil
 	}
-	account, err := t.whoAmI(ctx)
+	account, err := t.WhoAmI(ctx)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The account of this manager is not known, so marks of before it was installed count, too")
 	}
 	t.account = account
-	left, err := t.left(ctx, t.manager)
-	if err != nil {
-		return trial.Ending{}, err
+	var left []trial.Mark
+	if err := t.each(ctx, func(b *trial.Book) { left = append(left, b.Left(t.Manager)...) }); err != nil {
+		return nil, err
 	}
-	if left = t.endings.without(left); len(left) > 0 {
-		t.said = t.ended(ctx, newest(left))
-		left = t.said.without(left)
+	if left = t.unexplained(left); len(left) > 0 && t.Ended != nil {
+		t.said = t.Ended(ctx, slices.MaxFunc(left, func(a, b trial.Mark) int { return cmp.Compare(a.ID, b.ID) }))
 	}
-	blamed := trial.Blame(left, t.clock.Now())
-	t.ending, t.recovered = trial.Ending{Blamed: blamed, Boot: bootID(), Words: t.said.of(blamed)}, true
-	return t.ending, nil
+	t.found, t.left = time.Now(), left
+	return left, nil
 }
 
-// left are the marks of a manager in all books that there were at the start.
-func (t *Trials) left(ctx context.Context, manager string) (left []trial.Mark, err error) {
-	for _, b := range t.first {
+// each reads all books.
+func (t *Trials) each(ctx context.Context, do func(*trial.Book)) error {
+	t.mu.Lock()
+	books := slices.Clone(t.books)
+	t.mu.Unlock()
+	for _, b := range books {
 		text, err := b.object.Trials(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		read, err := b.decode(text)
 		if err != nil {
 			b.logger.Error(err, "The trials of the provider cannot be read, so no new module of it is loaded")
-			continue // the others have nothing to do with it
+			continue // the others are independent of it
 		}
 		read.Forget(t.account)
-		left = append(left, read.Left(manager)...)
+		do(read)
 	}
-	return left, nil
+	return nil
 }
 
-// attempt is a number that no other attempt of this manager has, also none
-// before a restart.
+// guilty reports whether the mark of another manager explains that manager's end: it
+// has had no newer trial, in any book. If the books are unreadable, it does.
+func (t *Trials) guilty(ctx context.Context, m trial.Mark) bool {
+	newer := false
+	err := t.each(ctx, func(b *trial.Book) { newer = newer || b.Newer(m, time.Now()) })
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "What another manager has left is not known", "manager", m.Manager)
+	}
+	return err != nil || !newer
+}
+
+// attempt is a unique number of this manager, even across restarts.
 func (t *Trials) attempt() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.attempts = max(t.attempts+1, t.clock.Now().UnixNano())
+	t.attempts = max(t.attempts+1, time.Now().UnixNano())
 	return t.attempts
 }
 
@@ -227,9 +184,9 @@ func (b *Book) decode(text string) (*trial.Book, error) {
 	return read, nil
 }
 
-// change writes the book with what change and the notes make of it.
+// change writes the book after the change and the notes.
 func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error {
-	ending, err := b.recover(ctx)
+	left, err := b.recover(ctx)
 	if err != nil {
 		return err
 	}
@@ -240,166 +197,143 @@ func (b *Book) change(ctx context.Context, change func(*trial.Book) error) error
 	if b.closed.Load() {
 		return errEnds
 	}
-	return b.write(ctx, ending, change)
+	return b.write(ctx, left, change)
 }
 
-// ofBefore are the marks that this manager left before its restart. Those of this
-// process are of a provider that was removed, and is configured again.
-func (b *Book) ofBefore(book *trial.Book) []trial.Mark {
-	return b.said.without(b.endings.without(slices.DeleteFunc(book.Left(b.manager), func(m trial.Mark) bool { return m.ID >= b.began })))
-}
-
-// errEnds is of a book that was closed.
-var errEnds = errors.New("the manager ends")
+// errEnds is for a closed book: the next leader tries the module.
+var errEnds error = &trial.Busy{Why: "this one ends"}
 
 // write is called with changing held.
-func (b *Book) write(ctx context.Context, ending trial.Ending, change func(*trial.Book) error) error {
-	notes := b.take()
-	written := false
+func (b *Book) write(ctx context.Context, left []trial.Mark, change func(*trial.Book) error) error {
+	b.mu.Lock()
+	notes := b.notes
+	b.mu.Unlock()
 	err := b.object.ChangeTrials(ctx, func(text string) (string, error) {
 		book, err := b.decode(text)
 		if err != nil {
 			return text, err
 		}
 		if !b.opened {
-			book.Forget(b.account)
-		}
-		switch {
-		case !b.opened && b.late:
-			ending.Blamed = trial.Blame(b.ofBefore(book), b.clock.Now())
-			book.Recover(b.manager, ending, b.clock.Now())
-		case !b.opened:
-			book.Recover(b.manager, ending, b.clock.Now())
+			b.open(book, left)
 		}
 		for _, change := range notes {
 			change(book)
 		}
 		verdict := change(book)
-		text, err = book.Encode()
-		written = err == nil
-		return text, errors.Join(err, verdict)
+		after, err := book.Encode()
+		if err != nil {
+			return text, err
+		}
+		return after, verdict
 	})
-	if written = written && (err == nil || isVerdict(err)); !written {
-		b.put(notes)
+	if err != nil && !trial.Decided(err) {
 		return err
 	}
 	b.opened = true
+	b.mu.Lock()
+	b.notes = b.notes[len(notes):]
+	b.mu.Unlock()
 	return err
 }
 
-// isVerdict tells the book's answer from a failure to write it.
-func isVerdict(err error) bool {
-	var suspect *trial.Suspect
-	var busy *trial.Busy
-	return errors.As(err, &suspect) || errors.As(err, &busy)
-}
-
-func (b *Book) take() []note {
-	b.noting.Lock()
-	defer b.noting.Unlock()
-	notes := b.notes
-	b.notes = nil
-	return notes
-}
-
-// put has notes written, before those that came meanwhile.
-func (b *Book) put(notes []note) {
-	if len(notes) == 0 {
-		return
+// open settles the previous process's marks. A provider that is added later
+// answers for its own book, too; marks of this process in it are from before
+// its removal.
+func (b *Book) open(book *trial.Book, left []trial.Mark) {
+	book.Forget(b.account)
+	own := slices.DeleteFunc(book.Left(b.Manager), func(m trial.Mark) bool { return m.ID >= b.began })
+	blamed, words := trial.Blame(b.unexplained(slices.Concat(left, own)), b.found), ""
+	if blamed != nil && b.said.own(*blamed) {
+		words = b.said.Text
 	}
-	b.noting.Lock()
-	b.notes = append(notes, b.notes...)
-	b.noting.Unlock()
-	b.signal()
+	book.Recover(b.Manager, blamed, bootID(), words, b.found)
 }
 
-func (b *Book) signal() {
+// note queues a change for the next write.
+func (b *Book) note(change func(*trial.Book)) {
+	b.mu.Lock()
+	b.notes = append(b.notes, change)
+	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
-	default: // run has yet to look
+	default: // a signal is pending
 	}
-}
-
-// note has a change written soon.
-func (b *Book) note(change note) {
-	b.noting.Lock()
-	b.notes = append(b.notes, change)
-	b.noting.Unlock()
-	b.signal()
 }
 
 // Run writes notes until the context ends, or the book is closed.
 func (b *Book) Run(ctx context.Context) {
-	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.wake:
-		case <-again:
 		}
-		again = nil
-		bounded, cancel := context.WithTimeout(ctx, beginTimeout)
-		err := b.change(bounded, func(*trial.Book) error { return nil })
-		cancel()
-		switch {
-		case errors.Is(err, errEnds):
-			return
-		case err != nil && ctx.Err() == nil:
-			b.logger.Error(err, "The result of a trial is not written yet", "retryAfter", noteRetry)
-			again = b.clock.After(noteRetry)
-			select {
-			case <-b.wake: // it is of the notes that were just put back
-			default:
+		_ = wait.PollUntilContextCancel(ctx, noteRetry, true, func(ctx context.Context) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+			defer cancel()
+			err := b.change(ctx, func(*trial.Book) error { return nil })
+			if err == nil || b.closed.Load() || errors.Is(ctx.Err(), context.Canceled) {
+				return true, nil
 			}
+			b.logger.Error(err, "The result of a trial is not written yet", "retryAfter", noteRetry)
+			return false, nil
+		})
+		if b.closed.Load() {
+			return
 		}
 	}
 }
 
-// leave removes all marks of this process at its orderly end, and refuses new
-// ones.
+// Close closes the book, at the orderly end of this process or the removal of
+// its provider: its marks are struck out, and no trial begins. The cause is
+// often an API server that is away for a moment, so it retries until the
+// context ends; then the marks stay until the provider has a book again.
+func (b *Book) Close(ctx context.Context) (err error) {
+	b.closed.Store(true) // even without a wait for a write that hangs
+	_ = wait.PollUntilContextCancel(ctx, leaveRetry, true, func(ctx context.Context) (bool, error) {
+		err = b.leave(ctx)
+		return err == nil, nil
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.books = slices.DeleteFunc(b.books, func(x *Book) bool { return x == b })
+	return err
+}
+
 func (b *Book) leave(ctx context.Context) error {
-	b.closed.Store(true) // also where a write that hangs is not waited for
 	if err := b.changing.Take(ctx); err != nil {
 		return fmt.Errorf("the trials of provider %s are being written: %w", b.provider, err)
 	}
 	defer b.changing.Leave()
-	if !b.opened {
+	b.mu.Lock()
+	unheard := len(b.notes) > 0
+	b.mu.Unlock()
+	if !b.opened && !unheard {
 		return nil // nothing was begun
 	}
-	return b.write(ctx, trial.Ending{}, func(book *trial.Book) error {
-		book.Leave(b.manager)
+	left, err := b.recover(ctx)
+	if err != nil {
+		return err
+	}
+	return b.write(ctx, left, func(book *trial.Book) error {
+		book.Leave(b.Manager)
 		return nil
 	})
 }
 
-// leaveAtLast tries until the context ends.
-func (b *Book) leaveAtLast(ctx context.Context) error {
-	err := b.leave(ctx)
-	for ; err != nil && ctx.Err() == nil; err = b.leave(ctx) {
-		select {
-		case <-ctx.Done():
-		case <-b.clock.After(leaveRetry):
-		}
-	}
-	return err
-}
-
-// Leave strikes out what this process has in all books. An API server that is
-// away for a moment is often the reason of the end, so each is tried again, and
-// none waits for another.
+// Leave closes all books, in parallel.
 func (t *Trials) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LeaveTimeout)
 	defer cancel()
 	t.mu.Lock()
 	books, last := slices.Clone(t.books), t.attempts
 	t.mu.Unlock()
-	noted := t.endings.note(t.began, last) // first: it needs no API server
-	all := make([]error, len(books), len(books)+1)
+	all := make([]error, len(books)+1)
+	all[len(books)] = ending{t.began, last}.note(t.Dir) // first: it needs no API server
 	var wg sync.WaitGroup
 	for i, b := range books {
-		wg.Go(func() { all[i] = b.leaveAtLast(ctx) })
+		wg.Go(func() { all[i] = b.Close(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(append(all, noted)...)
+	return errors.Join(all...)
 }

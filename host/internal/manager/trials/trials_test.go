@@ -22,7 +22,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// process is a manager as far as its trials are concerned.
+// process is the trials of a manager's process.
 type process struct {
 	*Trials
 	books []*Book
@@ -59,34 +59,38 @@ func offered(name string) source.Bundle {
 	return source.Bundle{Module: []byte(name), Config: []byte("config")}
 }
 
-func begin(t *testing.T, b *Book, name string, s rollout.Standing) rollout.Trial {
+func begin(t *testing.T, b *Book, name string, s trial.Standing) rollout.Trial {
 	t.Helper()
-	trial, err := runs{Book: b}.Begin(t.Context(), offered(name), engine.Default, s)
+	trial, err := b.Of("")(t.Context(), offered(name), engine.Default, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return trial
 }
 
-func refusedAs[T error](t *testing.T, b *Book, name string, s rollout.Standing) (e T) {
+func refusedAs[T error](t *testing.T, b *Book, name string, s trial.Standing) (e T) {
 	t.Helper()
-	if _, err := (runs{Book: b}).Begin(t.Context(), offered(name), engine.Default, s); !errors.As(err, &e) {
+	if _, err := b.Of("")(t.Context(), offered(name), engine.Default, s); !errors.As(err, &e) {
 		t.Fatalf("%v, want a %T", err, e)
 	}
 	return e
 }
 
-// passed has a trial end well an hour ago.
-func passed(t *testing.T, of rollout.Trial) {
+// passed lets the newest trial of a book pass an hour ago.
+func passed(t *testing.T, of *Book, told rollout.Trial) {
 	t.Helper()
-	a := of.(*attempt)
-	ago := a.book.now().Add(-time.Hour)
-	a.book.note(func(b *trial.Book) { b.Pass(a.book.manager, a.id, ago) })
-	of.Kept()
-	written(t, a.book)
+	ago := of.now().Add(-time.Hour)
+	of.note(func(b *trial.Book) { b.Reach(of.Manager, b.Marks[len(b.Marks)-1].ID, trial.Kept, ago) })
+	told(rollout.Kept)
+	written(t, of)
 }
 
-// written has notes written.
+func waits(err error) bool {
+	_, busy := errors.AsType[*trial.Busy](err)
+	return busy
+}
+
+// written waits until the notes are written.
 func written(t *testing.T, b *Book) {
 	t.Helper()
 	if err := b.change(t.Context(), func(*trial.Book) error { return nil }); err != nil {
@@ -98,52 +102,52 @@ func TestAManagerThatEndedOnATrialRefusesTheModule(t *testing.T) {
 	client := fake.NewClientset()
 	first := newProcess(t, client, "host:1", "main")
 	first.run(t)
-	passed(t, begin(t, first.books[0], "good", rollout.Offered))
-	begin(t, first.books[0], "bad", rollout.Offered)
+	passed(t, first.books[0], begin(t, first.books[0], "good", trial.Offered))
+	begin(t, first.books[0], "bad", trial.Offered)
 
-	second := newProcess(t, client, "host:1", "main") // without a word of the first
-	begin(t, second.books[0], "good", rollout.Trusted)
-	s := refusedAs[*rollout.Suspected](t, second.books[0], "bad", rollout.Offered)
+	second := newProcess(t, client, "host:1", "main") // the first one ends without a note
+	begin(t, second.books[0], "good", trial.Trusted)
+	s := refusedAs[*trial.Suspect](t, second.books[0], "bad", trial.Offered)
 	if text := s.Error(); !strings.Contains(text, "the manager host:1 ended while it tried") || !strings.Contains(text, "offer another one") {
 		t.Errorf("message %q", text)
 	}
 	other := newProcess(t, client, "other:1", "main")
-	_ = refusedAs[*rollout.Suspected](t, other.books[0], "bad", rollout.Standby)
-	begin(t, other.books[0], "good", rollout.Standby)
-	begin(t, second.books[0], "bad", rollout.Pardoned)
+	_ = refusedAs[*trial.Suspect](t, other.books[0], "bad", trial.Standby)
+	begin(t, other.books[0], "good", trial.Standby)
+	begin(t, second.books[0], "bad", trial.Pardoned)
 }
 
-// A drained node ends its manager in the middle of whatever it does.
+// A drained node ends its manager at any moment.
 func TestAManagerThatEndsAsItShouldSuspectsNothing(t *testing.T) {
 	client := fake.NewClientset()
 	first := newProcess(t, client, "host:1", "main", "other")
-	begin(t, first.books[0], "new", rollout.Offered)
-	begin(t, first.books[1], "new", rollout.Offered)
+	begin(t, first.books[0], "new", trial.Offered)
+	begin(t, first.books[1], "new", trial.Offered)
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := runs{Book: first.books[0]}.Begin(t.Context(), offered("new"), engine.Default, rollout.Offered) // which would leave a mark
-	if !errors.Is(err, rollout.ErrTriedElsewhere) {
+	_, err := first.books[0].Of("")(t.Context(), offered("new"), engine.Default, trial.Offered) // which would leave a mark
+	if !waits(err) {
 		t.Errorf("a manager that ends begins something: %v", err)
 	}
 	second := newProcess(t, client, "host:1", "main", "other")
-	begin(t, second.books[0], "new", rollout.Offered)
-	begin(t, second.books[1], "new", rollout.Offered)
+	begin(t, second.books[0], "new", trial.Offered)
+	begin(t, second.books[1], "new", trial.Offered)
 }
 
 func TestAProviderIsNotSuspectedForAnother(t *testing.T) {
 	client := fake.NewClientset()
 	for range 5 {
 		p := newProcess(t, client, "host:1", "one", "two")
-		begin(t, p.books[1], "good", rollout.Trusted)
-		_, err := runs{Book: p.books[0]}.Begin(t.Context(), offered("bad"), engine.Default, rollout.Pardoned)
+		begin(t, p.books[1], "good", trial.Trusted)
+		_, err := p.books[0].Of("")(t.Context(), offered("bad"), engine.Default, trial.Pardoned)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := newProcess(t, client, "host:1", "one", "two")
-	begin(t, p.books[1], "good", rollout.Trusted)
-	_ = refusedAs[*rollout.Suspected](t, p.books[0], "bad", rollout.Offered)
+	begin(t, p.books[1], "good", trial.Trusted)
+	_ = refusedAs[*trial.Suspect](t, p.books[0], "bad", trial.Offered)
 }
 
 func TestSignersAreTriedByOneManagerAtATime(t *testing.T) {
@@ -151,16 +155,16 @@ func TestSignersAreTriedByOneManagerAtATime(t *testing.T) {
 	a, b := newProcess(t, client, "a:1", "main"), newProcess(t, client, "b:1", "main")
 	a.run(t)
 	signer := func(p *process) (rollout.Trial, error) {
-		return runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered)
+		return p.books[0].Of("cloud")(t.Context(), offered("signer"), engine.Default, trial.Offered)
 	}
 	trial, err := signer(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := signer(b); !errors.Is(err, rollout.ErrTriedElsewhere) || !strings.Contains(err.Error(), "the manager a:1 is trying it") {
+	if _, err := signer(b); !waits(err) || !strings.Contains(err.Error(), "the manager a:1 is trying it") {
 		t.Errorf("error %v", err)
 	}
-	passed(t, trial)
+	passed(t, a.books[0], trial)
 	if _, err := signer(b); err != nil {
 		t.Error(err)
 	}
@@ -170,13 +174,13 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	client := fake.NewClientset()
 	begin := func() error {
 		p := newProcess(t, client, "a:1", "main")
-		_, err := runs{p.books[0], "cloud"}.Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered)
+		_, err := p.books[0].Of("cloud")(t.Context(), offered("signer"), engine.Default, trial.Offered)
 		return err
 	}
 	if err := begin(); err != nil {
 		t.Fatal(err)
 	}
-	var s *rollout.Suspected
+	var s *trial.Suspect
 	if err := begin(); !errors.As(err, &s) {
 		t.Fatalf("error %v", err)
 	}
@@ -190,7 +194,7 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 	if s, err := p.books[0].Pardon(t.Context(), "sha256:"+digest[:12]); s.Signer != "cloud" || err != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := (runs{p.books[0], "cloud"}).Begin(t.Context(), offered("signer"), engine.Default, rollout.Offered); err != nil {
+	if _, err := p.books[0].Of("cloud")(t.Context(), offered("signer"), engine.Default, trial.Offered); err != nil {
 		t.Error(err)
 	}
 }
@@ -198,11 +202,11 @@ func TestASuspectedSignerCanBePromoted(t *testing.T) {
 func TestWhatCannotBeWrittenDownIsNotLoaded(t *testing.T) {
 	for verb, right := range map[string]string{"get": `verbs: ["get"]`, "patch": `verbs: ["patch"]`} {
 		client := fake.NewClientset()
-		begin(t, newProcess(t, client, "a:1", "main").books[0], "first", rollout.Offered) // the object is there
+		begin(t, newProcess(t, client, "a:1", "main").books[0], "first", trial.Offered) // the object exists
 		client.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), "n", errors.New("no"))
 		})
-		e := refusedAs[*plugin.LoadError](t, newProcess(t, client, "b:1", "main").books[0], "new", rollout.Offered)
+		e := refusedAs[*plugin.LoadError](t, newProcess(t, client, "b:1", "main").books[0], "new", trial.Offered)
 		if e.Reason != ReasonNotMarked || !strings.Contains(e.Error(), right) {
 			t.Errorf("%s: %s: %v", verb, e.Reason, e)
 		}
