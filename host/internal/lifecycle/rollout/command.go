@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
 // maxCommands bounds the commands that wait for Run.
 const maxCommands = 16
 
-// The commands of a person.
+// The commands of an operator.
 const (
 	CommandPause    = "Pause"
 	CommandResume   = "Resume"
@@ -17,23 +19,22 @@ const (
 	CommandRollback = "Rollback"
 )
 
-// LeastDigits of a digest say which module a promotion means.
+// LeastDigits is the shortest prefix of a digest that a promotion accepts.
 const LeastDigits = 8
 
-// Command is what a person wants of a rollout.
+// Command is an operator's command about a rollout.
 type Command struct {
 	// Kind is one of the constants.
 	Kind string
-	// Argument of Promote is the beginning of the digest that is meant, with or
-	// without "sha256:", so that nobody promotes what he has not seen; or "true".
+	// Argument of Promote is a prefix of the module's digest, with or without "sha256:", so that
+	// nobody promotes a module unseen; or "true".
 	Argument string
-	// By says who.
+	// By names the operator.
 	By string
 }
 
-// Command hands over a command. It waits until this manager leads and knows
-// what the one before has left. It never blocks; the error says that too many
-// wait.
+// Command queues a command. It runs once this manager leads and has read the previous
+// leader's record. It never blocks; the error says that the queue is full.
 func (r *Rollout) Command(c Command) error {
 	select {
 	case r.commands <- c:
@@ -78,8 +79,8 @@ func (r *Rollout) obey(ctx context.Context, c Command) (Action, error) {
 	return Nothing, fmt.Errorf("the command %q is not known", c.Kind)
 }
 
-// reach loads what was kept before what serves, where a restart has left it
-// out.
+// reach loads the kept predecessor of the serving generation, if a restart has not loaded
+// it.
 func (r *Rollout) reach(ctx context.Context) {
 	if r.state.Serving != r.state.Good || !r.state.Previous.none() {
 		return
@@ -88,14 +89,14 @@ func (r *Rollout) reach(ctx context.Context) {
 		if s.Revision == r.state.Serving.Bundle || !s.Kept {
 			continue
 		}
-		if l, _ := r.revive(ctx, s, r.standingOf(s, Offered)); l != nil {
+		if l, _ := r.revive(ctx, s, r.standingOf(s, trial.Offered)); l != nil {
 			r.state.Previous = l.revision
 			return
 		}
 	}
 }
 
-// meant compares the argument of Promote with what the source holds.
+// meant compares the argument of Promote with the offered module.
 func (r *Rollout) meant(argument string) error {
 	digest := r.current.bundle.ModuleDigest()
 	argument = strings.TrimPrefix(argument, "sha256:")
@@ -110,7 +111,7 @@ func (r *Rollout) meant(argument string) error {
 	return nil
 }
 
-// reportState tells of a change that no phase stands for.
+// reportState reports a change without a phase of its own.
 func (r *Rollout) reportState() {
 	for _, l := range []*loaded{r.candidate(), r.serving()} {
 		if l != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
 // onWasmtime are the terms h1 on the second engine.
@@ -24,8 +25,8 @@ func TestAnotherEngineIsATrial(t *testing.T) {
 	w.run(true)
 	w.offer("one")
 	w.until(rollout.Kept)
-	var standings []rollout.Standing
-	trials.set(func(_ string, s rollout.Standing) error {
+	var standings []trial.Standing
+	trials.set(func(_ string, s trial.Standing) error {
 		standings = append(standings, s)
 		return nil
 	})
@@ -36,7 +37,7 @@ func TestAnotherEngineIsATrial(t *testing.T) {
 		w.pass(w.policy.ObservePeriod)
 		w.until(rollout.Kept)
 	}
-	if len(standings) != 2 || standings[0] != rollout.LastResort || standings[1] != rollout.Offered {
+	if len(standings) != 2 || standings[0] != trial.LastResort || standings[1] != trial.Offered {
 		t.Errorf("standings %v", standings)
 	}
 	w.journal.await(func(r rollout.Record) bool { return len(r.Saved) > 0 && r.Saved[0].Engine == "wasmtime" })
@@ -46,11 +47,11 @@ func TestAnotherEngineIsATrial(t *testing.T) {
 func TestAnotherEngineAfterARestartIsATrial(t *testing.T) {
 	one := bundle(t, "one")
 	w, trials := withTrials(t, remembering(one))
-	var standings []rollout.Standing
-	trials.verdict = func(_ string, s rollout.Standing) error {
+	var standings []trial.Standing
+	trials.verdict = func(_ string, s trial.Standing) error {
 		standings = append(standings, s)
-		if s == rollout.Standby {
-			return rollout.ErrTriedElsewhere
+		if s == trial.Standby {
+			return &trial.Busy{}
 		}
 		return nil
 	}
@@ -60,7 +61,7 @@ func TestAnotherEngineAfterARestartIsATrial(t *testing.T) {
 	if got := w.until(rollout.Kept); got.Serving.Engine != "wasmtime" {
 		t.Errorf("%+v serves", got.Serving)
 	}
-	if len(standings) != 2 || standings[0] != rollout.Standby || standings[1] != rollout.Offered {
+	if len(standings) != 2 || standings[0] != trial.Standby || standings[1] != trial.Offered {
 		t.Errorf("standings %v", standings)
 	}
 }

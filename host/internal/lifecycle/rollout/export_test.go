@@ -3,6 +3,7 @@ package rollout
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -26,3 +27,15 @@ func (r *Rollout) Look(look func(State, []Revision)) {
 
 // Refusal is State.refusal for tests.
 func (s *State) Refusal(r Revision) *Refusal { return s.refusal(r) }
+
+// String is where it stands, in short.
+func (s *State) String() string {
+	parts := []string{string(s.Phase)}
+	for _, p := range [][2]string{{"reason", s.Reason}, {"offered", s.Offered.String()},
+		{"candidate", s.Candidate.String()}, {"serving", s.Serving.String()}, {"good", s.Good.String()}, {"previous", s.Previous.String()}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+"="+p[1])
+		}
+	}
+	return strings.Join(parts, " ")
+}

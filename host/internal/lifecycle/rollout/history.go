@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// MaxHistory bounds the generations that are remembered.
+// MaxHistory bounds the history.
 const MaxHistory = 32
 
-// Served is a generation that served, or serves. The same bundle on other terms
-// goes on as the same one.
+// Served is a generation that serves or served. The same bundle on other terms continues its
+// entry.
 type Served struct {
 	Version
 	// Generation is the number of its last takeover.
 	Generation int64
-	// Offered is when the source offered it. Until is zero while it serves, Kept
-	// while it was not.
+	// Offered is the time of the source's offer. Until is zero while it serves, Kept until it is
+	// kept.
 	Offered, From, Until, Kept time.Time
-	// Calls and Failures are of control loops, Questions of the manager itself.
+	// Calls and Failures count control loops' calls, Questions the manager's own.
 	Calls, Failures, Questions int
-	// Why it ended, and who asked for that.
+	// Why and By say why it ended and who asked for that.
 	Why, By string
 }
 
-// same: it is the bundle, on the engine.
+// same: equal bundle and engine.
 func (s Served) same(r Revision) bool {
 	return s.Digest == r.Module && s.Revision == r.Bundle && cmp.Or(s.Engine, r.Engine()) == r.Engine()
 }
 
-// proof says how it was proven.
+// proof tells people how it was proven.
 func (s Served) proof() string {
 	return fmt.Sprintf("%d calls, %d failed, %d questions of the host's own", s.Calls, s.Failures, s.Questions)
 }
 
-// since is when a phase of what serves began, zero of other phases.
+// since is when the phase of the serving generation began, zero for other phases.
 func (s Served) since(p Phase) time.Time {
 	switch {
 	case p == Serving || p == Kept && s.From.After(s.Kept):
@@ -46,10 +46,10 @@ func (s Served) since(p Phase) time.Time {
 	return time.Time{}
 }
 
-// history are the generations that served, the newest first.
+// history lists the generations that served, the newest first.
 type history []Served
 
-// keptAt is when a bundle was kept for the first time that is remembered.
+// keptAt is when a bundle was first kept, within the history.
 func (h history) keptAt(r Revision) (at time.Time) {
 	for _, s := range h {
 		if s.same(r) && !s.Kept.IsZero() {
@@ -59,8 +59,7 @@ func (h history) keptAt(r Revision) (at time.Time) {
 	return at
 }
 
-// offeredAt is when the source offered a bundle that has served, at otherwise
-// where that is not remembered.
+// offeredAt is when the source offered a bundle that has served, else otherwise.
 func (h history) offeredAt(r Revision, otherwise time.Time) time.Time {
 	for _, s := range h {
 		if s.same(r) {
@@ -72,7 +71,7 @@ func (h history) offeredAt(r Revision, otherwise time.Time) time.Time {
 
 func (h history) knows(r Revision) bool { return !h.keptAt(r).IsZero() }
 
-// now is what serves, nil when nothing does.
+// now is the serving generation's entry, or nil.
 func (h history) now() *Served {
 	if len(h) == 0 || !h[0].Until.IsZero() {
 		return nil
@@ -80,7 +79,7 @@ func (h history) now() *Served {
 	return &h[0]
 }
 
-// begin adds what serves from now on.
+// begin adds the new serving generation.
 func (h *history) begin(s Served, r Revision) {
 	if now := h.now(); now != nil && now.same(r) {
 		now.Generation = s.Generation
@@ -91,7 +90,7 @@ func (h *history) begin(s Served, r Revision) {
 	*h = (*h)[:min(len(*h), MaxHistory)]
 }
 
-// end says why what serves does so no more.
+// end closes the entry of the serving generation.
 func (h *history) end(at time.Time, why, by string) {
 	if now := h.now(); now != nil {
 		now.Until, now.Why, now.By = at, why, by

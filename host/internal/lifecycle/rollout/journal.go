@@ -13,38 +13,36 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
-// Record is what a rollout remembers across restarts.
+// Record is the state of a rollout that survives restarts.
 type Record struct {
-	// Saved are what a restart begins with: the newest first that may serve.
+	// Saved are the bundles for a restart: the newest first that may serve.
 	Saved []Saved
 	// History are the generations that served, the newest first.
 	History    []Served
 	Generation int64
 	Paused     bool
 	Refused    []Refusal
-	// Held names what the source held last.
+	// Held names the last content of the source.
 	Held string
 }
 
-// ErrNotKept is of a bundle that cannot be saved, however often it is tried. The
-// record was saved.
-var ErrNotKept = errors.New("a restart will begin with the module of the source, not with what serves")
+// ErrNotKept is the error of a bundle that can never be saved. The record was saved.
+var ErrNotKept = errors.New("a restart will begin with the module of the source, not with the serving one")
 
-// ErrNoRecord is of a record that cannot be used, and will not be by waiting:
-// it is damaged, or the right to read it is missing.
+// ErrNoRecord is the error of an unusable record, for good: it is damaged, or the right to
+// read it is missing.
 var ErrNoRecord = errors.New("the record cannot be used")
 
-// Journal keeps the record, and the bundles of Record.Saved. It is used by
-// one goroutine at a time.
+// Journal keeps the record, and the bundles of Record.Saved. It is used by one goroutine at
+// a time.
 type Journal interface {
-	// Load returns the record, the zero one when there is none. An error
-	// that is no ErrNoRecord may pass. With ErrNoRecord, Paused holds all the
-	// same, if it is true.
+	// Load returns the record, or the zero Record. An error other than ErrNoRecord may be
+	// temporary. With ErrNoRecord, a true Paused is still valid.
 	Load(ctx context.Context) (Record, error)
 	// Bundle returns the saved bundle of that revision.
 	Bundle(ctx context.Context, revision string) (*source.Bundle, error)
-	// Save saves the bundles of Record.Saved that are not saved yet, as far as they are in
-	// bundles, and then the record. It may fail with ErrNotKept.
+	// Save saves the unsaved bundles of Record.Saved that are in bundles, and then the record.
+	// It may fail with ErrNotKept.
 	Save(ctx context.Context, record Record, bundles []source.Bundle) error
 }
 
@@ -56,8 +54,8 @@ func newDelays() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: time.Minute}
 }
 
-// journalist writes the journal beside Run: what was swapped in must not wait
-// for the API server. Only the newest state is written.
+// journalist writes the journal beside Run: a takeover must not wait for the API server.
+// Only the newest state is written.
 type journalist struct {
 	journal  Journal
 	clock    clock.WithTicker
@@ -68,7 +66,7 @@ type journalist struct {
 	dirty   bool
 	record  Record
 	bundles []source.Bundle
-	writing sync.Mutex // held while the journal is used
+	writing sync.Mutex // held during use of the journal
 }
 
 func newJournalist(j Journal, c clock.WithTicker, r Reporter) *journalist {
@@ -86,8 +84,7 @@ func (j *journalist) save(record Record, bundles []source.Bundle) {
 	signal(j.wake)
 }
 
-// pend adds bundles that the record calls saved to those to be written. It is
-// called with mu.
+// pend queues bundles that the record calls saved. The caller holds mu.
 func (j *journalist) pend(bundles []source.Bundle) {
 	all := append(bundles, j.bundles...)
 	j.bundles = nil
@@ -98,7 +95,8 @@ func (j *journalist) pend(bundles []source.Bundle) {
 	}
 }
 
-// run writes until the context ends. What is not written then is for flush.
+// run writes until the context ends; flush writes the rest. A first failure of a write is
+// not reported: other managers write the same object, and the API server may restart.
 func (j *journalist) run(ctx context.Context) {
 	for {
 		select {
@@ -106,12 +104,15 @@ func (j *journalist) run(ctx context.Context) {
 			return
 		case <-j.wake:
 		}
-		delays := newDelays()
-		for j.write(ctx) != nil {
+		delays, failures := newDelays(), 0
+		for err := j.write(ctx); err != nil; err = j.write(ctx) {
+			if failures++; failures > 1 && ctx.Err() == nil {
+				j.reporter.Journalled(err)
+			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-j.wake: // something newer
+			case <-j.wake: // there is a newer record
 			case <-j.clock.After(delays.Step()):
 			}
 		}
@@ -125,28 +126,30 @@ const (
 	onceTimeout  = time.Second
 )
 
-// writeOnce writes what is worth one try.
+// writeOnce writes what deserves one try: after a failure only the counts of calls are
+// older.
 func (j *journalist) writeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
-	_ = j.write(ctx) // the Reporter is told
+	_ = j.write(ctx)
 }
 
-// flush writes what run has not written, when the manager ends. What it cannot
-// write the Reporter was told.
+// flush writes the rest when the manager ends, and reports failures to the Reporter.
 func (j *journalist) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	for j.write(ctx) != nil {
+	for err := j.write(ctx); err != nil; err = j.write(ctx) {
 		select {
 		case <-ctx.Done():
+			j.reporter.Journalled(err)
 			return
 		case <-time.After(flushDelay):
 		}
 	}
 }
 
-// write writes the pending record, and keeps it pending when the write fails.
+// write writes the pending record, and keeps it pending after a failure, which the caller
+// reports.
 func (j *journalist) write(ctx context.Context) error {
 	j.mu.Lock()
 	dirty, record, bundles := j.dirty, j.record, j.bundles
@@ -160,8 +163,8 @@ func (j *journalist) write(ctx context.Context) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	err := j.journal.Save(ctx, record, bundles)
-	j.reporter.Journalled(err)
 	if err == nil || errors.Is(err, ErrNotKept) {
+		j.reporter.Journalled(err)
 		return nil
 	}
 	j.mu.Lock()

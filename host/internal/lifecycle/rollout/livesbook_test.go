@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,51 +35,28 @@ func (b *bookOf) leave() {
 	b.book.Leave(b.liver.host)
 }
 
-func (b *bookOf) Begin(_ context.Context, bundle source.Bundle, _ string, s rollout.Standing) (rollout.Trial, error) {
+func (b *bookOf) Begin(_ context.Context, bundle source.Bundle, _ string, s trial.Standing) (rollout.Trial, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, boot := time.Now(), fmt.Sprint(b.boot)
 	if !b.opened {
-		b.book.Recover(b.liver.host, trial.Ending{Blamed: trial.Blame(b.book.Left(b.liver.host), now), Boot: boot}, now)
+		b.book.Recover(b.liver.host, trial.Blame(b.book.Left(b.liver.host), now), boot, "", now)
 		b.opened = true
 	}
-	trusted := s == rollout.Pardoned || s == rollout.Trusted || s == rollout.LastResort || s == rollout.Resuming
+	trusted := s == trial.Pardoned || s == trial.Trusted || s == trial.LastResort || s == trial.Resuming
 	if strings.HasPrefix(bundle.Revision, "suspect") && !trusted {
-		return nil, &rollout.Suspected{Err: errors.New("it ended a manager")}
+		return nil, &trial.Suspect{Words: "it ended a manager"}
 	}
 	b.id++
-	standings := map[rollout.Standing]trial.Standing{
-		rollout.Offered: trial.Offered, rollout.Pardoned: trial.Pardoned, rollout.Trusted: trial.Kept,
-		rollout.LastResort: trial.Last, rollout.Resuming: trial.Resumed, rollout.Standby: trial.Standby,
-	}
 	m := trial.Mark{Subject: trial.Subject{Module: bundle.ModuleDigest(), Config: bundle.Revision}, ID: b.id, Manager: b.liver.host, Since: now, Boot: boot}
-	err := b.book.Begin(m, standings[s], func(trial.Mark) bool { return true })
-	var suspect *trial.Suspect
-	switch {
-	case errors.As(err, &suspect):
-		return nil, &rollout.Suspected{Err: err, Again: suspect.Again(now)}
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", rollout.ErrTriedElsewhere, err)
+	if err := b.book.Begin(m, s, func(trial.Mark) bool { return true }); err != nil {
+		return nil, err
 	}
-	return marked{b, m.ID}, nil
+	return func(p rollout.Phase) { // a process that was killed writes nothing more
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.liver.journal.dead.Load() {
+			b.book.Reach(m.Manager, m.ID, string(p), time.Now())
+		}
+	}, nil
 }
-
-// marked is a rollout.Trial. A process that was killed writes nothing more.
-type marked struct {
-	*bookOf
-	id int64
-}
-
-func (m marked) note(change func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.liver.journal.dead.Load() {
-		change()
-	}
-}
-
-func (m marked) Reached(p rollout.Phase) {
-	m.note(func() { m.book.Reach(m.liver.host, m.id, string(p)) })
-}
-func (m marked) Ended() { m.note(func() { m.book.Strike(m.liver.host, m.id) }) }
-func (m marked) Kept()  { m.note(func() { m.book.Pass(m.liver.host, m.id, time.Now()) }) }

@@ -27,7 +27,7 @@ func (l *life) start(name, host string) *liver {
 	p.journal = &handle{faulty: l.journal, liver: p}
 	p.Rollout = rollout.New(rollout.Options{
 		Slot: p.slot, Loader: p.loader(), Reporter: p, Clock: clock.RealClock{},
-		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: p.book,
+		Policy: func() rollout.Policy { return l.policy }, Journal: p.journal, Trials: p.book.Begin,
 		Examiner: examinerOf{&l.away},
 	})
 	p.WithoutCollection()

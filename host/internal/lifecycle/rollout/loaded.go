@@ -10,29 +10,26 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// Revision names a generation by all that makes it. The zero Revision is that
-// of none.
+// Revision identifies a generation by all its inputs. The zero Revision means none.
 type Revision struct {
 	// Module is the lowercase hex SHA-256 of the module.
 	Module string
-	// Bundle is the source's name of the module with its configuration.
+	// Bundle is the source's name for the module with its configuration.
 	Bundle string
-	// Terms are what the Loader adds: what the administrator allows.
+	// Terms are the Loader's inputs: the administrator's grants.
 	Terms string
 }
 
 func (r Revision) none() bool { return r == Revision{} }
 
-// revisionSeparator stands between bundle and terms, for people. A bundle's
-// name has none.
+// revisionSeparator separates bundle and terms, for people. It never occurs in a bundle's
+// name.
 const revisionSeparator = "+"
 
-// engineSeparator stands in terms before the engine, where another one than
-// engine.Default runs the module.
+// engineSeparator precedes the engine in terms, unless it is engine.Default.
 const engineSeparator = "@"
 
-// Terms are what a Loader's Revision returns: what the administrator allows, and
-// the engine that runs the module.
+// Terms combines a Loader's Revision: the administrator's grants, and the module's engine.
 func Terms(allowed, engineName string) string {
 	if engineName == engine.Default {
 		return allowed
@@ -40,7 +37,7 @@ func Terms(allowed, engineName string) string {
 	return allowed + engineSeparator + engineName
 }
 
-// Engine is the name of the engine that runs it.
+// Engine is the name of the generation's engine.
 func (r Revision) Engine() string {
 	if _, name, ok := strings.Cut(r.Terms, engineSeparator); ok {
 		return name
@@ -48,7 +45,7 @@ func (r Revision) Engine() string {
 	return engine.Default
 }
 
-// String is what people see of it, and records keep.
+// String is the form for people and records.
 func (r Revision) String() string {
 	if r.Terms == "" {
 		return r.Bundle
@@ -56,27 +53,25 @@ func (r Revision) String() string {
 	return r.Bundle + revisionSeparator + r.Terms
 }
 
-// ParseRevision is the opposite of String, with the module that String leaves
-// out.
+// ParseRevision reverses String; the module, which String omits, is given.
 func ParseRevision(module, text string) Revision {
 	bundle, terms, _ := strings.Cut(text, revisionSeparator)
 	return Revision{Module: module, Bundle: bundle, Terms: terms}
 }
 
-// loaded is a generation with what it was made of, which is needed to keep it.
+// loaded is a generation with the inputs needed to save it.
 type loaded struct {
 	*plugin.Generation
 	revision Revision
 	bundle   source.Bundle
 	trial    Trial
-	counted  plugin.Tally // what the history has of its calls
+	counted  plugin.Tally // its calls already in the history
 }
 
-// loads are the generations that are loaded, one of each revision. What they
-// are loaded for is for State to say, and for nobody else.
+// loads are the loaded generations, one for each revision. Only State knows their roles.
 type loads map[Revision]*loaded
 
-// add takes a generation over. One that is there already stays.
+// add takes a generation over. An existing one of its revision stays.
 func (all loads) add(ctx context.Context, l *loaded) {
 	if all[l.revision] != nil {
 		l.Release(ctx)
@@ -85,8 +80,8 @@ func (all loads) add(ctx context.Context, l *loaded) {
 	all[l.revision] = l
 }
 
-// collect gives up what State has no use for, and the candidate without, "" for
-// none, unless it is something else as well.
+// collect releases generations that State no longer uses, and the candidate without ("" for
+// none), unless it has another role as well.
 func (r *Rollout) collect(ctx context.Context, without Revision) {
 	s := &r.state
 	maps.DeleteFunc(r.loads, func(revision Revision, l *loaded) bool {
@@ -107,7 +102,7 @@ func (r *Rollout) candidate() *loaded { return r.loads[r.state.Candidate] }
 func (r *Rollout) serving() *loaded   { return r.loads[r.state.Serving] }
 func (r *Rollout) good() *loaded      { return r.loads[r.state.Good] }
 
-// inSlot is what serves until another one is put there.
+// inSlot is the serving generation.
 func (r *Rollout) inSlot() *loaded {
 	now := r.options.Slot.Serving()
 	for _, l := range r.loads {
@@ -118,7 +113,7 @@ func (r *Rollout) inSlot() *loaded {
 	return nil
 }
 
-// version describes a generation, nil where there is none.
+// version describes a generation; nil for none.
 func (l *loaded) version() *Version {
 	if l == nil {
 		return nil

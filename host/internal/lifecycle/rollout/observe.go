@@ -8,13 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// Budget is how many ops of a new generation may fail while it is observed. It
-// is exceeded by more than Failures that are also more than Percent of its ops,
-// on top of the share that failed before: a cloud that is away is not the new
-// generation's fault.
+// Budget bounds the failed ops of a new generation during its observation. It is exceeded by
+// more than Failures that are also more than Percent of its ops, on top of the earlier share
+// of failures: an outage of the cloud is not the new generation's fault.
 type Budget struct{ Failures, Percent int }
 
-// exceeded compares what the new generation did with what was usual before.
+// exceeded compares the new generation's tally with the usual one before.
 func (b Budget) exceeded(now, before plugin.Tally) bool {
 	share := b.Percent
 	if before.Ops > 0 {
@@ -23,25 +22,25 @@ func (b Budget) exceeded(now, before plugin.Tally) bool {
 	return now.Failures > b.Failures && now.Failures*100 > share*now.Ops
 }
 
-// watch is the observation of what serves; zero when it is not observed.
+// watch is the observation of the serving generation; zero without one.
 type watch struct {
 	failed <-chan struct{}
 	over   <-chan time.Time
 	before plugin.Tally
-	since  plugin.Tally // of what serves, when it was swapped in, or when the time was prolonged
+	since  plugin.Tally // the serving generation's tally at its takeover, or when the time was prolonged
 }
 
-// from is a watch that counts what the generation does from now on.
+// from is a watch that counts from now on.
 func from(l *loaded) watch {
 	select {
-	case <-l.Failed(): // before
+	case <-l.Failed(): // of earlier failures
 	default:
 	}
 	return watch{since: l.Tally()}
 }
 
-// observe begins the observation, or goes on with it. Where there is nothing to go back to, the time
-// changes nothing: it is examined at once.
+// observe begins or continues the observation. Without a generation to go back to, it examines at
+// once: waiting would change nothing.
 func (r *Rollout) observe() Action {
 	period := r.options.Policy().ObservePeriod
 	switch {
@@ -60,7 +59,7 @@ func (r *Rollout) observe() Action {
 		r.watch.before = good.Recent()
 	}
 	if period == 0 {
-		return r.state.PeriodOver()
+		return Examine
 	}
 	r.watch.over = r.options.Clock.After(period)
 	return Nothing
@@ -76,7 +75,7 @@ func (r *Rollout) watched() Action {
 		return Nothing
 	}
 	known := r.state.Reason == ReasonErrorBudget
-	action := r.state.OverBudget(fmt.Sprintf("%d of %d ops failed, the last one: %v", tally.Failures, tally.Ops, l.LastFailure()), policy.Modes)
+	action := r.state.Unfit(ReasonErrorBudget, fmt.Sprintf("%d of %d ops failed, the last one: %v", tally.Failures, tally.Ops, l.LastFailure()), policy.Modes)
 	if action == Nothing && !known {
 		r.longer = true
 		r.report(l.bundle, l)
@@ -84,7 +83,7 @@ func (r *Rollout) watched() Action {
 	return action
 }
 
-// examine asks what serves, beside Run, what nobody has asked it yet.
+// examine asks the serving generation, beside Run, for the ops that nobody has called yet.
 func (r *Rollout) examine(ctx context.Context) {
 	l := r.serving()
 	r.examiner.begin(ctx, func(ctx context.Context, _ func(Phase)) (func() Action, func(context.Context)) {
@@ -93,7 +92,7 @@ func (r *Rollout) examine(ctx context.Context) {
 	})
 }
 
-// examined decides by what is known of what serves.
+// examined decides by the evidence about the serving generation.
 func (r *Rollout) examined(l *loaded, e Evidence) Action {
 	if l != r.serving() {
 		return Nothing
@@ -115,7 +114,7 @@ func (r *Rollout) examined(l *loaded, e Evidence) Action {
 	return action
 }
 
-// count takes over how often what serves was called.
+// count adds the serving generation's calls to the history.
 func (r *Rollout) count() {
 	if now, l := r.history.now(), r.inSlot(); now != nil && l != nil {
 		tally := l.Tally()
@@ -125,7 +124,7 @@ func (r *Rollout) count() {
 	}
 }
 
-// unexamined is an Examiner that knows nothing.
+// unexamined is an Examiner without answers.
 type unexamined struct{}
 
 func (unexamined) Rehearse(context.Context, *plugin.Generation) Evidence { return Evidence{} }

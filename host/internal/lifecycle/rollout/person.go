@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// errStandby refuses the commands of persons.
+// errStandby refuses commands on a manager that does not lead.
 var errStandby = errors.New("this manager does not lead")
 
-// Pause is a person's wish that nothing new serves.
+// Pause stops new generations from serving.
 func (s *State) Pause() { s.Paused = true }
 
 // Resume ends it.
@@ -20,16 +20,14 @@ func (s *State) Resume() Action {
 	return Nothing
 }
 
-// Promote is a person's wish that what the source offers serves, or that what
-// is being observed is kept. The error says why it cannot be.
+// Promote lets the offered generation serve, or keeps the observed one. The error says why
+// neither is possible.
 func (s *State) Promote() (Action, error) {
 	switch {
 	case !s.Leading:
 		return Nothing, errStandby
-	case !s.Offered.none() && s.Offered == s.Suspect:
-		s.Suspect, s.Pardoned = Revision{}, true // from here on it is as any offer
-		s.pardon(s.Offered)                      // another leader may have refused it, too
-		return s.load(), nil
+	case s.suspected():
+		return s.pardoned(), nil
 	case s.Phase == Rejected && s.refusal(s.Offered) == nil:
 		return Nothing, fmt.Errorf("the revision in the source is rejected (%s) and cannot be promoted: correct it", s.Reason)
 	case !s.Candidate.none() && s.Ready:
@@ -40,23 +38,32 @@ func (s *State) Promote() (Action, error) {
 		s.Promoted = true // as soon as it is ready
 		return Nothing, nil
 	case s.refusal(s.Offered) != nil:
-		// With another configuration nobody has seen it: it goes the way of all
-		// offers. What was seen is wanted as it is.
+		// With another configuration the operator has not seen it: it is treated as any offer. A
+		// generation already seen is promoted as it is.
 		s.Promoted = s.refusal(s.Offered).Revision.Bundle == s.Offered.Bundle
 		s.pardon(s.Offered)
 		return s.load(), nil
+	case !s.Offered.none() && s.Offered.Bundle != s.Serving.Bundle: // it was suspected, and another reason was reported since
+		return s.pardoned(), nil
 	case !s.Serving.none() && s.Serving != s.Good:
 		return Keep, nil
 	}
 	return Nothing, fmt.Errorf("no revision to promote: none is held, rolled back or observed")
 }
 
-// Promotable reports whether a person may let through what the source offers.
-func (s *State) Promotable() bool {
-	return s.Leading && !s.Offered.none() && s.Offered != s.Serving && (s.Offered == s.Suspect || s.refusal(s.Offered) != nil)
+// pardoned has the offer tried as any other, whatever Trials has recorded.
+func (s *State) pardoned() Action {
+	s.Pardoned = true
+	s.pardon(s.Offered) // another leader may have refused it, too
+	return s.load()
 }
 
-// Rollback is the wish of somebody, "" for nobody knows whom, that the generation before serves again.
+// Promotable reports whether a promotion of the offer is possible.
+func (s *State) Promotable() bool {
+	return s.Leading && !s.Offered.none() && s.Offered != s.Serving && (s.suspected() || s.refusal(s.Offered) != nil)
+}
+
+// Rollback lets the previous generation serve again, on behalf of by ("" if unknown).
 func (s *State) Rollback(by string) (Action, error) {
 	switch {
 	case !s.Leading:

@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// Scope says which part of a revision a refusal is about, as far as known.
+// Scope is the part of a revision that a refusal concerns.
 type Scope string
 
 // The scopes.
 const (
-	// ScopeRevision is this very generation: on other terms it is another one.
+	// ScopeRevision is this generation only, with these terms.
 	ScopeRevision Scope = ""
-	// ScopeBundle is the module with this configuration, whatever the terms.
+	// ScopeBundle is the module with this configuration, on any terms.
 	ScopeBundle Scope = "Bundle"
-	// ScopeModule is the module, whatever its configuration.
+	// ScopeModule is the module with any configuration.
 	ScopeModule Scope = "Module"
-	// ScopeEngine is the module on this engine, whatever its configuration.
+	// ScopeEngine is the module on this engine, with any configuration.
 	ScopeEngine Scope = "Engine"
 )
 
-// Refusal is of what must not serve, and why.
+// Refusal records a generation that must not serve, and why.
 type Refusal struct {
 	// Revision is the one that was refused.
 	Revision        Revision
 	Scope           Scope
 	Phase           Phase
 	Reason, Message string
-	// Stands: it holds only as long as the source holds this bundle. Others hold
-	// until a person promotes what they cover.
+	// Stands: the refusal ends when the source holds another bundle. Other refusals end when an
+	// operator promotes what they cover.
 	Stands bool
 }
 
-// covers tells whether a generation is refused by it.
+// covers reports whether the refusal applies to a generation.
 func (f Refusal) covers(r Revision) bool {
 	switch f.Scope {
 	case ScopeModule:
@@ -45,14 +45,14 @@ func (f Refusal) covers(r Revision) bool {
 	return r.Bundle == f.Revision.Bundle && r.Terms == f.Revision.Terms
 }
 
-// keepsOut tells whether it refuses a generation, which is known when it was kept
-// once.
-func (f Refusal) keepsOut(r Revision, known bool) bool {
-	return f.covers(r) && (!known || f.Stands || f.Scope == ScopeRevision)
+// keepsOut reports whether the refusal applies now: to a generation kept before only while
+// its offer stands, or on these terms.
+func (s *State) keepsOut(f Refusal, r Revision) bool {
+	return f.covers(r) && (f.Stands || f.Scope == ScopeRevision || !s.known(r))
 }
 
-// of is the message for a generation that the refusal covers; it may differ
-// from the refused one.
+// of is the message for a generation that the refusal covers; it may not be the refused one
+// itself.
 func (f Refusal) of(r Revision) string {
 	if f.Revision.Bundle == r.Bundle {
 		return f.Message
@@ -60,11 +60,11 @@ func (f Refusal) of(r Revision) string {
 	return fmt.Sprintf("with another configuration this module was refused, and another one does not bring it back by itself: %s", f.Message)
 }
 
-// blame is the scope of a refusal of what serves, against what serves instead:
-// wrong is what is not the same in both.
+// blame is the scope of a refusal of the serving generation in favour of another: the part
+// that differs is at fault.
 func (s *State) blame(instead Revision) Scope {
-	// Invariant R6 (host/SECURITY.md): a module that went back is not brought back by an edit of its
-	// configuration, nor by a Secret that is rotated.
+	// Invariant R6 (host/SECURITY.md): neither an edit of the configuration nor a rotated Secret
+	// brings back a module that was rolled back.
 	switch {
 	case s.Serving.Module != instead.Module:
 		return ScopeModule
@@ -76,13 +76,13 @@ func (s *State) blame(instead Revision) Scope {
 	return ScopeRevision
 }
 
-// renews: the candidate is what serves, on other terms and the same engine.
+// renews: the candidate is the serving bundle on other terms and the same engine.
 func (s *State) renews() bool {
 	return s.Candidate.Bundle == s.Serving.Bundle && s.Candidate.Engine() == s.Serving.Engine()
 }
 
-// intended: the candidate is the module that serves. What somebody configured
-// otherwise may answer otherwise.
+// intended: the candidate is the serving module. With another configuration different
+// answers are intended.
 func (s *State) intended() bool {
 	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
 }
@@ -92,26 +92,23 @@ const maxRefused = 32
 
 func (s *State) refuse(r Refusal) {
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool {
-		// What is held is compared anew on each terms. With a Secret that is
-		// rotated every hour it would crowd out what went back.
+		// Held generations are compared again on new terms. With a Secret rotated every hour they
+		// would crowd out rollbacks.
 		held := x.Phase == Held && r.Phase == Held && x.Revision.Bundle == r.Revision.Bundle
 		return x.Scope == r.Scope && (held || x.covers(r.Revision))
 	})
 	s.Refused = append(s.Refused, r)
-	if over := len(s.Refused) - maxRefused; over > 0 {
-		s.Refused = slices.Delete(s.Refused, 0, over)
-	}
+	s.Refused = s.Refused[max(0, len(s.Refused)-maxRefused):]
 }
 
-// pardon forgets all that keeps a generation out. What does not, since the
-// generation was kept once, is about others, and stays.
+// pardon removes all refusals that apply to a generation. Refusals that do not apply, since
+// the generation was kept before, concern others, and stay.
 func (s *State) pardon(r Revision) {
-	known := s.known(r)
-	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.keepsOut(r, known) })
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return s.keepsOut(x, r) })
 }
 
-// anew forgets the refusals that hold only while their offer stands, when the
-// source holds another one, or the same one again.
+// anew removes the refusals bound to their offer, when the source offers another bundle, or
+// the same one again.
 func (s *State) anew(revision Revision, again bool) {
 	if again && s.known(revision) {
 		s.pardon(revision)
@@ -119,43 +116,25 @@ func (s *State) anew(revision Revision, again bool) {
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.Stands && (again || x.Revision.Bundle != revision.Bundle) })
 }
 
-// refusal returns the newest that covers a generation, nil when there is none.
-// What was kept once is refused only while its offer stands.
+// refusal returns the newest refusal that applies to a generation, or nil.
 func (s *State) refusal(r Revision) *Refusal {
-	if r.none() {
-		return nil
-	}
-	known := s.known(r)
-	for i := len(s.Refused) - 1; i >= 0; i-- {
-		if s.Refused[i].keepsOut(r, known) {
-			return &s.Refused[i]
+	for _, x := range slices.Backward(s.Refused) {
+		if !r.none() && s.keepsOut(x, r) {
+			return &x
 		}
 	}
 	return nil
 }
 
-// Postponed tells that the candidate waits for another manager, and has not
-// run.
+// Postponed tells that the candidate waits for another manager, and has not run.
 func (s *State) Postponed(message string) Action {
 	s.Ready = false
 	s.enter(Waiting, ReasonStandby, message)
 	return Retry
 }
 
-// Suspected tells that a manager ended while it ran the offered revision, and
-// that the revision was not run now. With again the revision stays the
-// candidate, and is tried after that time.
-func (s *State) Suspected(message string, again bool) Action {
-	suspect := s.Candidate
-	s.settle()
-	s.Suspect = suspect
-	s.enter(Rejected, ReasonModuleSuspected, message)
-	if !again {
-		return Drop
-	}
-	s.Candidate = suspect
-	return Retry
-}
+// suspected: a manager ended while it ran the offer, and Trials blocks it.
+func (s *State) suspected() bool { return s.Phase == Rejected && s.Reason == ReasonModuleSuspected }
 
 // postponed: the candidate waits for another manager.
 func (s *State) postponed() bool { return !s.Candidate.none() && !s.Ready && s.Phase == Waiting }

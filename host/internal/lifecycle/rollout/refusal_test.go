@@ -20,7 +20,7 @@ func TestTheEngineIsToBlame(t *testing.T) {
 		want(t, s.Served(all), Observe)
 	}
 	serve(on("h1", "wasmtime"))
-	want(t, s.OverBudget("it traps", all), RollBack)
+	want(t, s.Unfit(ReasonErrorBudget, "it traps", all), RollBack)
 	if r := s.Refused[0]; r.Scope != ScopeEngine {
 		t.Errorf("scope %q", r.Scope)
 	}

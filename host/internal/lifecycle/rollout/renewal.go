@@ -11,25 +11,24 @@ import (
 // temporary reason, such as a cloud without an answer.
 const renewalRetry = time.Minute
 
-// renewal is under way while what serves gets the terms of now, before anything
-// else that the source offers. The offer may be refused, held or missing for
-// weeks, and a password that was changed must reach what serves: the cloud may
-// accept the previous one no more.
+// renewal is in progress while the serving bundle is reloaded with the current terms, before
+// any other offer. The offer may be refused, held or missing for weeks, but a changed
+// password must reach the serving generation: the cloud may no longer accept the old one.
 type renewal struct {
-	// offer is what the source holds meanwhile; nil when there is no renewal.
+	// offer is the source's offer meanwhile; nil without a renewal.
 	offer *offer
-	// tried is what was tried last.
+	// tried is the last tried revision.
 	tried Revision
-	// again is when it is tried once more; nil: not at all.
+	// again fires for the next try; nil: never.
 	again <-chan time.Time
 }
 
-// take is told what the source holds now.
+// take is told the source's content.
 func (r *Rollout) take(o offer) Action {
 	if r.unknown(o.err) {
 		return Nothing
 	}
-	// Before the first bundle nobody knows what the source held: an error says nothing of it.
+	// Before the first bundle an error says nothing about the source's content.
 	bundles := o.err == nil || o.anew // it held one, at least for a moment
 	o.anew = o.anew || r.held != "" && r.held != o.name() || r.seen && o.after
 	if r.seen = r.seen || bundles; r.seen {
@@ -48,14 +47,14 @@ func (r *Rollout) take(o offer) Action {
 	return r.offered()
 }
 
-// unknown reports whether an error says nothing about what the source holds,
-// while there is something that serves or is on its way.
+// unknown reports whether an error leaves the source's content unknown, while a generation
+// serves or is being loaded.
 func (r *Rollout) unknown(err error) bool {
 	return passing(err) && (!r.state.Serving.none() || !r.state.Candidate.none())
 }
 
-// renewed begins a renewal that is due, and goes on with the source's offer when
-// what serves has the terms of now, or cannot have them.
+// renewed begins a due renewal, and continues with the source's offer once the serving
+// generation has the current terms, or cannot have them.
 func (r *Rollout) renewed() Action {
 	switch {
 	case r.busy():
@@ -76,8 +75,7 @@ func (r *Rollout) renewed() Action {
 	return r.offered()
 }
 
-// renew has what serves loaded with the terms of now, as if the source offered
-// it again.
+// renew reloads the serving bundle with the current terms, as if offered again.
 func (r *Rollout) renew() Action {
 	l, waiting := r.serving(), r.current
 	r.renewal = renewal{offer: &waiting, tried: r.timely(l)}
@@ -85,8 +83,8 @@ func (r *Rollout) renew() Action {
 	return r.offered()
 }
 
-// outdated: what serves was loaded with other terms than those of now, and
-// what the source holds does not change that.
+// outdated: the serving generation has outdated terms, and the source's offer does not
+// change that.
 func (r *Rollout) outdated() bool {
 	l := r.serving()
 	if !r.state.Leading || l == nil || r.current.at.IsZero() || l.revision.Terms == r.options.Loader.Revision() {
@@ -95,7 +93,7 @@ func (r *Rollout) outdated() bool {
 	return r.timely(l) != r.renewal.tried && (r.current.err != nil || r.current.bundle.Revision != l.revision.Bundle)
 }
 
-// busy: a candidate is on its way, and waits for nothing.
+// busy: a candidate is being loaded, and waits for nothing.
 func (r *Rollout) busy() bool {
 	switch r.state.Phase {
 	case Loading, Verified, Compiled, Described, Configured, Probed, Shadowed:
@@ -104,14 +102,14 @@ func (r *Rollout) busy() bool {
 	return false
 }
 
-// timely is a generation as it would be with the terms of now.
+// timely is a generation's revision with the current terms.
 func (r *Rollout) timely(l *loaded) Revision {
 	now := l.revision
 	now.Terms = r.options.Loader.Revision()
 	return now
 }
 
-// passing: the error will pass by itself.
+// passing: the error may disappear by itself.
 func passing(err error) bool {
 	var e *source.Error
 	return errors.As(err, &e) && e.Passing

@@ -11,55 +11,52 @@ import (
 type Version struct {
 	// Name and Version are the guest's own.
 	Name, Version string
-	// Digest and ConfigDigest are lowercase hex SHA-256; of a private
-	// configuration there is none.
+	// Digest and ConfigDigest are lowercase hex SHA-256; a private configuration has none.
 	Digest, ConfigDigest string
-	// Revision is that of the generation, in a Record that of the bundle.
+	// Revision is the generation's, in a Record the bundle's.
 	Revision string
-	// Image is the digest of the image that the module was in, sha256:HEX, "" of none.
+	// Image is the digest of the module's image, sha256:HEX, "" for none.
 	Image string
-	// Engine is the name of the engine that runs it. Records of before there was
-	// a choice have none.
+	// Engine is the name of the generation's engine. Old records have none.
 	Engine string
 }
 
-// Report is where a rollout stands after something has changed.
+// Report is the state of a rollout after a change.
 type Report struct {
 	Phase           Phase
 	Reason, Message string
-	// Err is why a phase failed, or nil. Where Phase is not Rejected, the
-	// failure was allowed.
+	// Err is why a phase failed, or nil. If Phase is not Rejected, the failure was allowed.
 	Err error
-	// Allowed says that a rehearsal found what is allowed all the same.
+	// Allowed: the rehearsal found an allowed difference.
 	Allowed bool
-	// Promotable: a person may let what is offered serve.
+	// Promotable: an operator may promote the offer.
 	Promotable bool
-	// Bundle is what the phase is about, Subject its generation, nil before it
-	// is loaded. Both are the receiver's only during the call.
+	// Bundle is the subject of the phase, Subject its generation, nil before it is loaded. Both
+	// are valid only during the call.
 	Bundle  source.Bundle
 	Subject *plugin.Generation
-	// Offered is the revision in the source, without name and version, which
-	// only a loaded module tells; nil when the source is empty.
+	// Offered is the source's revision, without name and version, which only a loaded module
+	// tells; nil for an empty source.
 	Offered *Version
 	// Serving, Candidate and Good may be nil.
 	Serving, Candidate, Good *Version
-	// Generation counts the swaps.
+	// Generation counts the takeovers.
 	Generation int64
 	Paused     bool
 	// Took is the time since the source offered the bundle.
 	Took time.Duration
-	// Since is when what serves began to be Serving or Kept, also in a manager before
-	// this one; zero in other phases.
+	// Since is when the serving generation became Serving or Kept, also in an earlier manager;
+	// zero in other phases.
 	Since time.Time
 }
 
-// Reporter hears of everything. Its methods do not block.
+// Reporter hears of every change. Its methods must not block.
 type Reporter interface {
 	Report(Report)
-	// Commanded is told of each command, with an error when it was not obeyed.
+	// Commanded is told of each command, with an error if it was refused.
 	Commanded(c Command, err error)
-	// Journalled is told of each write of the journal: an error when a restart
-	// would not find what serves now.
+	// Journalled is told of each write of the journal: an error means that a restart would not
+	// find the serving generation.
 	Journalled(err error)
 }
 
@@ -67,7 +64,7 @@ func (r *Rollout) report(bundle source.Bundle, l *loaded) { r.tell(bundle, l, ni
 
 func (r *Rollout) reportError(bundle source.Bundle, err error) { r.tell(bundle, nil, err) }
 
-// reportOffer tells what becomes of an offer for which there is nothing to do.
+// reportOffer reports an offer that needs no action.
 func (r *Rollout) reportOffer() {
 	var subject *loaded
 	if r.state.Offered == r.state.Serving {
@@ -77,7 +74,7 @@ func (r *Rollout) reportOffer() {
 }
 
 func (r *Rollout) tell(bundle source.Bundle, l *loaded, err error) {
-	// It goes on waiting while it asks again.
+	// It is still waiting while it asks again.
 	r.waits.Store(r.state.postponed() || r.waits.Load() && r.state.Phase == Loading)
 	out := Report{
 		Phase: r.state.Phase, Reason: r.state.Reason, Message: r.state.Message, Err: err, Bundle: bundle,

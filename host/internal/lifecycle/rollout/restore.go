@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
-// restore lets the generation that served before a restart serve at once:
-// what the source holds now may be worse, and nothing is there to observe it
-// against.
+// restore lets the generation from before the restart serve at once: the source's current
+// offer may be worse, and there is nothing to compare it with.
 func (r *Rollout) restore(ctx context.Context) {
 	record, err := r.remembered(ctx)
 	if ctx.Err() != nil {
@@ -16,14 +17,14 @@ func (r *Rollout) restore(ctx context.Context) {
 	}
 	r.recall(record)
 	if err != nil {
-		r.options.Reporter.Journalled(fmt.Errorf("reading what is saved: %w; starting with the module of the source", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading the saved record: %w; starting with the module of the source", err))
 		return
 	}
-	r.resume(ctx, Resuming)
+	r.resume(ctx, trial.Resuming)
 }
 
-// remembered reads the journal until that ends well, or cannot any more: what
-// the source holds may have been refused, which only the record knows.
+// remembered reads the journal until that succeeds, or fails for good: the source's offer
+// may have been refused, which only the record tells.
 func (r *Rollout) remembered(ctx context.Context) (Record, error) {
 	delays := newDelays()
 	for {
@@ -31,7 +32,7 @@ func (r *Rollout) remembered(ctx context.Context) (Record, error) {
 		if err == nil || errors.Is(err, ErrNoRecord) {
 			return record, err
 		}
-		r.options.Reporter.Journalled(fmt.Errorf("reading what is saved failed and is repeated: %w", err))
+		r.options.Reporter.Journalled(fmt.Errorf("reading the saved record failed and is repeated: %w", err))
 		select {
 		case <-ctx.Done():
 			return Record{}, ctx.Err()
@@ -40,9 +41,9 @@ func (r *Rollout) remembered(ctx context.Context) (Record, error) {
 	}
 }
 
-// takeOver takes over from the previous leader, once its record is known: what
-// it let serve, its refusals, and whether a person has paused the rollout. Until then this
-// manager decides nothing, and the serving generation goes on.
+// takeOver takes over from the previous leader once its record is read: its serving
+// generation, its refusals, and a pause. Until then this manager decides nothing, and the
+// serving generation continues.
 func (r *Rollout) takeOver(ctx context.Context) Action {
 	r.takeover = nil
 	if r.state.Leading {
@@ -51,8 +52,8 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 	record, err := r.journal.load(ctx)
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		r.options.Reporter.Journalled(fmt.Errorf("reading what the leader before has saved: %w", err))
-		record = r.memory() // nobody has resumed what is paused here
+		r.options.Reporter.Journalled(fmt.Errorf("reading the previous leader's record: %w", err))
+		record = r.memory() // nobody has resumed this manager's pause
 		record.Paused = record.Paused || r.state.Paused
 	case err != nil:
 		r.options.Reporter.Journalled(fmt.Errorf("reading the record of the previous leader failed and is repeated; no rollout starts before: %w", err))
@@ -63,13 +64,13 @@ func (r *Rollout) takeOver(ctx context.Context) Action {
 	return r.assume(ctx)
 }
 
-// assume begins to lead: what the leader before let serve serves here, and its
-// observation goes on.
+// assume begins to lead: the previous leader's generation serves here, and its observation
+// continues.
 func (r *Rollout) assume(ctx context.Context) Action {
 	if len(r.saved) > 0 && r.saved[0].Revision != r.state.Serving.Bundle {
 		r.worker.cancel()
-		r.state.settle() // what is offered is looked at anew
-		r.resume(ctx, Offered)
+		r.state.settle() // the offer is examined anew
+		r.resume(ctx, trial.Offered)
 		r.wentBack()
 	}
 	modes := r.options.Policy().Modes
@@ -89,8 +90,7 @@ func (r *Rollout) assume(ctx context.Context) Action {
 	return action
 }
 
-// wentBack has the history know why something else serves than in the manager
-// before.
+// wentBack records why another generation serves than in the manager before.
 func (r *Rollout) wentBack() {
 	if now, l := r.history.now(), r.serving(); now != nil && l != nil && !now.same(l.revision) {
 		r.generation++

@@ -1,11 +1,11 @@
-// Package rollout brings an offer of a source (a module and its configuration)
-// into the slot, and back out of it if it turns out to be worse than the previous
-// one. The steps are verify, compile, describe, configure, probe, shadow, serve,
-// observe, keep. State decides, Rollout acts.
+// Package rollout brings an offer of a source (a module and its configuration) into the
+// slot, and back out of it if it turns out to be worse than the previous one. The steps are
+// verify, compile, describe, configure, probe, shadow, serve, observe, keep. State decides,
+// Rollout acts.
 //
-// A failure on the way changes only the reported status: the previous generation
-// continues to serve. The last kept generation stays loaded while its successor
-// is observed, so a rollback takes no time.
+// A failure on the way changes only the reported status: the previous generation continues
+// to serve. The last kept generation stays loaded while its successor is observed, so a
+// rollback takes no time.
 package rollout
 
 import (
@@ -21,11 +21,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// Times between two tries with a bundle whose failure may pass by itself, for
-// example because the cloud did not answer the probe.
+// The delays between tries of a bundle with a temporary failure, for example a cloud that
+// did not answer the probe.
 const (
 	retryMin = 2 * time.Second
 	retryMax = 2 * time.Minute
@@ -33,15 +34,15 @@ const (
 
 // Loader makes generations. It is safe for concurrent use.
 type Loader interface {
-	// Prepare brings a bundle as far as Configured. The generation belongs to
-	// the caller. An error that is a *plugin.LoadError names its reason.
+	// Prepare brings a bundle up to Configured. The caller owns the generation. An error that is
+	// a *plugin.LoadError names its reason.
 	Prepare(ctx context.Context, bundle source.Bundle, reached func(Phase)) (*plugin.Generation, error)
-	// Revision names what beside the bundle makes a generation, as what the
-	// administrator grants it.
+	// Revision identifies the inputs of a generation beside the bundle, as the administrator's
+	// grants.
 	Revision() string
 }
 
-// Policy is what the administrator wants of rollouts.
+// Policy is the administrator's policy for rollouts.
 type Policy struct {
 	Modes
 	// ObservePeriod is how long a generation serves before it is kept.
@@ -58,14 +59,14 @@ type Options struct {
 	Policy func() Policy
 	// Journal may be nil: then a restart forgets everything.
 	Journal Journal
-	// Trials may be nil: then a bundle that ends the manager is tried again.
+	// Trials may be nil: then a bundle that ended the manager is tried again.
 	Trials Trials
 	// Examiner may be nil: then nothing is asked.
 	Examiner Examiner
 	Clock    clock.WithTicker
 }
 
-// Rollout brings what one source offers into one slot. Run must be called once.
+// Rollout brings the offers of one source into one slot. Run must be called once.
 type Rollout struct {
 	options  Options
 	offers   chan offer
@@ -75,35 +76,35 @@ type Rollout struct {
 
 	// All below belongs to Run.
 	state      State
-	current    offer // what the source holds, but during a renewal
+	current    offer // the source's content, except during a renewal
 	renewal    renewal
 	loads      loads
 	generation int64
-	saved      []Saved // what a restart may begin with
+	saved      []Saved // bundles for a restart
 	history    history
-	by         string    // who asked for what is under way
-	longer     bool      // what serves was examined, and is observed for longer
-	since      time.Time // when the observation of what serves began
-	held       string    // what the source held last, "" while nobody knows
-	seen       bool      // it was a bundle, and this manager saw it
-	allowed    bool      // the last rehearsal found what is allowed
+	by         string    // who asked for the current step
+	longer     bool      // the serving generation was examined, and is observed for longer
+	since      time.Time // start of its observation
+	held       string    // the source's last content, "" if unknown
+	seen       bool      // this manager saw that content as a bundle
+	allowed    bool      // the last rehearsal found an allowed difference
 	worker     worker
-	examiner   worker // of what serves
+	examiner   worker // for the serving generation
 	watch      watch
 	backoff    *flowcontrol.Backoff
 	retry      <-chan time.Time
-	again      time.Duration    // of a suspect: when it may be tried; 0 for other reasons
-	takeover   <-chan time.Time // another try to read what the leader before has left
-	delays     wait.Backoff     // of that
-	resumption <-chan time.Time // another look at what is saved
-	overdue    bool             // the source has not said for long what it holds
+	again      time.Duration    // of a suspect: the wait before the next try; 0 otherwise
+	takeover   <-chan time.Time // fires for another try to read the previous leader's record
+	delays     wait.Backoff     // of those tries
+	resumption <-chan time.Time // fires for another look at the saved bundles
+	overdue    bool             // the source's content has been unknown for long
 	journal    *journalist
 	waits      atomic.Bool
-	// watching are the goroutines that wait for the end of generations.
+	// watching counts the goroutines that wait for generations to end.
 	watching sync.WaitGroup
-	// collectGarbage is runtime.GC, except in tests that do it thousands of times.
+	// collectGarbage is runtime.GC, except in tests that would call it thousands of times.
 	collectGarbage func()
-	// looked, which only tests set, is called before Run waits.
+	// looked, set only by tests, is called before Run waits.
 	looked func()
 }
 
@@ -112,11 +113,11 @@ type offer struct {
 	err     error
 	at      time.Time
 	version *Version // nil without a module
-	anew    bool     // something else was in the source before
-	after   bool     // an offer of nothing was replaced by it
+	anew    bool     // the source had other content before
+	after   bool     // it replaced an empty offer
 }
 
-// name tells what one offer is from what another one is.
+// name distinguishes offers.
 func (o offer) name() string {
 	if o.err != nil {
 		return "nothing"
@@ -126,9 +127,6 @@ func (o offer) name() string {
 
 // New returns a rollout. It starts nothing.
 func New(options Options) *Rollout {
-	if options.Trials == nil {
-		options.Trials = untried{}
-	}
 	if options.Examiner == nil {
 		options.Examiner = unexamined{}
 	}
@@ -148,8 +146,8 @@ func New(options Options) *Rollout {
 	return r
 }
 
-// Offer hands over what the source holds now. A newer offer replaces one that
-// nobody has begun with. It never blocks; only one goroutine may call it.
+// Offer hands over the source's content. A newer offer replaces one that has not begun. It
+// never blocks; only one goroutine may call it.
 func (r *Rollout) Offer(bundle source.Bundle, err error) {
 	next := offer{bundle: bundle, err: err, at: r.options.Clock.Now(), version: versionOf(bundle)}
 	select {
@@ -168,7 +166,7 @@ func versionOf(bundle source.Bundle) *Version {
 	return &Version{Digest: bundle.ModuleDigest(), ConfigDigest: configDigest(bundle), Image: bundle.Image}
 }
 
-// configDigest is what people see of a configuration: of a private one nothing.
+// configDigest is the public digest of a configuration: "" for a private one.
 func configDigest(bundle source.Bundle) string {
 	if bundle.ConfigPrivate {
 		return ""
@@ -176,29 +174,28 @@ func configDigest(bundle source.Bundle) string {
 	return bundle.ConfigDigest()
 }
 
-// Reload has the last offer looked at again, since the Loader's Revision may
-// have changed. It never blocks, and may be called from anywhere.
+// Reload has the last offer examined again, since the Loader's Revision may have changed. It
+// never blocks, and may be called from anywhere.
 func (r *Rollout) Reload() { signal(r.reloads) }
 
-// Waits reports whether what is offered has to be passed by the manager that
-// leads first: nothing is wrong with this one, even if nothing serves in it. It
-// may be called from anywhere.
+// Waits reports whether the offer must first pass its trial in the leader: this manager is
+// healthy, even if nothing serves in it. It may be called from anywhere.
 func (r *Rollout) Waits() bool { return r.waits.Load() }
 
-// Lead tells that this manager's control loops begin: from now on its
-// generations are observed, and it keeps the journal. It never blocks.
+// Lead tells that this manager's control loops begin: from now on it observes its
+// generations and keeps the journal. It never blocks.
 func (r *Rollout) Lead() { signal(r.lead) }
 
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // one that is yet to come does it
+	default: // a queued signal does it
 	}
 }
 
-// Run works until the context ends. Then it cancels the running step, completes
-// the journal, waits for the ops of the serving generation, and closes the
-// slot. The error names the calls that could not be ended.
+// Run works until the context ends. Then it cancels the running step, completes the journal,
+// waits for the ops of the serving generation, and closes the slot. The error names the
+// calls that could not be ended.
 func (r *Rollout) Run(ctx context.Context) error {
 	life := context.WithoutCancel(ctx)
 	r.journal = newJournalist(r.options.Journal, r.options.Clock, r.options.Reporter)
@@ -225,15 +222,15 @@ func (r *Rollout) Run(ctx context.Context) error {
 	stop()
 	writer.Wait()
 	r.journal.flush(life)
-	r.save() // how often it was called until now
+	r.save() // with the latest counts of calls
 	r.journal.writeOnce(life)
 	return r.end(life)
 }
 
-// next waits for something to happen and asks the state what to do about it.
+// next waits for an event and asks the state for the next action.
 func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	commands := r.commands
-	if !r.state.Leading { // what was decided before comes first
+	if !r.state.Leading { // earlier decisions come first
 		commands = nil
 	}
 	select {
@@ -244,7 +241,7 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	case <-r.reloads:
 		r.renewal.tried, r.renewal.again = Revision{}, nil
 		if r.current.at.IsZero() {
-			return Nothing, false // the first offer is loaded with what holds then
+			return Nothing, false // the first offer is loaded with the terms of that time
 		}
 		return r.offered(), true
 	case <-r.renewal.again:
@@ -261,7 +258,7 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 		return r.watched(), true
 	case <-r.watch.over:
 		r.watch.over = nil
-		return r.state.PeriodOver(), true
+		return Examine, true
 	case result := <-r.examiner.results:
 		return r.examiner.apply(result), true
 	case command := <-commands:
@@ -279,7 +276,7 @@ func (r *Rollout) next(ctx context.Context) (Action, bool) {
 	}
 }
 
-// offered tells the state of the source's offer.
+// offered tells the state the source's offer.
 func (r *Rollout) offered() Action {
 	r.retry = nil
 	if err := r.current.err; err != nil {
@@ -300,15 +297,15 @@ func (r *Rollout) offered() Action {
 	return action
 }
 
-// untried is the standing of what was not kept.
-func (r *Rollout) untried() Standing {
+// untried is the standing of a bundle that was not kept.
+func (r *Rollout) untried() trial.Standing {
 	if r.state.Leading {
-		return Offered
+		return trial.Offered
 	}
-	return Resuming
+	return trial.Resuming
 }
 
-// revision names the generation that a bundle becomes.
+// revision identifies the generation that a bundle becomes.
 func (r *Rollout) revision(bundle source.Bundle) Revision {
 	return Revision{Module: bundle.ModuleDigest(), Bundle: bundle.Revision, Terms: r.options.Loader.Revision()}
 }
@@ -343,7 +340,7 @@ func (r *Rollout) do(ctx context.Context, a Action) Action {
 // delay is the time until the next try.
 func (r *Rollout) delay() time.Duration {
 	switch again := r.again; {
-	case r.state.Phase == Waiting: // for another manager, which is not the bundle's fault
+	case r.state.Phase == Waiting: // for another manager: not the bundle's fault
 		return postponePeriod
 	case again > 0:
 		r.again = 0
@@ -353,14 +350,14 @@ func (r *Rollout) delay() time.Duration {
 	return r.backoff.Get(only)
 }
 
-// only is the one entry of the back-off.
+// only is the single key of the back-off.
 const only = "bundle"
 
-// endTimeout bounds how long Run waits for what is under way when it ends. It
-// is longer than an op may take.
+// endTimeout bounds Run's wait for work in progress at its end. It is longer than an op may
+// take.
 const endTimeout = time.Minute
 
-// end gives up all that is loaded.
+// end releases all loaded generations.
 func (r *Rollout) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()

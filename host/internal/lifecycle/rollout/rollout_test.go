@@ -1,15 +1,20 @@
 package rollout_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -70,6 +75,39 @@ func TestFailedProbesAreTriedAgain(t *testing.T) {
 	w.pass(time.Minute)
 	w.until(rollout.Kept)
 	w.serves("no-probe")
+}
+
+// fullDisk is a compiler without room while full is set.
+type fullDisk struct{ full atomic.Bool }
+
+func (d *fullDisk) Prepare(context.Context, compile.Job) ([]byte, error) {
+	if d.full.Load() {
+		return nil, fmt.Errorf("compiling apart: %w", &fs.PathError{Op: "write", Path: "/cache", Err: syscall.ENOSPC})
+	}
+	return nil, nil
+}
+
+// A disk that was full says nothing of the module.
+func TestAFullDiskIsTriedAgain(t *testing.T) {
+	w, disk := newWorld(t, nil), &fullDisk{}
+	w.loader.Compiler = disk
+	w.run(true)
+	w.offer("one")
+	w.until(rollout.Kept)
+	disk.full.Store(true)
+	w.offer("two")
+	for range 2 {
+		if got := w.until(rollout.Rejected); got.Reason != "CompileFailed" || !strings.Contains(got.Message, "no space left on device") {
+			t.Fatalf("report %+v", got)
+		}
+		w.serves("one")
+		w.pass(10 * time.Second)
+	}
+	w.until(rollout.Rejected)
+	disk.full.Store(false)
+	w.pass(time.Minute)
+	w.until(rollout.Serving)
+	w.serves("two")
 }
 
 func TestOneThatTrapsIsRolledBackAndStaysOut(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
 // A person's rollback is about the offer that stands in the source. Who puts the
@@ -99,11 +100,11 @@ func TestWhatNobodyCouldAskIsObservedForLonger(t *testing.T) {
 // What was kept last serves when there is nothing else, whatever is said of it.
 func TestTheLastResortServes(t *testing.T) {
 	w, trials := withTrials(t, remembering(bundle(t, "newer"), bundle(t, "older")))
-	trials.verdict = func(revision string, s rollout.Standing) error {
-		if s == rollout.LastResort && revision == "older" {
+	trials.verdict = func(revision string, s trial.Standing) error {
+		if s == trial.LastResort && revision == "older" {
 			return nil
 		}
-		return &rollout.Suspected{Err: errors.New("it ended the manager")}
+		return &trial.Suspect{Words: "it ended the manager"}
 	}
 	w.run(true)
 	w.until(rollout.Kept)
@@ -123,9 +124,9 @@ func TestTheLastResortServes(t *testing.T) {
 // A restart goes back to what was kept before, when the newest may not run.
 func TestARestartGoesBackToWhatWasKeptBefore(t *testing.T) {
 	w, trials := withTrials(t, remembering(bundle(t, "newer"), bundle(t, "older")))
-	trials.verdict = func(revision string, _ rollout.Standing) error {
+	trials.verdict = func(revision string, _ trial.Standing) error {
 		if revision == "newer" {
-			return &rollout.Suspected{Err: errors.New("it ended the manager")}
+			return &trial.Suspect{Words: "it ended the manager"}
 		}
 		return nil
 	}

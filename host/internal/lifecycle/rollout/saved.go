@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// maxKept is how many kept bundles are saved, beside one that is observed.
+// maxKept bounds the saved kept bundles, beside an observed one.
 const maxKept = 2
 
-// Saved is a bundle that a restart may begin with.
+// Saved is a bundle for a restart.
 type Saved struct {
-	// Version has the revision of the bundle: the terms of a generation are gone
-	// after a restart.
+	// Version has the revision of the bundle: the terms of a generation end with the process.
 	Version
 	// Kept: its observation is over.
 	Kept bool
@@ -28,8 +28,7 @@ func (s Saved) on(terms string) Revision {
 	return Revision{Module: s.Digest, Bundle: s.Revision, Terms: terms}
 }
 
-// save has the record written, by the manager that leads, with what serves and
-// what was kept before it.
+// save has the leader write the record with the serving bundle and the kept ones before it.
 func (r *Rollout) save() {
 	if !r.state.Leading {
 		return
@@ -45,8 +44,8 @@ func (r *Rollout) save() {
 	r.journal.save(r.memory(), bundles)
 }
 
-// arrange brings what is saved into its order: what serves, and then what was
-// kept. What went back is not among it.
+// arrange sorts the saved bundles: the serving one, then the kept ones. Rolled back bundles
+// are excluded.
 func (r *Rollout) arrange() {
 	next := []Saved{}
 	for _, l := range []*loaded{r.serving(), r.good(), r.loads[r.state.Previous]} {
@@ -74,7 +73,7 @@ func (r *Rollout) savedOf(l *loaded) Saved {
 	return s
 }
 
-// memory is what the journal has of this rollout.
+// memory is the record of this rollout.
 func (r *Rollout) memory() Record {
 	return Record{
 		Saved: slices.Clone(r.saved), History: slices.Clone(r.history),
@@ -83,7 +82,7 @@ func (r *Rollout) memory() Record {
 	}
 }
 
-// recall takes over what was recorded.
+// recall takes the record over.
 func (r *Rollout) recall(record Record) {
 	r.saved, r.history = slices.Clone(record.Saved), slices.Clone(record.History)
 	r.generation = max(r.generation, record.Generation)
@@ -95,9 +94,9 @@ func (r *Rollout) recall(record Record) {
 	}
 }
 
-// resume lets serve what is saved: the newest that may. Untried is the standing of what
-// was not kept. What is left when all of it is suspected is the one that was kept last.
-func (r *Rollout) resume(ctx context.Context, untried Standing) {
+// resume lets a saved bundle serve: the newest that may. Untried is the standing of a bundle
+// that was not kept. If all are suspects, the last kept one is the last resort.
+func (r *Rollout) resume(ctx context.Context, untried trial.Standing) {
 	r.resumption = nil
 	for i, s := range r.saved {
 		l, err := r.revive(ctx, s, r.standingOf(s, untried))
@@ -111,11 +110,11 @@ func (r *Rollout) resume(ctx context.Context, untried Standing) {
 		}
 	}
 	for _, s := range r.saved {
-		if !r.state.Serving.none() || r.standingOf(s, untried) != Trusted {
+		if !r.state.Serving.none() || r.standingOf(s, untried) != trial.Trusted {
 			continue
 		}
-		// Invariant R16 (host/SECURITY.md): something serves, when anything was ever kept.
-		if l, _ := r.revive(ctx, s, LastResort); l != nil {
+		// Invariant R16 (host/SECURITY.md): if a bundle was ever kept, one serves.
+		if l, _ := r.revive(ctx, s, trial.LastResort); l != nil {
 			r.resumed(ctx, l, l)
 			return
 		}
@@ -125,18 +124,17 @@ func (r *Rollout) resume(ctx context.Context, untried Standing) {
 	}
 }
 
-// resumptionRetry is the time between two looks at what is saved, when nothing
-// serves: of a suspect that was kept the time passes, and a private configuration is
-// waited for until then.
+// resumptionRetry is the time between two looks at the saved bundles while nothing serves: a
+// kept suspect's block expires, and a private configuration may arrive.
 const resumptionRetry = time.Minute
 
-// reserve is what l goes back to while it is observed: itself where it was kept.
+// reserve is the generation to go back to while l is observed: l itself if it was kept.
 func (r *Rollout) reserve(ctx context.Context, l *loaded, saved []Saved) *loaded {
 	if saved[0].Kept {
 		return l
 	}
 	for _, s := range saved[1:] {
-		if good, _ := r.revive(ctx, s, r.standingOf(s, Standby)); good != nil {
+		if good, _ := r.revive(ctx, s, r.standingOf(s, trial.Standby)); good != nil {
 			return good
 		}
 	}
@@ -159,30 +157,30 @@ func revisionOf(l *loaded) Revision {
 	return l.revision
 }
 
-// standingOf what is saved. On another engine it is on trial again.
-func (r *Rollout) standingOf(s Saved, untried Standing) Standing {
-	// Invariant M14 (host/SECURITY.md): what was kept on this engine is trusted.
+// standingOf a saved bundle. On another engine it is on trial again.
+func (r *Rollout) standingOf(s Saved, untried trial.Standing) trial.Standing {
+	// Invariant M14 (host/SECURITY.md): a bundle kept on this engine is trusted.
 	if now := s.on(r.options.Loader.Revision()); cmp.Or(s.Engine, engine.Default) == now.Engine() && (s.Kept || r.history.knows(now)) {
-		return Trusted
+		return trial.Trusted
 	}
-	if s.Kept && untried == Resuming { // nobody has run it on this engine
-		return Standby
+	if s.Kept && untried == trial.Resuming { // never run on this engine
+		return trial.Standby
 	}
 	return untried
 }
 
-// errPrivate is of a bundle without the configuration that it had.
-var errPrivate = errors.New("its configuration is private, and is not kept; starting with what the source holds")
+// errPrivate is the error of a bundle without its private configuration.
+var errPrivate = errors.New("its configuration is private and therefore not saved; starting with the module of the source")
 
-// revive loads what is saved, without a probe: it passed one before. An error
-// changes nothing, and was told.
-func (r *Rollout) revive(ctx context.Context, s Saved, standing Standing) (*loaded, error) {
+// revive loads a saved bundle, without the probe that it passed before. An error changes
+// nothing, and was reported.
+func (r *Rollout) revive(ctx context.Context, s Saved, standing trial.Standing) (*loaded, error) {
 	revision := s.on(r.options.Loader.Revision())
 	if l := r.loads[revision]; l != nil {
 		return l, nil
 	}
 	l, err := r.reload(ctx, s, revision, standing)
-	if errors.Is(err, ErrTriedElsewhere) {
+	if _, busy := errors.AsType[*trial.Busy](err); busy {
 		return nil, err // it is loaded when this manager leads
 	}
 	if err != nil {
@@ -193,7 +191,7 @@ func (r *Rollout) revive(ctx context.Context, s Saved, standing Standing) (*load
 	return r.loads[revision], nil
 }
 
-func (r *Rollout) reload(ctx context.Context, s Saved, revision Revision, standing Standing) (*loaded, error) {
+func (r *Rollout) reload(ctx context.Context, s Saved, revision Revision, standing trial.Standing) (*loaded, error) {
 	bundle, err := r.journal.bundle(ctx, s.Revision)
 	// Invariant R13 (host/SECURITY.md): a module that had a private configuration
 	// does not serve without it.

@@ -1,16 +1,13 @@
 package rollout
 
-import (
-	"cmp"
-	"strings"
-)
+import "cmp"
 
-// Phase is how far the rollout of a provider has come.
+// Phase is the progress of a provider's rollout.
 type Phase string
 
-// The phases, in their order, and those that lie off the way.
+// The phases, in their order, then those off the way.
 const (
-	Waiting    Phase = "Waiting" // for something to roll out
+	Waiting    Phase = "Waiting" // for an offer
 	Loading    Phase = "Loading"
 	Verified   Phase = "Verified"
 	Compiled   Phase = "Compiled"
@@ -18,15 +15,15 @@ const (
 	Configured Phase = "Configured"
 	Probed     Phase = "Probed"
 	Shadowed   Phase = "Shadowed"
-	Serving    Phase = "Serving" // and being observed
+	Serving    Phase = "Serving" // and under observation
 	Kept       Phase = "Kept"
 
 	Rejected   Phase = "Rejected"   // not fit to serve
-	Held       Phase = "Held"       // fit, but not let through
-	RolledBack Phase = "RolledBack" // it served, and does no more
+	Held       Phase = "Held"       // fit, but not promoted
+	RolledBack Phase = "RolledBack" // it served before
 )
 
-// Mode says what becomes of a rollout when a phase fails.
+// Mode says how a rollout reacts to a failing phase.
 type Mode string
 
 // The modes of a phase.
@@ -36,75 +33,70 @@ const (
 	Off      Mode = "Off"      // the phase is left out
 )
 
-// Reasons that this package gives, in the CamelCase of Events.
+// Reasons of this package, in the CamelCase of Events.
 const (
 	ReasonStandby       = "Standby"
 	ReasonPaused        = "Paused"
 	ReasonShadowDiffers = "ShadowDiffers"
 	ReasonErrorBudget   = "ErrorBudgetExceeded"
 	ReasonByOperator    = "ByOperator"
-	// ReasonRehearsalFailed: it failed before it served, ReasonExaminationFailed: while
-	// it was observed, each time at a question of the manager's own.
+	// ReasonRehearsalFailed: a question of the manager failed before the takeover,
+	// ReasonExaminationFailed: during the observation.
 	ReasonRehearsalFailed   = "RehearsalFailed"
 	ReasonExaminationFailed = "ExaminationFailed"
-	// ReasonUnproven: nothing is known of it yet.
+	// ReasonUnproven: there is no evidence yet.
 	ReasonUnproven = "Unproven"
 	// ReasonModuleSuspected: a manager ended while it ran this.
 	ReasonModuleSuspected = "ModuleSuspected"
 )
 
-// Modes are those of the phases that can be left out.
+// Modes are those of the optional phases.
 type Modes struct{ Probe, Shadow, Observe Mode }
 
-// Action is what the state machine wants done.
+// Action is the next step of the state machine.
 type Action int
 
-// The actions. Each ends in a call of the method that stands behind it.
+// The actions. Each ends in a call of the method in its comment.
 const (
 	Nothing  Action = iota
 	Load            // Reached, and Loaded or Failed
 	Probe           // ProbeDone
 	Shadow          // Rehearsed
 	Serve           // Served
-	Observe         // OverBudget or PeriodOver
+	Observe         // Unfit, or Examine when the period is over
 	Examine         // Examined
 	Keep            // KeepDone
-	RollBack        // nothing follows: let Good serve
-	Drop            // nothing follows: give up the candidate, if there is one
-	Retry           // Load, after a while
+	RollBack        // no call: Good serves again
+	Drop            // no call: release the candidate, if any
+	Retry           // Load, after a delay
 )
 
-// State is the state of the rollout of one provider. It has no effects: each
-// method takes an event and returns the next step. A new manager begins with
-// the zero State and Phase Waiting.
+// State is the state of a provider's rollout. It has no effects: each method takes an event
+// and returns the next step. A new manager begins with the zero State and Phase Waiting.
 type State struct {
 	Phase           Phase
 	Reason, Message string
-	// Offered is what the source holds; Candidate is what is on its way to
-	// serve, if anything is.
+	// Offered is the source's content; Candidate is being brought to serve, if any.
 	Offered, Candidate Revision
 	// Ready: the candidate is loaded and probed.
 	Ready bool
-	// Promoted: a person has let the candidate through.
+	// Promoted: an operator has promoted the candidate.
 	Promoted bool
 	// Serving serves; Good was kept last; Previous was kept before it.
 	Serving, Good, Previous Revision
-	// Paused: a person wants nothing new to serve.
+	// Paused: nothing new may serve.
 	Paused bool
 	// Leading: this manager's control loops run.
 	Leading bool
-	// Suspect is the offer in which a manager ended, if it is one. It is known
-	// by its bundle, and remembered by Trials.
-	Suspect Revision
-	// Pardoned: a person wants the candidate tried although it was the suspect.
+	// Pardoned: an operator wants the candidate tried although it was the suspect.
 	Pardoned bool
-	// Refused is what must not serve, the newest last.
+	// Refused are the refusals, the newest last.
 	Refused []Refusal
-	// Known tells whether a generation was kept once, on whatever terms; nil: none was.
+	// Known reports whether a generation was ever kept, on any terms; nil: none was.
 	Known func(Revision) bool
-	// Ended says why what served last went back.
+	// Ended says why the last serving generation was rolled back.
 	Ended string
-	// Proof says how what serves was proven.
+	// Proof says how the serving generation was proven.
 	Proof string
 }
 
@@ -114,10 +106,9 @@ func (s *State) enter(p Phase, reason, message string) {
 	s.Phase, s.Reason, s.Message = p, reason, message
 }
 
-// settle describes what serves, since there is no candidate any more.
+// settle describes the serving generation, since the candidate is gone.
 func (s *State) settle() {
-	s.Candidate, s.Ready, s.Promoted = Revision{}, false, false
-	s.Suspect, s.Pardoned = Revision{}, false
+	s.Candidate, s.Ready, s.Promoted, s.Pardoned = Revision{}, false, false, false
 	switch s.Serving {
 	case Revision{}:
 		s.enter(Waiting, "", "")
@@ -128,8 +119,8 @@ func (s *State) settle() {
 	}
 }
 
-// Offer tells what the source holds now. Again says that something else was
-// there since it held this: who offers again means it.
+// Offer tells the source's content. Again says that the source held other content in
+// between: a repeated offer is deliberate.
 func (s *State) Offer(revision Revision, again bool) Action {
 	s.anew(revision, again)
 	s.Offered = revision
@@ -140,29 +131,19 @@ func (s *State) Offer(revision Revision, again bool) Action {
 	if revision == s.Candidate && s.Ready {
 		return Nothing
 	}
-	// A suspect is known by its bundle: whoever wants it tried means it on other terms,
-	// too.
+	// Trials knows a suspect by its bundle: a pardon covers all terms.
 	pardoned := s.Pardoned && s.Candidate.Bundle == revision.Bundle || again && s.known(revision)
 	s.settle()
 	if r := s.refusal(revision); r != nil {
 		s.enter(r.Phase, r.Reason, r.of(revision))
 		return Drop
 	}
-	if s.Leading && revision == s.Good {
-		return s.again()
+	if s.Leading && revision == s.Good { // it is loaded, and nothing is left to find out
+		s.Candidate, s.Ready = s.Good, true
+		return cmp.Or(s.pass(), Drop) // the previous candidate
 	}
 	s.Pardoned = pardoned
 	return s.load()
-}
-
-// again has Good serve instead of what is observed, since the source offers it
-// again. It is loaded, and nothing is to be found out about it.
-func (s *State) again() Action {
-	s.Candidate, s.Ready = s.Good, true
-	if action := s.pass(); action != Nothing {
-		return action
-	}
-	return Drop // what was the candidate before
 }
 
 func (s *State) load() Action {
@@ -171,21 +152,21 @@ func (s *State) load() Action {
 	return Load
 }
 
-// SourceFailed tells that the source holds nothing that could be loaded.
+// SourceFailed tells that the source holds nothing loadable.
 func (s *State) SourceFailed(reason, message string) Action {
 	s.settle()
 	s.Offered = Revision{}
-	s.enter(Rejected, reason, message)
-	return Drop
+	return s.Failed(reason, message, false)
 }
 
-// Reached tells how far the candidate has come.
+// Reached tells the candidate's progress.
 func (s *State) Reached(p Phase) { s.enter(p, "", "") }
 
-// Failed tells that the candidate cannot be loaded, or not now.
+// Failed tells that the candidate cannot be loaded, for good or for now.
 func (s *State) Failed(reason, message string, temporary bool) Action {
 	s.Ready = false
 	s.enter(Rejected, reason, message)
+	s.Promoted = s.Promoted && !s.suspected() // the promotion was made before the suspicion
 	if temporary {
 		return Retry
 	}
@@ -193,12 +174,11 @@ func (s *State) Failed(reason, message string, temporary bool) Action {
 	return Drop
 }
 
-// RetryDue tells that the time for another try has come.
+// RetryDue tells that another try is due.
 func (s *State) RetryDue() Action {
 	if s.Candidate.none() || s.Phase != Rejected && !s.postponed() {
 		return Nothing
 	}
-	s.Suspect = Revision{} // Trials decide anew
 	return s.load()
 }
 
@@ -210,7 +190,7 @@ func (s *State) Loaded(m Modes) Action {
 	return Probe
 }
 
-// ProbeDone tells what became of the probe; problem is "" when it went well.
+// ProbeDone tells the result of the probe; problem is "" for success.
 func (s *State) ProbeDone(problem string, m Modes) Action {
 	if problem != "" && m.Probe == Required {
 		return s.Failed("ProbeFailed", problem, true)
@@ -223,13 +203,13 @@ func (s *State) ProbeDone(problem string, m Modes) Action {
 	case !s.Leading:
 		s.Reason = ReasonStandby
 		return Nothing
-	case m.Shadow == Off || s.Promoted || s.known(s.Candidate) && s.Candidate.Bundle != s.Serving.Bundle: // the way back is short
+	case m.Shadow == Off || s.Promoted || s.known(s.Candidate) && s.Candidate.Bundle != s.Serving.Bundle: // a rollback must be quick
 		return s.pass()
 	}
 	return Shadow
 }
 
-// Rehearsed tells what the candidate answered before it serves.
+// Rehearsed tells the candidate's rehearsal.
 func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	switch {
 	case e.Failure != "" && m.Shadow == Required && !s.renews():
@@ -244,8 +224,8 @@ func (s *State) Rehearsed(e Evidence, m Modes) Action {
 	return s.pass()
 }
 
-// pass lets the candidate serve unless somebody wants nothing new to. What serves
-// already, with other terms, is not new.
+// pass lets the candidate serve unless the rollout is paused. The serving bundle on other
+// terms is not new.
 func (s *State) pass() Action {
 	if s.Paused && !s.Promoted && !s.Serving.none() && s.Candidate.Bundle != s.Serving.Bundle {
 		s.enter(Held, ReasonPaused, "")
@@ -267,7 +247,7 @@ func (s *State) Served(m Modes) Action {
 	return s.proven(promoted, m)
 }
 
-// proven asks for the proof of what serves, unless nobody wants one.
+// proven asks for the proof of the serving generation, unless it is switched off.
 func (s *State) proven(promoted bool, m Modes) Action {
 	switch {
 	case s.Serving.none():
@@ -278,90 +258,71 @@ func (s *State) proven(promoted bool, m Modes) Action {
 	return Observe
 }
 
-// OverBudget tells that what serves fails too often.
-func (s *State) OverBudget(message string, m Modes) Action {
-	return s.unfit(ReasonErrorBudget, message, m)
-}
-
-// unfit has Good serve again, where there is one. Else it is told.
-func (s *State) unfit(reason, message string, m Modes) Action {
+// Unfit tells that the serving generation fails too often, or failed its examination: Good
+// serves again, if there is one. Otherwise it is reported.
+func (s *State) Unfit(reason, message string, m Modes) Action {
 	switch {
 	case s.Serving == s.Good:
 		return Nothing
 	case m.Observe == Required && !s.Good.none():
 		return s.back(reason, message)
 	}
+	s.doubt(reason, message)
+	return Nothing
+}
+
+// doubt says why the serving generation is not kept yet, unless the offer matters more.
+func (s *State) doubt(reason, message string) Action {
 	if s.Candidate.none() {
 		s.enter(Serving, reason, message)
-	}
-	return Nothing
-}
-
-// PeriodOver tells that the time of observation is over.
-func (s *State) PeriodOver() Action {
-	switch {
-	case s.Serving.none() || s.Serving == s.Good:
-		return Nothing
-	case s.Phase != Serving || s.Reason != ReasonErrorBudget:
-		return Examine
-	case s.Good.none(): // there is no way back, so it has another period
-		s.enter(Serving, ReasonUnproven, "in the period before: "+s.Message)
-		return Observe
-	}
-	return Nothing
-}
-
-// Examined tells what is known of what serves when its observation is over.
-// What nobody could ask is observed for longer.
-func (s *State) Examined(e Evidence, m Modes) Action {
-	// Invariant R15 (host/SECURITY.md): good is only what was shown.
-	unproven := e.Unknown || e.Questions > 0 && e.Answered == 0
-	switch {
-	case s.Serving.none() || s.Serving == s.Good:
-		return Nothing
-	case s.Phase == Serving && s.Reason == ReasonErrorBudget:
-		return Observe
-	case m.Observe != Required || e.Failure == "" && !unproven:
-		return Keep
-	case e.Failure == "":
-		if s.Candidate.none() {
-			s.enter(Serving, ReasonUnproven, e.Summary)
-		}
-		return Observe
-	}
-	if action := s.unfit(ReasonExaminationFailed, e.Failure, m); action != Nothing {
-		return action
 	}
 	return Observe
 }
 
-// KeepDone tells that what serves is the one to come back to from now on.
+// Examined tells the evidence at the end of the observation. Without evidence the
+// observation is prolonged.
+func (s *State) Examined(e Evidence, m Modes) Action {
+	// Invariant R15 (host/SECURITY.md): good needs evidence.
+	unproven := e.Unknown || e.Questions > 0 && e.Answered == 0
+	switch {
+	case s.Serving.none() || s.Serving == s.Good:
+		return Nothing
+	case s.Phase == Serving && s.Reason == ReasonErrorBudget && !s.Good.none():
+		return Nothing // an operator may promote it
+	case s.Phase == Serving && s.Reason == ReasonErrorBudget: // nothing to go back to: another period
+		return s.doubt(ReasonUnproven, "in the period before: "+s.Message)
+	case m.Observe != Required || e.Failure == "" && !unproven:
+		return Keep
+	case e.Failure == "":
+		return s.doubt(ReasonUnproven, e.Summary)
+	}
+	return cmp.Or(s.Unfit(ReasonExaminationFailed, e.Failure, m), Observe)
+}
+
+// KeepDone tells that the serving generation is the one to go back to from now on.
 func (s *State) KeepDone() {
-	if s.Good.Bundle != s.Serving.Bundle { // on other terms it is the same to go back to
+	if s.Good.Bundle != s.Serving.Bundle { // the same bundle on other terms does not replace itself
 		s.Previous = s.Good
 	}
 	s.Good = s.Serving
-	if s.Previous.Bundle == s.Good.Bundle || s.Previous.Terms != s.Good.Terms { // it is saved, and loaded with the terms of then
+	if s.Previous.Bundle == s.Good.Bundle || s.Previous.Terms != s.Good.Terms { // it is saved, and will be loaded with the terms of that time
 		s.Previous = Revision{}
 	}
-	if s.Candidate.none() && s.Phase != Rejected { // which is about what is offered
+	if s.Candidate.none() && s.Phase != Rejected { // which concerns the offer
 		s.enter(Kept, "", s.Proof)
 	}
 }
 
-// back lets Good serve again, and what serves not any more.
+// back lets Good serve again in place of the serving generation.
 func (s *State) back(reason, message string) Action {
 	s.refuseServing(reason, message)
 	s.Ended = reason
 	s.pardon(s.Good)
 	s.Serving = s.Good
-	if s.refusal(s.Previous) != nil { // nobody goes back to that
+	if s.refusal(s.Previous) != nil { // a refused one is no way back
 		s.Previous = Revision{}
 	}
-	if s.Suspect == s.Good { // a person wants it all the same
-		s.Suspect = Revision{}
-	}
-	// No need to load what serves, and no sense in what is refused now.
+	// Neither the serving generation nor a refused one needs loading.
 	if s.Candidate.Bundle == s.Good.Bundle || s.refusal(s.Candidate) != nil {
 		s.Candidate, s.Ready, s.Promoted, s.Pardoned = Revision{}, false, false, false
 	}
@@ -371,29 +332,18 @@ func (s *State) back(reason, message string) Action {
 	return RollBack
 }
 
-// refuseServing: what failed by itself stays out until a person promotes it.
-// What a person sent back, or was kept once, stays out while its offer stands.
+// refuseServing refuses the serving generation. A failure by itself holds until an operator
+// promotes it. A rollback by an operator, or of a generation kept before, holds while its
+// offer stands.
 func (s *State) refuseServing(reason, message string) {
-	// Invariant R6 (host/SECURITY.md): what went back by itself is not loaded again, unless a person
-	// wants it.
+	// Invariant R6 (host/SECURITY.md): after a rollback by itself a generation is loaded again only
+	// if an operator promotes it.
 	refusal := Refusal{Revision: s.Serving, Scope: s.blame(s.Good), Phase: RolledBack, Reason: reason, Message: message}
-	// Of terms there is no offer that could stand.
+	// Terms are never offered, so such an offer could not stand.
 	if (reason == ReasonByOperator || s.known(s.Serving)) && refusal.Scope != ScopeRevision {
 		refusal.Scope, refusal.Stands = ScopeBundle, true
 	}
 	if !refusal.Stands || s.Offered.Bundle == s.Serving.Bundle {
 		s.refuse(refusal)
 	}
-}
-
-// String is for messages and tests.
-func (s *State) String() string {
-	parts := []string{string(s.Phase)}
-	for _, p := range [][2]string{{"reason", s.Reason}, {"offered", s.Offered.String()},
-		{"candidate", s.Candidate.String()}, {"serving", s.Serving.String()}, {"good", s.Good.String()}, {"previous", s.Previous.String()}} {
-		if p[1] != "" {
-			parts = append(parts, p[0]+"="+p[1])
-		}
-	}
-	return strings.Join(parts, " ")
 }

@@ -37,7 +37,7 @@ func (s *State) to(revision string, stop Action, m Modes) Action {
 		case Serve:
 			a = s.Served(m)
 		case Observe:
-			a = s.PeriodOver()
+			a = Examine
 		case Examine:
 			a = s.Examined(Evidence{}, m)
 		case Keep:
@@ -68,7 +68,6 @@ func TestTheWayToKept(t *testing.T) {
 	s := leading("a")
 	want(t, s.to("b", Observe, all), Observe)
 	check(t, &s, "Serving offered=b serving=b good=a")
-	want(t, s.PeriodOver(), Examine)
 	want(t, s.Examined(Evidence{}, all), Keep)
 	s.KeepDone()
 	check(t, &s, "Kept offered=b serving=b good=b previous=a")
@@ -92,7 +91,7 @@ func TestAFailureEndsTheRollout(t *testing.T) {
 		"load":   {Load, func(s *State, _ Modes) Action { return s.Failed("ModuleInvalid", "bad", false) }, Drop, "Rejected reason=ModuleInvalid offered=b serving=a good=a"},
 		"probe":  {Probe, func(s *State, m Modes) Action { return s.ProbeDone("away", m) }, Retry, "Rejected reason=ProbeFailed offered=b candidate=b serving=a good=a"},
 		"shadow": {Shadow, func(s *State, m Modes) Action { return s.Rehearsed(Evidence{Differs: "zone"}, m) }, Nothing, "Held reason=ShadowDiffers offered=b candidate=b serving=a good=a"},
-		"budget": {Observe, func(s *State, m Modes) Action { return s.OverBudget("traps", m) }, RollBack, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a"},
+		"budget": {Observe, func(s *State, m Modes) Action { return s.Unfit(ReasonErrorBudget, "traps", m) }, RollBack, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a"},
 		"source": {Shadow, func(s *State, _ Modes) Action { return s.SourceFailed("ModuleKeyMissing", "none") }, Drop, "Rejected reason=ModuleKeyMissing serving=a good=a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +110,8 @@ func TestAllowedFailuresArePassedBy(t *testing.T) {
 	want(t, s.ProbeDone("away", m), Shadow)
 	want(t, s.Rehearsed(Evidence{Differs: "zone"}, m), Serve)
 	want(t, s.Served(m), Observe)
-	want(t, s.OverBudget("traps", m), Nothing)
-	want(t, s.PeriodOver(), Nothing)
+	want(t, s.Unfit(ReasonErrorBudget, "traps", m), Nothing)
+	want(t, s.Examined(Evidence{}, m), Nothing)
 	check(t, &s, "Serving reason=ErrorBudgetExceeded offered=b serving=b good=a")
 }
 
@@ -127,7 +126,7 @@ func TestPhasesThatAreOff(t *testing.T) {
 func TestWhatWasRefusedStaysRefused(t *testing.T) {
 	s := leading("a")
 	s.to("b", Observe, all)
-	s.OverBudget("traps", all)
+	s.Unfit(ReasonErrorBudget, "traps", all)
 	want(t, s.Offer(id("b"), false), Drop)
 	check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
 	want(t, s.Offer(id("a"), false), Drop)
@@ -146,7 +145,7 @@ func TestWhatWasRefusedStaysRefused(t *testing.T) {
 func TestWhatIsHeldCrowdsNothingOut(t *testing.T) {
 	s := leading("a")
 	s.to("b", Observe, all)
-	s.OverBudget("traps", all)
+	s.Unfit(ReasonErrorBudget, "traps", all)
 	for n := range 2 * maxRefused {
 		revision := id("c")
 		revision.Terms = fmt.Sprint(n)
@@ -181,7 +180,7 @@ func TestPromote(t *testing.T) {
 	t.Run("rolled back", func(t *testing.T) {
 		s := leading("a")
 		s.to("b", Observe, all)
-		s.OverBudget("traps", all)
+		s.Unfit(ReasonErrorBudget, "traps", all)
 		promoted(t, &s, Load)
 		s.Loaded(all)
 		want(t, s.ProbeDone("", all), Serve)
@@ -223,7 +222,7 @@ func TestPause(t *testing.T) {
 	want(t, s.Resume(), Serve)
 	want(t, s.Served(all), Observe)
 	s.Pause()
-	want(t, s.OverBudget("traps", all), RollBack) // also while paused
+	want(t, s.Unfit(ReasonErrorBudget, "traps", all), RollBack) // also while paused
 }
 
 func TestRollback(t *testing.T) {

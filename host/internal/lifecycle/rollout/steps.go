@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 func nothing(context.Context) {}
 
-// load prepares the candidate beside Run, unless it is loaded, in reserve.
+// load prepares the candidate beside Run, unless it is loaded already.
 func (r *Rollout) load(ctx context.Context) Action {
 	bundle := r.current.bundle
 	revision, standing := r.state.Candidate, r.standing(r.state.Candidate)
@@ -19,7 +21,7 @@ func (r *Rollout) load(ctx context.Context) Action {
 	r.retry = nil
 	r.report(bundle, nil)
 	if l := r.candidate(); l != nil {
-		l.bundle = bundle // it may come from elsewhere now
+		l.bundle = bundle // the same content may come from elsewhere
 		return r.state.Loaded(r.options.Policy().Modes)
 	}
 	r.worker.begin(ctx, func(ctx context.Context, reached func(Phase)) (func() Action, func(context.Context)) {
@@ -35,7 +37,7 @@ func (r *Rollout) load(ctx context.Context) Action {
 	return Nothing
 }
 
-// progressed takes note of a phase that the work has reached.
+// progressed records a phase reached by the work.
 func (r *Rollout) progressed(p progress) Action {
 	if p.id == r.worker.id {
 		r.state.Reached(p.phase)
@@ -44,15 +46,19 @@ func (r *Rollout) progressed(p progress) Action {
 	return Nothing
 }
 
-// failed tells the state why the candidate cannot be loaded. What asks the
-// cloud may go well later.
-func (r *Rollout) failed(bundle source.Bundle, standing Standing, err error) Action {
-	if action, ok := r.notBegun(bundle, standing, err); ok {
-		return action
+// failed tells the state why the candidate cannot be loaded. A failure that involves the
+// cloud may be temporary.
+func (r *Rollout) failed(bundle source.Bundle, standing trial.Standing, err error) Action {
+	if _, busy := errors.AsType[*trial.Busy](err); busy {
+		return r.elsewhere(bundle, standing, err.Error())
 	}
 	reason, temporary := loadReason(err)
-	// Invariant M18 (host/SECURITY.md): a candidate that fails touches the state of the offer, and
-	// not the slot.
+	if suspect, ok := errors.AsType[*trial.Suspect](err); ok {
+		r.again = suspect.Again(r.options.Clock.Now())
+		reason, temporary = ReasonModuleSuspected, r.again > 0
+	}
+	// Invariant M18 (host/SECURITY.md): a failing candidate changes the state of the offer, not
+	// the slot.
 	action := r.state.Failed(reason, err.Error(), temporary)
 	r.reportError(bundle, err)
 	return action
@@ -68,7 +74,7 @@ func (r *Rollout) probe(ctx context.Context) {
 				problem = err.Error()
 			}
 			action := r.state.ProbeDone(problem, r.options.Policy().Modes)
-			l.trial.Reached(Probed)
+			l.trial(Probed)
 			if err != nil {
 				r.reportError(l.bundle, err)
 			} else {
@@ -99,7 +105,7 @@ func (r *Rollout) shadow(ctx context.Context) {
 	})
 }
 
-// serve swaps the candidate in.
+// serve makes the candidate the serving generation.
 func (r *Rollout) serve(ctx context.Context) Action {
 	r.worker.cancel()
 	l := r.candidate()
@@ -117,13 +123,13 @@ func (r *Rollout) serve(ctx context.Context) Action {
 func (r *Rollout) swap(l *loaded) {
 	r.watch = from(l)
 	r.examiner.cancel()
-	r.count() // what served until now
+	r.count() // of the generation that served until now
 	r.options.Slot.Serve(l.Generation)
 	r.since, r.state.Proof, r.longer = r.options.Clock.Now(), "", false
-	l.trial.Reached(Serving)
+	l.trial(Serving)
 }
 
-// begun has the history know what serves.
+// begun adds the serving generation to the history.
 func (r *Rollout) begun() {
 	l := r.serving()
 	if l == nil || !r.state.Leading {
@@ -131,16 +137,16 @@ func (r *Rollout) begun() {
 	}
 	now := r.options.Clock.Now()
 	s := Served{Version: *l.version(), Generation: r.generation, Offered: r.current.at, From: now, Kept: r.history.keptAt(l.revision)}
-	if r.current.bundle.Revision != l.revision.Bundle { // it is back
+	if r.current.bundle.Revision != l.revision.Bundle { // after a rollback
 		s.Offered = r.history.offeredAt(l.revision, s.Offered)
 	}
 	s.Revision = l.revision.Bundle
 	r.history.begin(s, l.revision)
 }
 
-// keep makes what serves the one to come back to. A collection stops all
-// goroutines: a guest that cannot be stopped is found by it now, and not minutes
-// later when nothing says any more what may have been the reason.
+// keep makes the serving generation the one to go back to. A garbage collection stops all
+// goroutines: it exposes a guest that cannot be stopped now, and not minutes later when its
+// cause is hard to find.
 func (r *Rollout) keep(ctx context.Context) {
 	r.watch = watch{}
 	r.collectGarbage()
@@ -159,7 +165,7 @@ func (r *Rollout) keep(ctx context.Context) {
 	}
 	r.collect(ctx, Revision{})
 	l := r.serving()
-	l.trial.Kept()
+	l.trial(Kept)
 	r.save()
 	if r.state.Phase == Rejected {
 		r.report(r.current.bundle, nil)
@@ -168,7 +174,7 @@ func (r *Rollout) keep(ctx context.Context) {
 	r.report(l.bundle, l)
 }
 
-// notObserved says what is known of what nobody wanted observed.
+// notObserved summarises a generation without observation.
 func notObserved(now Served) string {
 	if !now.Kept.IsZero() {
 		return "kept before; " + now.proof()
@@ -176,7 +182,7 @@ func notObserved(now Served) string {
 	return "not observed; " + now.proof()
 }
 
-// rollBack lets the one that was kept serve again.
+// rollBack lets the kept generation serve again.
 func (r *Rollout) rollBack(ctx context.Context) {
 	failed := r.inSlot()
 	if r.state.Candidate.none() {
@@ -194,12 +200,12 @@ func (r *Rollout) rollBack(ctx context.Context) {
 	r.save()
 	r.report(failed.bundle, failed)
 	r.collect(ctx, Revision{})
-	if s := &r.state; s.Offered.Bundle == s.Serving.Bundle && s.Offered != s.Serving { // it is what serves, with the terms of now
+	if s := &r.state; s.Offered.Bundle == s.Serving.Bundle && s.Offered != s.Serving { // it is the serving bundle, with the current terms
 		r.Reload()
 	}
 }
 
-// drop gives up the candidate, and what is done about it.
+// drop releases the candidate, and ends the work on it.
 func (r *Rollout) drop(ctx context.Context) {
 	r.worker.cancel()
 	r.collect(ctx, r.state.Candidate)
@@ -213,18 +219,18 @@ func sourceReason(err error) string {
 	return "SourceFailed"
 }
 
-// loadReason tells why a bundle was not fit, and whether that may pass without
-// a change of the bundle: only what asks the cloud can.
+// loadReason returns why a bundle was unfit, and whether that may pass without a change of
+// the bundle: a probe of the cloud, or a full disk.
 func loadReason(err error) (reason string, temporary bool) {
 	var e *plugin.LoadError
 	if !errors.As(err, &e) {
 		return "LoadFailed", true
 	}
-	return e.Reason, e.Phase == plugin.PhaseProbe
+	// Invariant R19 (host/SECURITY.md): a full disk is temporary.
+	return e.Reason, e.Phase == plugin.PhaseProbe || quota.Short(err)
 }
 
-// PhaseOf returns the phase of a rollout that belongs to a phase of package
-// plugin.
+// PhaseOf maps a phase of package plugin to a phase of a rollout.
 func PhaseOf(loaded string) Phase {
 	switch loaded {
 	case plugin.PhaseVerify:

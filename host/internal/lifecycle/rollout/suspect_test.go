@@ -30,7 +30,7 @@ func TestSuspects(t *testing.T) {
 	suspected := func(t *testing.T) State {
 		s := leading("a")
 		want(t, s.Offer(id("b"), false), Load)
-		want(t, s.Suspected("it ended the manager", false), Drop)
+		want(t, s.Failed(ReasonModuleSuspected, "it ended the manager", false), Drop)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b serving=a good=a")
 		return s
 	}
@@ -42,7 +42,7 @@ func TestSuspects(t *testing.T) {
 	t.Run("are tried again when their time is over, or by a person before", func(t *testing.T) {
 		s := leading("a")
 		want(t, s.Offer(id("b"), false), Load)
-		want(t, s.Suspected("it ended three managers", true), Retry)
+		want(t, s.Failed(ReasonModuleSuspected, "it ended three managers", true), Retry)
 		check(t, &s, "Rejected reason=ModuleSuspected offered=b candidate=b serving=a good=a")
 		promoted := s
 		want(t, s.RetryDue(), Load)
@@ -64,6 +64,38 @@ func TestSuspects(t *testing.T) {
 			t.Error("what comes next is pardoned, too")
 		}
 	})
+	t.Run("can be promoted after something else was told", func(t *testing.T) {
+		s := leading("a")
+		s.to("c", Observe, all)
+		want(t, s.Offer(id("b"), false), Load)
+		want(t, s.Failed(ReasonModuleSuspected, "it ended the manager", false), Drop)
+		want(t, s.Unfit(ReasonErrorBudget, "traps", all), RollBack)
+		check(t, &s, "RolledBack reason=ErrorBudgetExceeded offered=b serving=a good=a")
+		if a, err := s.Promote(); err != nil || a != Load || !s.Pardoned {
+			t.Fatal(a, err, s.Pardoned)
+		}
+	})
+	t.Run("can be promoted while something else is in doubt", func(t *testing.T) {
+		s := leading("a")
+		s.to("c", Observe, all)
+		want(t, s.Offer(id("b"), false), Load)
+		want(t, s.Failed(ReasonModuleSuspected, "it ended the manager", false), Drop)
+		want(t, s.Examined(Evidence{Unknown: true}, all), Observe)
+		if a, err := s.Promote(); err != nil || a != Load || !s.Pardoned {
+			t.Fatal(a, err, s.Pardoned) // it is what the source holds, and what the person names
+		}
+	})
+	t.Run("were not known as such when they were promoted", func(t *testing.T) {
+		s := leading("a")
+		want(t, s.Offer(id("b"), false), Load)
+		if _, err := s.Promote(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Failed(ReasonModuleSuspected, "it ended three managers", true), Retry)
+		want(t, s.RetryDue(), Load)
+		want(t, s.Loaded(all), Probe)
+		want(t, s.ProbeDone("", all), Shadow)
+	})
 	t.Run("only while they are offered", func(t *testing.T) {
 		s := suspected(t)
 		want(t, s.Offer(id("a"), false), Drop)
@@ -75,7 +107,7 @@ func TestSuspects(t *testing.T) {
 		s := State{Phase: Waiting}
 		want(t, s.to("a", Nothing, all), Nothing)
 		s.Offer(id("b"), false)
-		want(t, s.Suspected("it ended the leader", false), Drop)
+		want(t, s.Failed(ReasonModuleSuspected, "it ended the leader", false), Drop)
 		want(t, s.Lead(all), Nothing)
 		want(t, s.proven(true, all), Keep)
 		s.KeepDone()
@@ -96,7 +128,7 @@ func TestAPromotedSuspectStaysPardonedOnOtherTerms(t *testing.T) {
 	suspect := Revision{Module: "m", Bundle: "suspect", Terms: "h1"}
 	s := State{Leading: true}
 	s.Offer(suspect, false)
-	s.Suspected("a manager ended", false)
+	s.Failed(ReasonModuleSuspected, "a manager ended", false)
 	if a, err := s.Promote(); err != nil || a != Load || !s.Pardoned {
 		t.Fatal(a, err, s.Pardoned)
 	}

@@ -11,18 +11,19 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // trials say what they are told by verdict, and remember what happened.
 type trials struct {
 	mu      sync.Mutex
-	verdict func(revision string, s rollout.Standing) error
+	verdict func(revision string, s trial.Standing) error
 	events  []string
 	changed chan struct{}
 }
 
-func (t *trials) Begin(_ context.Context, b source.Bundle, _ string, s rollout.Standing) (rollout.Trial, error) {
+func (t *trials) Begin(_ context.Context, b source.Bundle, _ string, s trial.Standing) (rollout.Trial, error) {
 	t.mu.Lock()
 	verdict := t.verdict
 	t.mu.Unlock()
@@ -32,10 +33,10 @@ func (t *trials) Begin(_ context.Context, b source.Bundle, _ string, s rollout.S
 		}
 	}
 	t.add("begin " + b.Revision)
-	return tried{t, b.Revision}, nil
+	return func(p rollout.Phase) { t.add(b.Revision + " " + string(p)) }, nil
 }
 
-func (t *trials) set(verdict func(string, rollout.Standing) error) {
+func (t *trials) set(verdict func(string, trial.Standing) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.verdict = verdict
@@ -65,15 +66,6 @@ func (t *trials) await(event string) {
 	}
 }
 
-type tried struct {
-	*trials
-	revision string
-}
-
-func (t tried) Reached(p rollout.Phase) { t.add(t.revision + " " + string(p)) }
-func (t tried) Ended()                  { t.add("end " + t.revision) }
-func (t tried) Kept()                   { t.add("kept " + t.revision) }
-
 func withTrials(t *testing.T, j *journal) (*world, *trials) {
 	w := newWorld(t, j)
 	w.trials = &trials{changed: make(chan struct{}, 1000)}
@@ -85,11 +77,11 @@ func TestNothingIsLoadedBeforeItIsWrittenDown(t *testing.T) {
 	w.run(true)
 	w.offer("one")
 	w.until(rollout.Kept)
-	trials.await("kept one")
-	if want := []string{"begin one", "one Verified", "one Compiled", "one Described", "one Configured", "one Probed", "one Serving", "kept one"}; !slices.Equal(trials.seen(), want) {
+	trials.await("one Kept")
+	if want := []string{"begin one", "one Verified", "one Compiled", "one Described", "one Configured", "one Probed", "one Serving", "one Kept"}; !slices.Equal(trials.seen(), want) {
 		t.Errorf("events %q, want %q", trials.seen(), want)
 	}
-	trials.set(func(string, rollout.Standing) error {
+	trials.set(func(string, trial.Standing) error {
 		return &plugin.LoadError{Phase: "mark", Reason: "NotMarked", Err: errors.New("the API server is away")}
 	})
 	w.offer("two")
@@ -104,12 +96,12 @@ func TestWhatIsRejectedIsStruckOut(t *testing.T) {
 	w.run(true)
 	w.Offer(source.Bundle{Module: []byte("nonsense"), Revision: "x"}, nil)
 	w.until(rollout.Rejected)
-	trials.await("end x")
+	trials.await("x Ended")
 	w.offer("one")
 	w.until(rollout.Kept)
 	w.offer("trap")
 	w.breaks()
-	trials.await("end trap") // when its last op has ended
+	trials.await("trap Ended") // when its last op has ended
 }
 
 func TestASuspectIsLoadedWhenAPersonWantsIt(t *testing.T) {
@@ -117,14 +109,14 @@ func TestASuspectIsLoadedWhenAPersonWantsIt(t *testing.T) {
 	w.run(true)
 	w.offer("one")
 	w.until(rollout.Kept)
-	trials.set(func(_ string, s rollout.Standing) error {
-		if s == rollout.Pardoned {
+	trials.set(func(_ string, s trial.Standing) error {
+		if s == trial.Pardoned {
 			return nil
 		}
-		return &rollout.Suspected{Err: errors.New("it ended the manager")}
+		return &trial.Suspect{Words: "it ended the manager"}
 	})
 	w.offer("two")
-	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || got.Message != "it ended the manager" || got.Serving.Revision != "one+h1" {
+	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || !strings.Contains(got.Message, "it ended the manager") || got.Serving.Revision != "one+h1" {
 		t.Errorf("report %+v", got)
 	}
 	w.terms("h2") // another password makes it no better
@@ -155,9 +147,9 @@ func TestAStandbyWaitsUntilTheLeaderHasPassedIt(t *testing.T) {
 	one := bundle(t, "one")
 	j := remembering(one)
 	w, trials := withTrials(t, j)
-	trials.verdict = func(_ string, s rollout.Standing) error {
-		if s == rollout.Standby {
-			return rollout.ErrTriedElsewhere
+	trials.verdict = func(_ string, s trial.Standing) error {
+		if s == trial.Standby {
+			return &trial.Busy{}
 		}
 		return nil
 	}
@@ -177,9 +169,9 @@ func TestAStandbyWaitsUntilTheLeaderHasPassedIt(t *testing.T) {
 
 func TestAManagerThatLeadsWaitsNoMore(t *testing.T) {
 	w, trials := withTrials(t, nil)
-	trials.verdict = func(_ string, s rollout.Standing) error {
-		if s == rollout.Standby {
-			return rollout.ErrTriedElsewhere
+	trials.verdict = func(_ string, s trial.Standing) error {
+		if s == trial.Standby {
+			return &trial.Busy{}
 		}
 		return nil
 	}
@@ -201,7 +193,7 @@ func TestAManagerThatLeadsWaitsNoMore(t *testing.T) {
 func TestWhatWasKeptIsTrusted(t *testing.T) {
 	one := bundle(t, "one")
 	w, trials := withTrials(t, remembering(one))
-	trials.verdict = func(string, rollout.Standing) error { return errors.New("forbidden") }
+	trials.verdict = func(string, trial.Standing) error { return errors.New("forbidden") }
 	w.run(false)
 	w.until(rollout.Kept)
 	w.serves("one")
@@ -210,16 +202,17 @@ func TestWhatWasKeptIsTrusted(t *testing.T) {
 	}
 
 	w, trials = withTrials(t, remembering(one))
-	trials.verdict = func(string, rollout.Standing) error {
-		return &rollout.Suspected{Err: errors.New("three times")}
+	trials.verdict = func(string, trial.Standing) error {
+		return &trial.Suspect{Words: "three times"}
 	}
 	w.run(true)
 	w.offer("one")
 	if got := w.until(rollout.Rejected); got.Reason != rollout.ReasonModuleSuspected || w.slot.Serving() != nil {
 		t.Errorf("report %+v", got)
 	}
-	trials.set(func(string, rollout.Standing) error {
-		return &rollout.Suspected{Err: errors.New("three times"), Again: time.Hour}
+	found := w.clock.Now()
+	trials.set(func(string, trial.Standing) error {
+		return &trial.Suspect{Ends: trial.MostEnds, Found: found}
 	})
 	w.offer("three")
 	w.until(rollout.Rejected)
@@ -228,7 +221,7 @@ func TestWhatWasKeptIsTrusted(t *testing.T) {
 	if w.slot.Serving() != nil {
 		t.Error("a suspect serves before its time is over")
 	}
-	w.pass(time.Minute)
+	w.pass(time.Hour) // it may have begun to wait only now
 	w.until(rollout.Kept)
 	w.serves("three")
 	w.offer("two")

@@ -53,7 +53,7 @@ func walk(t *testing.T, random *rand.Rand) {
 func begin(s *State, random *rand.Rand, problem string, m Modes) (what string, a Action) {
 	switch {
 	case s.Candidate == id("d") && !s.Pardoned:
-		return "suspected", s.Suspected("it ended a manager", random.IntN(2) == 0)
+		return "suspected", s.Failed(ReasonModuleSuspected, "it ended a manager", random.IntN(2) == 0)
 	case !s.Leading && random.IntN(2) == 0:
 		return "postponed", s.Postponed("the leader tries it")
 	}
@@ -76,9 +76,9 @@ func follow(s *State, a Action, problem string, m Modes) Action {
 		return s.RetryDue()
 	case Observe:
 		if problem != "" {
-			return s.OverBudget(problem, m)
+			return s.Unfit(ReasonErrorBudget, problem, m)
 		}
-		return s.PeriodOver()
+		return Examine
 	case Examine:
 		return s.Examined(Evidence{Failure: problem}, m)
 	}
@@ -144,7 +144,7 @@ func never(before, s *State, a Action, m Modes) string {
 		return "serves what is suspected"
 	case s.Pardoned && s.Candidate.none():
 		return "whatever comes next is pardoned"
-	case !s.Suspect.none() && (s.Suspect != s.Offered || s.Suspect == s.Serving || s.Suspect == s.Candidate && (s.Ready || s.Phase != Rejected)):
+	case s.suspected() && (s.Offered.none() || s.Offered == s.Serving || s.Ready):
 		return "suspects what is not what was refused"
 	case s.Phase == Waiting && !s.Candidate.none() && s.Ready:
 		return "waits for another although it is ready"

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// result is what a piece of work wants done in Run. Undo gives up what it
-// holds, when nobody wants the result any more.
+// result is a piece of work's effect in Run. Undo releases its resources if the result is no
+// longer wanted.
 type result struct {
 	id    int
 	apply func() Action
 	undo  func(context.Context)
 }
 
-// progress is a phase that a piece of work has reached.
+// progress is a phase reached by a piece of work.
 type progress struct {
 	id    int
 	phase Phase
 }
 
-// worker does one piece of work at a time beside Run, so that Run goes on
-// watching the generation that serves. What was begun before is cancelled.
+// worker does one piece of work at a time beside Run, so that Run keeps watching the serving
+// generation. New work cancels the old.
 type worker struct {
 	id       int
 	stop     context.CancelFunc
@@ -34,7 +34,7 @@ func newWorker() worker {
 	return worker{results: make(chan result), progress: make(chan progress), ended: make(chan struct{})}
 }
 
-// begin starts a piece of work. The functions that it returns are called by Run.
+// begin starts a piece of work. Run calls the functions that it returns.
 func (w *worker) begin(ctx context.Context, do func(ctx context.Context, reached func(Phase)) (apply func() Action, undo func(context.Context))) {
 	w.cancel()
 	ctx, w.stop = context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (w *worker) apply(r result) Action {
 	return r.apply()
 }
 
-// end cancels the work, whose result is undone by itself.
+// end cancels the work, whose result is then undone.
 func (w *worker) end() {
 	w.cancel()
 	close(w.ended)

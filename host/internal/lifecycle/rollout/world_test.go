@@ -299,7 +299,7 @@ func (w *world) run(lead bool) *world {
 		options.Journal = w.journal
 	}
 	if w.trials != nil {
-		options.Trials = w.trials
+		options.Trials = w.trials.Begin
 	}
 	w.Rollout = rollout.New(options)
 	w.Look(func(rollout.State, []rollout.Revision) { w.idle.Store(w.reporter.told.Load()) })

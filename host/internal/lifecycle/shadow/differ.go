@@ -12,8 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// maxPerAnswer bounds the differences of one answer: a list of routes must not
-// hide what else differs.
+// maxPerAnswer bounds the differences of one answer: a list of routes must not hide other
+// differences.
 const maxPerAnswer = 5
 
 // differ collects the fields in which two messages differ.
@@ -48,19 +48,21 @@ func (d *differ) message(path string, older, newer reflect.Value) {
 	}
 }
 
-// value compares the Go types that the generator uses: scalars, bytes,
-// pointers to messages, slices and maps of those.
+// value compares the generator's Go types: scalars, bytes, pointers to messages, slices and
+// maps of those.
 func (d *differ) value(path string, older, newer reflect.Value) {
 	switch {
 	case d.full():
+	case older.Kind() == reflect.Interface:
+		d.value(path, older.Elem(), newer.Elem())
 	case older.Kind() == reflect.Pointer:
 		d.pointer(path, older, newer)
 	case older.Kind() == reflect.Map:
 		d.maps(path, older, newer)
 	case older.Kind() == reflect.Slice && older.Type().Elem().Kind() != reflect.Uint8:
 		d.list(path, older, newer)
-	case isPageToken(path):
-		// How a page is named is the guest's business; whether there is one is not.
+	case path == "next_page_token":
+		// The guest chooses a page's token; only its presence matters.
 		if older.IsZero() != newer.IsZero() {
 			d.add(path, presence(!older.IsZero()), presence(!newer.IsZero()))
 		}
@@ -69,9 +71,7 @@ func (d *differ) value(path string, older, newer reflect.Value) {
 	}
 }
 
-func isPageToken(path string) bool { return path == "next_page_token" }
-
-// pointer compares messages; an absent one and an empty one are different.
+// pointer compares messages; an absent message differs from an empty one.
 func (d *differ) pointer(path string, older, newer reflect.Value) {
 	if older.IsNil() || newer.IsNil() {
 		if older.IsNil() != newer.IsNil() {
@@ -93,23 +93,16 @@ func (d *differ) maps(path string, older, newer reflect.Value) {
 		if d.full() {
 			return
 		}
-		d.entry(fmt.Sprintf("%s[%s]", path, text.Quote(name)), older.MapIndex(keys[name]), newer.MapIndex(keys[name]))
+		field, before, now := fmt.Sprintf("%s[%s]", path, text.Quote(name)), older.MapIndex(keys[name]), newer.MapIndex(keys[name])
+		if before.IsValid() && now.IsValid() {
+			d.value(field, before, now)
+		} else {
+			d.add(field, shown(before), shown(now))
+		}
 	}
 }
 
-// entry compares what may be on one side only.
-func (d *differ) entry(path string, older, newer reflect.Value) {
-	switch {
-	case older.IsValid() && newer.IsValid() && older.Kind() == reflect.Interface:
-		d.value(path, older.Elem(), newer.Elem())
-	case older.IsValid() && newer.IsValid():
-		d.value(path, older, newer)
-	default:
-		d.add(path, shown(older), shown(newer))
-	}
-}
-
-// list compares by identity where the order says nothing, else by index.
+// list compares by identity where order has no meaning, else by index.
 func (d *differ) list(path string, older, newer reflect.Value) {
 	olds, oldsOK := identities(older)
 	news, newsOK := identities(newer)
@@ -128,39 +121,22 @@ func (d *differ) list(path string, older, newer reflect.Value) {
 	}
 }
 
-// identities returns the entries of a list of routes or instances by what they
-// are about. It fails for other lists, and when two have the same.
+// identities returns the entries of a list of routes or instances by their identity. It
+// fails for other lists, and for duplicates.
 func identities(list reflect.Value) (map[string]any, bool) {
-	if !hasIdentity(list) {
-		return nil, false
-	}
 	byIdentity := map[string]any{}
 	for i := range list.Len() {
-		entry := list.Index(i).Interface()
-		byIdentity[identity(entry)] = entry
+		switch e := list.Index(i).Interface().(type) {
+		case *abi.Route:
+			byIdentity[cmp.Or(e.GetName(), e.GetDestinationCidr()+" "+e.GetTargetNode())] = e
+		case *abi.Instance:
+			byIdentity[cmp.Or(e.GetMetadata().GetProviderId(), e.GetNodeName())] = e
+		}
 	}
 	return byIdentity, len(byIdentity) == list.Len()
 }
 
-func hasIdentity(list reflect.Value) bool {
-	switch list.Interface().(type) {
-	case []*abi.Route, []*abi.Instance:
-		return true
-	}
-	return false
-}
-
-func identity(entry any) string {
-	switch e := entry.(type) {
-	case *abi.Route:
-		return cmp.Or(e.GetName(), e.GetDestinationCidr()+" "+e.GetTargetNode())
-	case *abi.Instance:
-		return cmp.Or(e.GetMetadata().GetProviderId(), e.GetNodeName())
-	}
-	return ""
-}
-
-// shown is a value for people.
+// shown formats a value for people.
 func shown(v reflect.Value) string {
 	if !v.IsValid() {
 		return presence(false)
@@ -173,7 +149,7 @@ func shown(v reflect.Value) string {
 	case reflect.Slice:
 		return fmt.Sprintf("%d bytes", v.Len())
 	}
-	return text.Line(fmt.Sprint(v.Interface()), maxValueText) // numbers, and enums by their name
+	return text.Line(fmt.Sprint(v.Interface()), maxValueText) // numbers, and names of enums
 }
 
 func presence(there bool) string {

@@ -7,9 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
-// exchanges are the recorded HTTP requests, by what makes them the same for
-// another version of a provider. Headers and timeouts do not; nor does it
-// matter which requests were sent in one batch.
+// exchanges are the recorded HTTP requests, by the key under which two versions of a
+// provider send the same request. Headers and timeouts are not part of it; nor is the batch.
 type exchanges map[exchangeKey][]*exchange
 
 type exchangeKey struct{ method, url, scope, body string }
@@ -22,13 +21,12 @@ func keyOf(r *abi.HttpRequest) exchangeKey {
 type exchange struct {
 	request *abi.HttpRequest
 	result  *abi.HttpResult
-	// failed is the call when the host took nothing of the batch, or nil.
+	// failed is the call if the host rejected the whole batch, or nil.
 	failed *call
 	used   bool
 }
 
-// add takes apart one recorded call. What does not decode cannot be asked for
-// again and is left out.
+// add splits one recorded call. Requests that do not decode cannot match, and are left out.
 func (x exchanges) add(c call) {
 	var batch abi.HttpSendRequest
 	var response abi.HttpSendResponse
@@ -50,9 +48,8 @@ func (x exchanges) add(c call) {
 	}
 }
 
-// take returns the recorded exchange that fits best, or nil: the same headers
-// before the same credential before one that was not used yet, in their order.
-// Reads may repeat the last one.
+// take returns the best matching recorded exchange, or nil: first by equal headers, then by
+// equal credential, then an unused one, in their order. Reads may repeat the last one.
 func (x exchanges) take(r *abi.HttpRequest) *exchange {
 	repeatable := r.GetMethod() == http.MethodGet || r.GetMethod() == http.MethodHead
 	var best *exchange
@@ -85,8 +82,7 @@ func (e *exchange) fit(r *abi.HttpRequest) int {
 	return fit
 }
 
-// send answers a batch, request by request: what is not in the record goes on as one
-// batch.
+// send answers a batch, request by request: unrecorded requests are sent as one batch.
 func (p *player) send(ask live, request []byte) (abi.Code, []byte) {
 	var batch abi.HttpSendRequest
 	if wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead) != nil || len(p.exchanges) == 0 || len(batch.GetRequests()) > abi.MaxHTTPBatch {
@@ -114,7 +110,7 @@ func (p *player) send(ask live, request []byte) (abi.Code, []byte) {
 	return encode(&abi.HttpSendResponse{Results: results})
 }
 
-// sendRest puts the answers where there are none.
+// sendRest fills in the answers of unrecorded requests.
 func (p *player) sendRest(ask live, rest *abi.HttpSendRequest, results []*abi.HttpResult) (abi.Code, []byte) {
 	p.left = true
 	code, data := encode(rest)

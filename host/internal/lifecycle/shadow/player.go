@@ -8,44 +8,30 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
-// maxScratchBytes bounds what a rehearsed op can put into its cache. More is
-// dropped, as the real cache may drop a value at any time.
+// maxScratchBytes bounds the cache of a rehearsed op. More is dropped, as the real cache may
+// drop a value at any time.
 const maxScratchBytes = 2 << 20
 
-// player answers the host calls of one op that is asked for its answer alone.
+// player answers the host calls of one rehearsed op.
 type player struct {
 	mu        sync.Mutex
-	recorded  map[callKey]*answers
+	recorded  map[callKey][]call // in the order of the calls
 	exchanges exchanges
-	// scratch is the cache of this op alone.
+	// scratch is the op's private cache.
 	scratch      map[string][]byte
 	scratchBytes int
-	// left says that a host call was answered for real. own stands still meanwhile.
+	// left reports that a host call was really made. own is stopped meanwhile.
 	left bool
 	own  *stopwatch
-	// open passes all on, for what serves anyway.
+	// open passes all calls on, for the serving generation.
 	open bool
 }
 
 type callKey struct{ name, request string }
 
-// answers are those to one request, in the order they were given.
-type answers struct {
-	calls []call
-	next  int
-}
-
-// take returns the next answer, and repeats the last one: only reads are
-// matched this way.
-func (a *answers) take() call {
-	answer := a.calls[min(a.next, len(a.calls)-1)]
-	a.next++
-	return answer
-}
-
-// newPlayer returns one with the record of a sample, which may be nil.
+// newPlayer returns a player with the record of a sample, which may be nil.
 func newPlayer(s *Sample, own *stopwatch) *player {
-	p := &player{own: own, recorded: map[callKey]*answers{}, exchanges: exchanges{}, scratch: map[string][]byte{}}
+	p := &player{own: own, recorded: map[callKey][]call{}, exchanges: exchanges{}, scratch: map[string][]byte{}}
 	if s == nil {
 		return p
 	}
@@ -55,15 +41,12 @@ func newPlayer(s *Sample, own *stopwatch) *player {
 			continue
 		}
 		key := callKey{c.name, c.request}
-		if p.recorded[key] == nil {
-			p.recorded[key] = &answers{}
-		}
-		p.recorded[key].calls = append(p.recorded[key].calls, c)
+		p.recorded[key] = append(p.recorded[key], c)
 	}
 	return p
 }
 
-// live has a host call answered for real. The context has the gate.
+// live makes a host call for real. The context has the gate.
 type live func(name string, request []byte) (abi.Code, []byte)
 
 func (p *player) hostCall(ctx context.Context, next HostCaller, name string, request []byte) (abi.Code, []byte) {
@@ -103,21 +86,25 @@ func writesStore(request []byte) bool {
 	return wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead) != nil || m.GetWrite() != nil
 }
 
-// exact finds an answer to the very same request.
+// exact returns the next answer to an identical request, and repeats the last one: only
+// reads are matched this way.
 func (p *player) exact(name string, request []byte) (abi.Code, []byte, bool) {
-	found := p.recorded[callKey{name, string(request)}]
-	if found == nil {
+	key := callKey{name, string(request)}
+	found := p.recorded[key]
+	if len(found) == 0 {
 		return 0, nil, false
 	}
-	c := found.take()
-	return c.code, []byte(c.result), true
+	if len(found) > 1 {
+		p.recorded[key] = found[1:]
+	}
+	return found[0].code, []byte(found[0].result), true
 }
 
-// cache keeps what the op puts for itself.
+// cache keeps the op's writes private.
 func (p *player) cache(ask live, request []byte) (abi.Code, []byte) {
 	var m abi.CacheRequest
 	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
-		return ask(abi.CapabilityCache, request) // which says why
+		return ask(abi.CapabilityCache, request) // with an error that says why
 	}
 	if m.GetPut() != nil {
 		p.put(m.GetKey(), m.GetPut().GetValue())
@@ -144,7 +131,7 @@ func (p *player) put(key string, value []byte) {
 	}
 }
 
-// encode returns the answer to a host call.
+// encode encodes the answer to a host call.
 func encode(m abi.Message) (abi.Code, []byte) {
 	size := m.SizeVT()
 	if size > abi.MaxHostResultBytes {

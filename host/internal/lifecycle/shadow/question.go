@@ -16,14 +16,14 @@ import (
 type Question struct {
 	Op      abi.Op
 	Request []byte
-	// About puts into a context what host calls know of the op; nil: nothing.
+	// About adds to a context what host calls know of the op; nil: nothing.
 	About func(context.Context) context.Context
-	// sample has the answer of what serves, and the host calls of it; nil: none.
+	// sample has the serving generation's answer, and its host calls; nil: none.
 	sample *Sample
 }
 
-// String is the op, and what it is about: the name of a node or volume, or the
-// namespace/name of a Service. It is printable and bounded.
+// String is the op and its object: the name of a node or volume, or the namespace/name of a
+// Service. It is printable and bounded.
 func (q Question) String() string {
 	if object := q.object(); object != "" {
 		return q.Op.String() + " " + object
@@ -35,36 +35,36 @@ func (q Question) object() string { return text.Line(objectOf(q.Op, q.Request), 
 
 // Same reports whether both ask the same about the same object.
 func (q Question) Same(other Question) bool {
-	return sampleKeyOf(q.Op, string(q.Request)) == sampleKeyOf(other.Op, string(other.Request))
+	return sampleKeyOf(q.Op, q.Request) == sampleKeyOf(other.Op, other.Request)
 }
 
-// Asker asks a generation one op. It hands the context on to the host calls of
-// the op, which go through Host, and returns soon after the context has ended.
-// The guest's answer is a code and a response, or an *abi.Error; any other
-// error says that there is none. The response is not kept. It is a *plugin.Generation.
+// Asker runs one op in a generation. It hands the context on to the host calls of the op,
+// which go through Host, and returns soon after the context has ended. The guest's answer is
+// a code and a response, or an *abi.Error; any other error means no answer. The response is
+// not kept. *plugin.Generation is one.
 type Asker interface {
 	Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error)
 }
 
-// answer is what became of one question.
+// answer is the result of one question.
 type answer struct {
 	outcome
-	// failed is what the guest did wrong, unknown why nobody knows its answer; one of
-	// them at most is set, and none of a proper answer.
+	// failed is the guest's fault, unknown the reason for a missing answer; at most one of them
+	// is set, and neither for a proper answer.
 	failed, unknown string
-	// wrote is the first write that was kept back, or "".
+	// wrote is the first suppressed write, or "".
 	wrote string
-	// took is the whole time, own that of the guest itself.
+	// took is the whole time, own the guest's own.
 	took, own time.Duration
-	// left: it had answers that were not recorded. over: the rehearsal had no time for it.
+	// left: some host calls were really made. over: the rehearsal's time ran out.
 	left, over bool
 }
 
-// tries is how often a question is asked that gave way to others. Internal is
-// answered twice before it counts: the cloud may have stumbled.
+// tries bounds how often a question is asked that gave way to other ops. Internal counts at
+// the second answer: the cloud may have stumbled.
 const tries = 3
 
-// ask asks a question: as a rehearsal, or else openly.
+// ask asks a question: as a rehearsal, or openly.
 func (r *Rehearsal) ask(ctx context.Context, asker Asker, q Question, open bool) (a answer) {
 	for n := range tries {
 		a = r.askOnce(ctx, asker, q, open)
@@ -112,8 +112,8 @@ func (r *Rehearsal) askOnce(ctx context.Context, asker Asker, q Question, open b
 	return a
 }
 
-// judge says of an answer in time whether it is one. A trap is always the fault of the
-// guest: it must survive whatever a host call answers.
+// judge decides whether a timely answer is proper. A trap is always the guest's fault: it
+// must survive every answer of a host call.
 func (a *answer) judge(q Question, check func(abi.Op, []byte) error) {
 	switch {
 	case a.err != nil:

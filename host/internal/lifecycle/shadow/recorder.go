@@ -2,21 +2,20 @@ package shadow
 
 import (
 	"cmp"
-	"container/list"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Options bound a Recorder. What is not above zero takes its default.
+// Options bound a Recorder. Values of zero or less mean the default.
 type Options struct {
-	// MaxSamples are kept at most; 64.
+	// MaxSamples bounds the samples; 64.
 	MaxSamples int
-	// MaxBytes is how much memory all samples take at most, about; 8 MiB.
+	// MaxBytes bounds the approximate memory of all samples; 8 MiB.
 	MaxBytes int
-	// MaxSampleBytes is how much one op may take with its host calls; 512 KiB.
-	// A larger one is not kept.
+	// MaxSampleBytes bounds one op with its host calls; 512 KiB. A larger one is not kept.
 	MaxSampleBytes int
 }
 
@@ -41,43 +40,33 @@ type Recorder struct {
 	options Options
 
 	mu sync.Mutex
-	// generation counts the resets: what began before one is not kept after it.
+	// generation counts the resets: an op that began before a reset is not kept.
 	generation uint64
-	samples    list.List // of *Sample, the newest first
-	index      map[sampleKey]*list.Element
-	shares     map[abi.Op]share
-	total      share
+	samples    []*Sample // the newest first
 }
 
-// sampleKey is a question: an op, and the object that it is about. What else is
-// in the request is how the object is now. Ops on no object have their requests
-// for it, which have no maps and so are encoded in one way.
+// sampleKey is a question: an op and its object. Other fields of the request are the
+// object's current state. An op without an object has its request as the key, which has no
+// maps and so one encoding.
 type sampleKey struct {
 	op    abi.Op
 	about string
 }
 
-func sampleKeyOf(op abi.Op, request string) sampleKey {
-	return sampleKey{op, cmp.Or(objectOf(op, []byte(request)), request)}
-}
-
-// share is what the samples of one op, or all, take.
-type share struct{ samples, bytes int }
-
-func (s share) plus(samples, bytes int) share {
-	return share{s.samples + samples, s.bytes + bytes}
+func sampleKeyOf(op abi.Op, request []byte) sampleKey {
+	if object := objectOf(op, request); object != "" {
+		return sampleKey{op, object}
+	}
+	return sampleKey{op, string(request)}
 }
 
 // NewRecorder returns an empty recorder.
-func NewRecorder(options Options) *Recorder {
-	return &Recorder{options: options.withDefaults(), index: map[sampleKey]*list.Element{}, shares: map[abi.Op]share{}}
-}
+func NewRecorder(options Options) *Recorder { return &Recorder{options: options.withDefaults()} }
 
-// Begin is called when an op begins. For a read-only op it returns a context
-// that makes Host record, and a function that is called with how the op ended;
-// further calls of that do nothing. For other ops, and for those that are
-// being recorded or replayed already, it returns the context as it is and a function that does
-// nothing. An err that is an *abi.Error counts as its code. Request and
+// Begin is called when an op begins. For a read-only op it returns a context that makes Host
+// record, and a function to be called with the op's outcome; further calls of it do nothing.
+// For other ops, and for those already recorded or replayed, it returns the same context and a
+// function that does nothing. An err that is an *abi.Error counts as its code. Request and
 // response must not change until the function has returned; they are not kept.
 func (r *Recorder) Begin(ctx context.Context, op abi.Op, request []byte) (context.Context, func(code abi.Code, response []byte, err error)) {
 	if !op.Reads() || len(request)+sampleOverhead > r.options.MaxSampleBytes || ctx.Value(contextKey{}) != nil {
@@ -90,78 +79,59 @@ func (r *Recorder) Begin(ctx context.Context, op abi.Op, request []byte) (contex
 	return context.WithValue(ctx, contextKey{}, rec), rec.end
 }
 
-// Samples returns what is kept, the newest first, at most one for each op and
-// object.
+// Samples returns the samples, the newest first, at most one for each op and object.
 func (r *Recorder) Samples() []*Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	samples := make([]*Sample, 0, r.samples.Len())
-	for e := r.samples.Front(); e != nil; e = e.Next() {
-		samples = append(samples, e.Value.(*Sample))
-	}
-	return samples
+	return slices.Clone(r.samples)
 }
 
-// Reset forgets all, also the ops that are under way. It is for when another
-// generation serves: the record of the one before says nothing of it.
+// Reset forgets all samples, also of running ops, when another generation serves: the old
+// generation's record says nothing about the new one.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.generation++
-	r.samples.Init()
-	clear(r.index)
-	clear(r.shares)
-	r.total = share{}
+	r.samples = nil
 }
 
-// keep takes the place of an older sample of the same question.
+// keep replaces an older sample of the same question.
 func (r *Recorder) keep(generation uint64, s *Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if generation != r.generation {
 		return
 	}
-	if older, ok := r.index[s.key]; ok {
-		r.remove(older)
-	}
-	r.index[s.key] = r.samples.PushFront(s)
-	r.count(s, 1)
-	for r.total.samples > r.options.MaxSamples {
-		r.remove(r.oldest(func(s share) int { return s.samples }))
-	}
-	for r.total.bytes > r.options.MaxBytes {
-		r.remove(r.oldest(func(s share) int { return s.bytes }))
-	}
+	r.samples = slices.DeleteFunc(r.samples, func(x *Sample) bool { return x.key == s.key })
+	r.samples = slices.Insert(r.samples, 0, s)
+	r.bound(r.options.MaxSamples, func(*Sample) int { return 1 })
+	r.bound(r.options.MaxBytes, func(s *Sample) int { return s.bytes })
 }
 
-// oldest returns the oldest sample of the op that takes most, so that an op
-// asked once a minute is not crowded out by one that is asked all the time.
-func (r *Recorder) oldest(size func(share) int) *list.Element {
-	var greedy abi.Op
-	for op, s := range r.shares {
-		if size(s) > size(r.shares[greedy]) {
-			greedy = op
+// bound drops samples until the rest has the allowed size: the oldest of the op with the
+// largest share, so that frequent ops do not crowd out rare ones.
+func (r *Recorder) bound(most int, size func(*Sample) int) {
+	total := 0
+	for _, s := range r.samples {
+		total += size(s)
+	}
+	for total > most {
+		var greedy abi.Op
+		shares, oldest := map[abi.Op]int{}, map[abi.Op]int{}
+		for i, s := range r.samples {
+			shares[s.op] += size(s)
+			oldest[s.op] = i
+			if shares[s.op] > shares[greedy] {
+				greedy = s.op
+			}
 		}
+		i := oldest[greedy]
+		total -= size(r.samples[i])
+		r.samples = slices.Delete(r.samples, i, i+1)
 	}
-	e := r.samples.Back()
-	for e.Value.(*Sample).op != greedy {
-		e = e.Prev()
-	}
-	return e
 }
 
-func (r *Recorder) remove(e *list.Element) {
-	s := r.samples.Remove(e).(*Sample)
-	delete(r.index, s.key)
-	r.count(s, -1)
-}
-
-func (r *Recorder) count(s *Sample, sign int) {
-	r.shares[s.op] = r.shares[s.op].plus(sign, sign*s.bytes)
-	r.total = r.total.plus(sign, sign*s.bytes)
-}
-
-// recording is an op that is under way.
+// recording is a running op.
 type recording struct {
 	recorder   *Recorder
 	generation uint64
@@ -170,20 +140,20 @@ type recording struct {
 
 	mu    sync.Mutex
 	calls []call
-	// left is how many bytes may still be kept; below zero: nothing is.
+	// left is the remaining room in bytes; below zero: the op is not kept.
 	left int
-	// ended keeps a host call that outlives the op out of the sample.
+	// ended excludes host calls that outlive the op.
 	ended bool
 }
 
-// maxReadBytes is more than a read of the cache or the store can have: keys
-// have 256 bytes at most. A longer request is a write.
+// maxReadBytes is larger than any read of the cache or the store: keys have 256 bytes at
+// most. A longer request is a write.
 const maxReadBytes = 1024
 
-// add keeps a copy of a call whose answer a replay may need.
+// add copies a call whose answer a replay may need.
 func (r *recording) add(name string, request []byte, code abi.Code, result []byte) {
 	switch name {
-	case abi.ImportLog, abi.CapabilityEvent, abi.CapabilityKube: // a fresh instance has another cursor, and reads all
+	case abi.ImportLog, abi.CapabilityEvent, abi.CapabilityKube: // a fresh instance has its own cursor, and reads from the start
 		return
 	case abi.CapabilityCache, abi.CapabilityStore:
 		if len(request) > maxReadBytes {
@@ -205,8 +175,7 @@ func (r *recording) add(name string, request []byte, code abi.Code, result []byt
 	r.calls = append(r.calls, call{name, string(request), code, string(result)})
 }
 
-// end makes a sample of the op when it has a proper answer and is not too
-// large.
+// end makes a sample of an op with a proper answer that is not too large.
 func (r *recording) end(code abi.Code, response []byte, err error) {
 	o := newOutcome(code, response, err)
 	r.mu.Lock()
@@ -221,9 +190,8 @@ func (r *recording) end(code abi.Code, response []byte, err error) {
 	if left < 0 || !o.proper() {
 		return
 	}
-	request := string(r.request)
 	r.recorder.keep(r.generation, &Sample{
-		op: r.op, key: sampleKeyOf(r.op, request), request: request, code: o.code, response: string(o.response),
+		op: r.op, key: sampleKeyOf(r.op, r.request), request: string(r.request), code: o.code, response: string(o.response),
 		calls: calls, bytes: r.recorder.options.MaxSampleBytes - left,
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
-// What is named as slow takes more than slowAtLeast of its own time, and more than
-// slowTimes what serves takes for the same question.
+// An op is reported as slow if its own time exceeds slowAtLeast, and slowTimes the serving
+// generation's time for the same question.
 const (
 	slowAtLeast = time.Second
 	slowTimes   = 5
@@ -22,12 +22,12 @@ const (
 type Rehearsal struct {
 	// Candidate is asked, and compared with Serving, which may be nil.
 	Candidate, Serving Asker
-	// Check says why the manager would not take the response of an op, which has the
-	// code OK. The error does not repeat what was asked.
+	// Check says why the manager would refuse the response of an op, which has the code OK. The
+	// error does not quote the request.
 	Check func(op abi.Op, response []byte) error
-	// Concurrency is how many questions are asked at the same time, of the candidate and
-	// of what serves. OwnTime is what each may spend in the guest itself: a cloud that is
-	// slow is not the guest's fault, and has until the context ends.
+	// Concurrency bounds the concurrent questions, to the candidate and to the serving
+	// generation. OwnTime bounds the time in the guest itself: a slow cloud is not the guest's
+	// fault, and has until the context ends.
 	Concurrency int
 	OwnTime     time.Duration
 
@@ -35,14 +35,14 @@ type Rehearsal struct {
 	wrote          atomic.Pointer[string] // by the candidate
 }
 
-// Run asks the questions, and returns when all are answered, soon after the context
-// has ended, or soon after the first failure: what was not answered until then counts
-// as unknown.
+// Run asks the questions, and returns when all are answered, soon after the context has
+// ended, or soon after the first failure: the rest counts as unknown.
 func (r *Rehearsal) Run(ctx context.Context, questions []Question) Report {
 	return r.each(ctx, questions, r.compared)
 }
 
-// Examine asks the candidate as the manager asks what serves, and compares nothing.
+// Examine asks the candidate as the manager asks the serving generation, without a
+// comparison.
 func (r *Rehearsal) Examine(ctx context.Context, questions []Question) Report {
 	return r.each(ctx, questions, func(ctx context.Context, q Question) verdict {
 		return weigh(q, r.candidate(ctx, q, true), answer{unknown: "nobody"})
@@ -77,18 +77,18 @@ func (r *Rehearsal) each(ctx context.Context, questions []Question, ask func(con
 	return r.report(verdicts)
 }
 
-// verdict is what a question has shown: one of its members is set, or none where the
-// answer is right.
+// verdict is the result of a question: at most one of its members is set, none for a right
+// answer.
 type verdict struct {
 	failed, unknown string
 	differences     []Difference
-	// alone: it is right as far as one can see without another one.
+	// alone: right as far as can be seen without another answer.
 	alone bool
 }
 
-// compared asks a question. From the record both have the same cloud before them. An
-// equal answer counts, whatever happened on the way to it. Where the candidate has asked
-// the cloud something else, both are asked anew, without the record.
+// compared asks a question. With the record both generations see the same cloud. An equal
+// answer counts, whatever host calls led to it. If the candidate asked the cloud for
+// something unrecorded, both are asked anew, without the record.
 func (r *Rehearsal) compared(ctx context.Context, q Question) verdict {
 	if q.sample == nil {
 		return r.live(ctx, q)
@@ -109,8 +109,8 @@ func (r *Rehearsal) compared(ctx context.Context, q Question) verdict {
 	return r.live(ctx, q)
 }
 
-// live asks both, at the same time. What differs by chance, or since the cloud changes,
-// does not differ twice.
+// live asks both at the same time. A difference by chance, or by a change of the cloud, does
+// not occur twice.
 func (r *Rehearsal) live(ctx context.Context, q Question) (v verdict) {
 	for range 2 {
 		var serving answer
@@ -140,13 +140,13 @@ func (r *Rehearsal) reference(ctx context.Context, q Question) answer {
 	return r.ask(ctx, r.Serving, q, false)
 }
 
-// weigh compares the answer of a candidate with that of what serves. What fails in both
-// is not the candidate's doing; what only the candidate cannot answer is. A cloud that is
-// slow for both is no difference.
+// weigh compares the candidate's answer with the serving generation's. A failure of both is
+// not the candidate's fault; a failure of the candidate alone is. A cloud that is slow for
+// both makes no difference.
 func weigh(q Question, a, serving answer) verdict {
 	switch {
 	case a.failed != "" && serving.failed != "":
-		return verdict{unknown: fmt.Sprintf("%s: %s; so does what serves", q, a.failed)}
+		return verdict{unknown: fmt.Sprintf("%s: %s; so does the serving module", q, a.failed)}
 	case a.failed != "":
 		return verdict{failed: fmt.Sprintf("%s: %s", q, a.failed)}
 	case a.unknown != "" && (a.over || serving.failed+serving.unknown != "" || a.err != nil && serving.took > a.took/2):

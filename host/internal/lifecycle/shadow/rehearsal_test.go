@@ -83,7 +83,7 @@ func TestVerdicts(t *testing.T) {
 		"what serves traps":          {candidate: fine, serving: answering(0, nil, trap), alone: 1},
 		"a trap":                     {candidate: answering(0, nil, trap), serving: fine, failure: "instance_metadata n: wasm trap: unreachable"},
 		"a trap, nothing serves":     {candidate: answering(0, nil, trap), failure: "wasm trap"},
-		"both trap":                  {candidate: answering(0, nil, trap), serving: answering(0, nil, trap), unknown: "so does what serves"},
+		"both trap":                  {candidate: answering(0, nil, trap), serving: answering(0, nil, trap), unknown: "so does the serving module"},
 		"undecodable":                {candidate: answering(abi.CodeOK, []byte{0xff}, nil), serving: fine, failure: "the answer does not decode"},
 		"no response":                {candidate: answering(abi.CodeOK, nil, nil), serving: fine, failure: "success without a response"},
 		"refused by the manager":     {candidate: answering(abi.CodeOK, metadata("invalid"), nil), serving: fine, failure: "invalid answer"},

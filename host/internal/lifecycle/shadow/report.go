@@ -10,37 +10,37 @@ import (
 // maxReasons bounds the differences and the reasons of a report.
 const maxReasons = 20
 
-// Report is what questions have shown. Questions is the sum of the others: of Same
-// answers, of those that are Alone since nobody else has answered, and so on.
+// Report is the result of questions. Questions is the sum of the others: Same answers,
+// answers Alone without a comparison, and so on.
 type Report struct {
 	Questions, Same, Alone, Different, Unknown, Failed int
-	// Requests were sent to the cloud, and Kept is how many writes were kept back.
+	// Requests counts the requests sent to the cloud, Kept the suppressed writes.
 	Requests, Kept int
-	// Failure is the first of the guest's own, or ""; Wrote the first write of the
-	// candidate that was kept back, or "".
+	// Failure is the first failure of the guest itself, or ""; Wrote the first suppressed write
+	// of the candidate, or "".
 	Failure, Wrote string
-	// Differences are the first ones, at most 20, and a few of each answer. Equal ones
-	// of several answers are one.
+	// Differences are the first ones, at most 20, and a few of each answer. Equal ones of
+	// several answers count once.
 	Differences []Difference
-	// Unknowns are the first reasons why nobody knows, at most 20; one line each.
+	// Unknowns are the first reasons for missing answers, at most 20; one line each.
 	Unknowns []string
 }
 
-// Difference is a field that differs. All members are printable and bounded.
-// What the guests answered may be in it, what the cloud answered is not.
+// Difference is a differing field. All members are printable and bounded. They may quote the
+// guests' answers, never the cloud's.
 type Difference struct {
 	// Op is the name of the op.
 	Op string
-	// Object is the name of a node or volume, the namespace/name of a Service,
-	// or "": the first of which it was found.
+	// Object is the name of a node or volume, the namespace/name of a Service, or "": the first
+	// with this difference.
 	Object string
-	// Others counts the further answers that differ in the same way.
+	// Others counts further answers with the same difference.
 	Others int
-	// Field is a path such as metadata.addresses[1].address, or "code" when
-	// one of the answers is no success, "error" when the new generation gave no
-	// answer, or "time" when it takes much longer.
+	// Field is a path such as metadata.addresses[1].address, or "code" if one of the answers is
+	// no success, "error" if the new generation gave no answer, or "time" if it takes much
+	// longer.
 	Field string
-	// Old and New are the values: text is in quotes.
+	// Old and New are the values; text is quoted.
 	Old, New string
 }
 
@@ -91,7 +91,7 @@ func (r *Rehearsal) report(verdicts []verdict) Report {
 	return out
 }
 
-// add takes a difference, or counts it where there is an equal one. Times are never equal.
+// add adds a difference, or counts it if an equal one exists. Times are never equal.
 func (r *Report) add(d Difference) {
 	for i := range r.Differences {
 		if same := &r.Differences[i]; same.Op == d.Op && same.Field == d.Field && (d.Field == "time" || same.Old == d.Old && same.New == d.New) {
@@ -104,7 +104,7 @@ func (r *Report) add(d Difference) {
 	}
 }
 
-// Differs names the differences on one line of at most 1000 bytes, or is "".
+// Differs lists the differences on one line of at most 1000 bytes, or is "".
 func (r Report) Differs() string {
 	if r.Different == 0 {
 		return ""

@@ -7,14 +7,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
-// What a sample and a host call cost in memory beside their bytes, roughly.
+// The approximate memory of a sample and of a host call beside their bytes.
 const (
 	sampleOverhead = 512
 	callOverhead   = 96
 )
 
-// Sample is one op that was answered, with its host calls. It never changes
-// and is safe for concurrent use. It may hold secrets: it is for a Rehearsal only.
+// Sample is one answered op with its host calls. It never changes and is safe for concurrent
+// use. It may hold secrets: it is for a Rehearsal only.
 type Sample struct {
 	op       abi.Op
 	key      sampleKey
@@ -32,32 +32,28 @@ type call struct {
 	result        string
 }
 
-// Question asks it again, with the same answers of the cloud.
+// Question repeats the op, with the same answers of the cloud.
 func (s *Sample) Question() Question {
 	return Question{Op: s.op, Request: []byte(s.request), sample: s}
 }
 
+// objectOf reads only the name: the rest of a request is the object's state.
 func objectOf(op abi.Op, request []byte) string {
-	m, _ := op.New()
-	if m == nil || wire.Unmarshal(request, m) != nil {
-		return ""
-	}
-	switch m := m.(type) {
-	case *abi.InstanceRequest:
-		return m.GetNode().GetName()
-	case *abi.LoadBalancerRequest:
-		if m.GetService() != nil {
-			return m.GetService().GetNamespace() + "/" + m.GetService().GetName()
+	switch group := op.Group(); {
+	case op == abi.OpListInstances: // without an object
+	case group == abi.GroupInstances, group == abi.GroupVolumes: // name of a node or volume
+		return string(wire.Find(request, 1, 1))
+	case group == abi.GroupLoadBalancers:
+		if service := wire.Find(request, 2); service != nil {
+			return string(wire.Find(service, 1)) + "/" + string(wire.Find(service, 2))
 		}
-	case *abi.VolumeLabelsRequest:
-		return m.GetVolume().GetName()
 	}
 	return ""
 }
 
 func (s *Sample) outcome() outcome { return outcome{code: s.code, response: []byte(s.response)} }
 
-// outcome is how an op ended.
+// outcome is the outcome of an op.
 type outcome struct {
 	code     abi.Code
 	response []byte
@@ -79,8 +75,8 @@ func newOutcome(code abi.Code, response []byte, err error) outcome {
 	return outcome{code: code, response: response, err: err}
 }
 
-// proper reports whether the outcome says something of the cloud. The other
-// codes say that it could not be asked, or not now.
+// proper reports whether the outcome says something about the cloud. The other codes mean
+// that the cloud could not be asked.
 func (o outcome) proper() bool {
 	if o.err != nil {
 		return false

@@ -1,8 +1,8 @@
-// Package shadow asks a new generation of a provider what the serving one was asked, and
+// Package shadow asks a new generation of a provider the serving generation's questions, and
 // compares the answers. A Recorder keeps recent read-only ops with their host calls. A
-// Rehearsal asks again, and questions that nobody has asked yet: host calls are answered
-// from the record where it has them, and otherwise for real, through a gate that keeps
-// writes back (package writegate). Host stands before the real host calls and does both.
+// Rehearsal repeats them, and adds questions about other objects: host calls are answered
+// from the record if possible, and otherwise for real, through a gate that suppresses writes
+// (package writegate). Host wraps the real host calls and does both.
 package shadow
 
 import (
@@ -16,9 +16,9 @@ type HostCaller interface {
 	HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte)
 }
 
-// Host records the host calls of an op that a Recorder records, and passes them on.
-// Those of a rehearsed op it answers from the record, and passes on what is not there.
-// All others it passes on. It is safe for concurrent use when next is.
+// Host records the host calls of an op that a Recorder records, and passes them on. For a
+// rehearsed op it answers from the record, and passes unrecorded calls on. All other calls
+// pass. It is safe for concurrent use when next is.
 func Host(next HostCaller) HostCaller { return host{next} }
 
 type host struct{ next HostCaller }
@@ -35,5 +35,5 @@ func (h host) HostCall(ctx context.Context, name string, request []byte) (abi.Co
 	return h.next.HostCall(ctx, name, request)
 }
 
-// contextKey has the *recording or the *player of an op as its value.
+// contextKey is the key of an op's *recording or *player.
 type contextKey struct{}

@@ -7,5 +7,5 @@ const (
 	maxValueText  = 80
 	maxErrorText  = 240
 	maxReasonText = 512
-	maxReportText = 1000 // that of a Kubernetes Event is 1024
+	maxReportText = 1000 // an Event of Kubernetes has 1024
 )
