@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Archive returns an index as an archive of an OCI layout, which container
-// runtimes import under the name of the reference.
+// Archive returns an index as an archive of an OCI layout, which container runtimes import
+// under the name of the reference.
 func Archive(ref Reference, index v1.ImageIndex) ([]byte, error) {
 	a := archive{written: map[v1.Hash]bool{}}
 	a.w = tar.NewWriter(&a.out)
@@ -37,7 +37,7 @@ func Archive(ref Reference, index v1.ImageIndex) ([]byte, error) {
 	return a.out.Bytes(), a.w.Close()
 }
 
-// archive is one that is written.
+// archive is an archive being written.
 type archive struct {
 	out     bytes.Buffer
 	w       *tar.Writer
@@ -107,7 +107,7 @@ func (a *archive) layer(layer v1.Layer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }() // of memory
+	defer func() { _ = body.Close() }() // in memory
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *archive) layer(layer v1.Layer) error {
 	return a.blob(digest, data)
 }
 
-// blob writes one once, however many images have it.
+// blob writes a blob once, however many images share it.
 func (a *archive) blob(digest v1.Hash, data []byte) error {
 	if a.written[digest] {
 		return nil

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -11,19 +10,21 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
 const (
-	// maxBundle bounds a bundle of sigstore, in bytes: one of a key has 1 KiB,
-	// and one of an identity comes with certificates and entries of a log.
+	// maxBundle bounds a sigstore bundle, in bytes: with a key it has 1 KiB, with an identity it
+	// includes certificates and log entries.
 	maxBundle = 32 << 10
-	// mediaTypeBundle begins the type of every version.
+	// mediaTypeBundle is the prefix of the type of every bundle version.
 	mediaTypeBundle = "application/vnd.dev.sigstore.bundle"
 )
 
-// referrers returns the manifests of the bundles that refer to an image, and a
-// digest of their list, "" when there are none: by the API for that, or by the
-// tag that stands for it. A registry that knows neither has none.
+// referrers returns the manifests of the bundles that refer to an image, and a digest of
+// their list, "" for none: by the referrers API, or by its fallback tag. A registry with
+// neither has none.
 func (c *Client) referrers(ctx context.Context, digest string) (bundles []v1.Descriptor, list string, err error) {
 	index, err := remote.Referrers(c.ref.Context().Digest(digest), remote.Reuse(c.puller), remote.WithContext(ctx))
 	var answer *transport.Error
@@ -47,8 +48,7 @@ func (c *Client) referrers(ctx context.Context, digest string) (bundles []v1.Des
 	return bundles, list, nil
 }
 
-// pullBundles reads the bundles that refer to an image. What is none is left
-// out.
+// pullBundles reads the bundles that refer to an image. Other artifacts are ignored.
 func (c *Client) pullBundles(ctx context.Context, image string) (all [][]byte, err error) {
 	found, _, err := c.referrers(ctx, image)
 	if err != nil {
@@ -76,10 +76,10 @@ func (c *Client) pullBundles(ctx context.Context, image string) (all [][]byte, e
 	return all, nil
 }
 
-// bundleLayer is the layer of a manifest that is a bundle.
+// bundleLayer returns the layer of a manifest that is a bundle.
 func bundleLayer(manifest []byte) (v1.Descriptor, bool) {
 	var d document
-	if len(manifest) > maxManifest || json.Unmarshal(manifest, &d) != nil || len(d.Layers) != 1 {
+	if len(manifest) > maxManifest || provenance.ReadJSON(manifest, &d) != nil || len(d.Layers) != 1 {
 		return v1.Descriptor{}, false
 	}
 	l := d.Layers[0]

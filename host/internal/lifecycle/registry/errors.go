@@ -19,21 +19,21 @@ import (
 
 // Reasons of errors, in the CamelCase of Events.
 const (
-	// ReasonUnavailable: the registry does not answer, or answers that it cannot.
+	// ReasonUnavailable: the registry does not answer, or reports its own failure.
 	ReasonUnavailable = "RegistryUnavailable"
-	// ReasonDenied: it wants credentials, or others.
+	// ReasonDenied: the registry demands credentials, or other ones.
 	ReasonDenied = "RegistryDenied"
-	// ReasonNotFound: it has no such image.
+	// ReasonNotFound: the registry has no such image.
 	ReasonNotFound = "ImageNotFound"
-	// ReasonDigestMismatch: what came is not what its digest names.
+	// ReasonDigestMismatch: the content does not match its digest.
 	ReasonDigestMismatch = "ImageDigestMismatch"
-	// ReasonInvalid: the image is not one that a module can be taken from.
+	// ReasonInvalid: the image has no module in a known form.
 	ReasonInvalid = "ImageInvalid"
-	// ReasonNotKept: there is no room for its module.
+	// ReasonNotKept: the disk has no room for its module.
 	ReasonNotKept = "ImageNotKept"
 )
 
-// Error is why there is no module.
+// Error is the reason why an image yields no module.
 type Error struct {
 	// Reason is one of the Reason constants, or of package provenance.
 	Reason string
@@ -46,8 +46,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Passing reports whether the error is of the way to the image, and not of the
-// image or of the manager: it may pass without another of them.
+// Passing reports whether the error concerns the connection, not the image or the manager:
+// it may disappear by itself.
 func (e *Error) Passing() bool {
 	switch e.Reason {
 	case ReasonUnavailable, ReasonDenied, ReasonNotFound, ReasonDigestMismatch:
@@ -60,11 +60,11 @@ func invalid(format string, args ...any) *Error {
 	return &Error{ReasonInvalid, fmt.Errorf(format, args...)}
 }
 
-// maxWords bounds what is repeated of a registry's own words, in bytes.
+// maxWords bounds the quotation of a registry's answer, in bytes.
 const maxWords = 256
 
-// explain says for people what went wrong, in words that hold no secret: of an
-// answer of a token server nothing is repeated.
+// explain words an error for people, without secrets: answers of a token server are never
+// quoted.
 func (c *Client) explain(err error) error {
 	var known *Error
 	var untrusted *provenance.Error
@@ -97,7 +97,7 @@ func (c *Client) explain(err error) error {
 	return &Error{ReasonUnavailable, fmt.Errorf("%s: the registry %s cannot be asked: %s", image, c.ref.Host(), text.Line(words(err), maxWords))}
 }
 
-// words leaves out ports of our own: the same failure has the same words.
+// words drops local ports: equal failures get equal words.
 func words(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Addr != nil {
@@ -110,10 +110,10 @@ func words(err error) string {
 	return err.Error()
 }
 
-// repeatable reports whether the words of an answer may be shown: those of a
-// token server may not, nor those that have a credential in them.
+// repeatable reports whether an answer may be quoted: not a token server's, and none that
+// contains a credential.
 func (c *Client) repeatable(e *transport.Error) bool {
-	// Invariant I4 (host/SECURITY.md): more people read Events than Secrets.
+	// Invariant I4 (host/SECURITY.md): Events have more readers than Secrets.
 	r := e.Request
 	if r == nil || r.URL.Host != c.guard.registry || !strings.HasPrefix(r.URL.Path, "/v2/") {
 		return false
@@ -129,7 +129,7 @@ func (c *Client) repeatable(e *transport.Error) bool {
 	})
 }
 
-// answered is of an answer with the status of an error.
+// answered words an answer with an error status.
 func (c *Client) answered(image string, e *transport.Error) error {
 	said := ""
 	if c.repeatable(e) {

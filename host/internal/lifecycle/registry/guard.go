@@ -18,18 +18,17 @@ import (
 )
 
 const (
-	// maxRequests bounds those of one look, as the library follows any number of
-	// redirects: with a token, an index, a layer,
-	// signatures and redirects there are some twenty.
+	// maxRequests bounds the requests of one look, since the library follows any number of
+	// redirects: a token, an index, a layer, signatures and redirects take some twenty.
 	maxRequests = 100
-	// Times of one request; all together are bounded by the context.
+	// Timeouts of one request; the context bounds all together.
 	dialTimeout   = 10 * time.Second
 	headerTimeout = 30 * time.Second
 	idleTimeout   = 5 * time.Second
 )
 
-// guard stands before the network: it bounds what the registry sends, and sees
-// where a request goes after the library has followed challenges and redirects.
+// guard is the HTTP transport: it bounds the registry's answers, and sees each request after
+// the library has followed challenges and redirects.
 type guard struct {
 	inner    *http.Transport
 	registry string // host, with the port if the reference has one
@@ -37,18 +36,18 @@ type guard struct {
 	blob     atomic.Pointer[expected] // nil: none
 }
 
-// expected is the blob that may be longer than a manifest.
+// expected is the only blob that may be longer than a manifest.
 type expected struct {
 	path string
 	size int64
 }
 
-// refusedError is of a request that is not sent.
+// refusedError is the error of a request that is not sent.
 type refusedError struct{ why string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// errTooLong is of an answer with more bytes than it may have.
+// errTooLong is the error of an answer over its limit.
 var errTooLong = errors.New("the answer is longer than it may be")
 
 func newGuard(ref Reference, bundle string) (*guard, error) {
@@ -68,18 +67,18 @@ func newGuard(ref Reference, bundle string) (*guard, error) {
 	return &guard{inner: inner, registry: ref.Host()}, nil
 }
 
-// expect lets the answer with that blob be as long as it is said to be.
+// expect raises the limit for that blob to its declared size.
 func (g *guard) expect(path string, size int64) { g.blob.Store(&expected{path, size}) }
 
-// most bounds the answer to a request, in bytes: each may be as long as a
-// manifest, that of a token server as well, and a blob as long as its descriptor
-// says, wherever the registry redirects for it.
+// most bounds the answer to a request, in bytes: a manifest's limit, also for a token
+// server, and a blob's declared size, wherever the registry redirects for it.
 func (g *guard) most(r *http.Request) int64 {
 	for r.Response != nil && r.Response.Request != nil {
 		r = r.Response.Request
 	}
 	blob := g.blob.Load()
-	// Invariant I9 (host/SECURITY.md): no other answer has the room of a layer. That of a token server has a query.
+	// Invariant I9 (host/SECURITY.md): no other answer has the limit of a layer. Requests to a token
+	// server have a query.
 	if blob == nil || r.Method != http.MethodGet || r.URL.Host != g.registry || r.URL.Path != blob.path || r.URL.RawQuery != "" {
 		return maxManifest
 	}
@@ -96,13 +95,13 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response.Body = &bounded{ReadCloser: response.Body, left: g.most(r)}
-	if response.StatusCode >= http.StatusMultipleChoices { // its status says it all
+	if response.StatusCode >= http.StatusMultipleChoices { // only the status matters
 		response.Body = cut{io.LimitReader(response.Body, maxManifest), response.Body}
 	}
 	return response, nil
 }
 
-// check refuses what would give something away, or does not end.
+// check refuses requests that would leak a credential, and endless ones.
 func (g *guard) check(r *http.Request) error {
 	own := r.URL.Host == g.registry
 	plain := r.URL.Scheme == "http" && own && isLoopback(r.URL)
@@ -110,8 +109,8 @@ func (g *guard) check(r *http.Request) error {
 	// Invariant I3 (host/SECURITY.md): a look at the registry ends, whatever it answers.
 	case g.requests.Add(1) > maxRequests:
 		return &refusedError{fmt.Sprintf("the registry %s wants more than %d requests for one image", g.registry, maxRequests)}
-	// Invariant I4 (host/SECURITY.md): nothing goes over plain HTTP but on this machine, and
-	// credentials go to the registry and to its own token server.
+	// Invariant I4 (host/SECURITY.md): plain HTTP is for this machine only, and credentials go
+	// only to the registry and to its own token server.
 	case r.URL.Scheme != "https" && !plain:
 		return &refusedError{fmt.Sprintf("no request to %s://%s: plain HTTP is for registries on loopback only", r.URL.Scheme, r.URL.Host)}
 	case own || !carriesSecret(r):
@@ -137,8 +136,8 @@ func isLoopback(u *url.URL) bool {
 
 func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }
 
-// sameDomain reports whether two names are those of one owner: the same, or
-// below the same name that can be registered.
+// sameDomain reports whether two names have one owner: they are equal, or below the same
+// registrable name.
 func sameDomain(a, b string) bool {
 	if a, b = strings.ToLower(a), strings.ToLower(b); a == b {
 		return true
@@ -151,7 +150,7 @@ func sameDomain(a, b string) bool {
 	return err == nil && one == other
 }
 
-// cut is the body of an answer that counts as far as it is read.
+// cut is the body of an answer that is counted up to the read position.
 type cut struct {
 	io.Reader
 	io.Closer

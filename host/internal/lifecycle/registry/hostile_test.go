@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,7 +156,11 @@ func TestLiars(t *testing.T) {
 			})
 		}, registry.ReasonUnavailable, []string{"plain HTTP is for registries on loopback only"}},
 		"two types": {func(l *liar) { l.serve(index, digestOf(index)) }, registry.ReasonInvalid, []string{"calls itself"}},
-		"no JSON":   {func(l *liar) { l.serve([]byte("text"), digestOf([]byte("text"))) }, registry.ReasonInvalid, []string{"not valid JSON"}},
+		"a manifest for two readers": {func(l *liar) {
+			two := slices.Concat([]byte(`{"layers":[],`), good[1:])
+			l.serve(two, digestOf(two))
+		}, registry.ReasonInvalid, []string{"a key stands twice"}},
+		"no JSON": {func(l *liar) { l.serve([]byte("text"), digestOf([]byte("text"))) }, registry.ReasonInvalid, []string{"not valid JSON"}},
 		"a failure": {func(l *liar) {
 			l.mux.HandleFunc("/v2/p/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[31mred", http.StatusBadGateway) })
 		}, registry.ReasonUnavailable, []string{"status 502"}},

@@ -15,20 +15,20 @@ import (
 
 const (
 	mebibyte = 1 << 20
-	// maxFiles bounds the entries of a layer, and maxName the name of a file that
-	// is taken of it, in bytes, as file systems do.
+	// maxFiles bounds the entries of a layer, and maxName the name of a used file, in bytes, as
+	// file systems do.
 	maxFiles = 1000
 	maxName  = 255
-	// sparsePrefix begins the PAX records of an entry with holes.
+	// sparsePrefix begins the PAX records of a sparse entry.
 	sparsePrefix = "GNU.sparse."
-	// besides is the room for what is not the module: the configuration, the
-	// signature, and the headers.
+	// besides is the allowance beside the module: the configuration, the signature, and the
+	// headers.
 	besides = 4 * mebibyte
-	// maxWindow is what a decoder of zstd allocates before it has seen anything.
+	// maxWindow is the initial allocation of a zstd decoder.
 	maxWindow = 8 * mebibyte
 )
 
-// limits bound what is read, in bytes.
+// limits bound the reader, in bytes.
 type limits struct {
 	maxFile int64
 	keep    func(name string, size int64, content io.Reader) (bool, error) // may be nil
@@ -44,8 +44,7 @@ func newLimits(maxFile int64, keep func(string, int64, io.Reader) (bool, error))
 // layer bounds a layer, before and after decompression.
 func (l limits) layer() int64 { return l.maxFile + besides }
 
-// file reads one file, into room for what it is said to have: a module is held
-// once.
+// file reads one file into a buffer of its declared size: a module is in memory once.
 func (l limits) file(r io.Reader, name string, said int64) ([]byte, error) {
 	if said > l.maxFile {
 		return nil, invalid("%.100q in it has more than %d bytes: raise limits.module of the provider, or make it smaller", name, l.maxFile)
@@ -67,12 +66,12 @@ func notSo(name string, said int64) error {
 	return invalid("%.100q in it does not have %d bytes, as its layer says", name, said)
 }
 
-// kept offers a file to who may keep it.
+// kept offers a file to keep.
 func (l limits) kept(r io.Reader, name string, said int64) (taken bool, err error) {
 	if l.keep == nil {
 		return false, nil
 	}
-	// Invariant M11 (host/SECURITY.md): of a large module of an image, too, no more is in memory than passes.
+	// Invariant M11 (host/SECURITY.md): a large module of an image, too, passes through a small buffer.
 	content := &kept{Reader: io.LimitReader(r, said+1)}
 	taken, err = l.keep(name, said, content)
 	switch {
@@ -86,15 +85,15 @@ func (l limits) kept(r io.Reader, name string, said int64) (taken bool, err erro
 	return taken, nil
 }
 
-// untar reads the files of a layer that lie at its root, as the files of a
-// directory count: none whose name begins with a dot, and no directories.
+// untar reads the files at the root of a layer by the rules for a directory: no names that
+// begin with a dot, and no subdirectories.
 func (l limits) untar(r io.Reader, compression string) (map[string][]byte, error) {
 	plain, end, err := decompress(r, compression)
 	if err != nil {
 		return nil, invalid("its layer does not decompress: %w", err)
 	}
 	defer end()
-	// Invariant I7 (host/SECURITY.md): no more is unpacked than a module may have, whatever the layer says.
+	// Invariant I7 (host/SECURITY.md): unpacking stops at a module's limit, whatever the layer declares.
 	all := &io.LimitedReader{R: plain, N: l.layer() + 1}
 	files, err := l.entries(tar.NewReader(all))
 	if all.N <= 0 {
@@ -137,11 +136,11 @@ func (l limits) entries(r *tar.Reader) (map[string][]byte, error) {
 	return nil, invalid("its layer has %d entries or more: leave the module, its signature and its configuration", maxFiles)
 }
 
-// checkEntry takes files and directories alone, wherever they lie. What reads as
-// more bytes than the layer holds of it is neither.
+// checkEntry accepts only files and directories, at any depth. An entry that expands beyond
+// its bytes in the layer is neither.
 func checkEntry(h *tar.Header) error {
 	switch {
-	// Invariant I7 (host/SECURITY.md): holes are read as zeros, so that some hundred bytes are gigabytes.
+	// Invariant I7 (host/SECURITY.md): holes read as zeros, so some hundred bytes would become gigabytes.
 	case h.Typeflag == tar.TypeGNUSparse || hasHoles(h.PAXRecords):
 		return invalid("%.100q in its layer is a sparse file: pack it without holes", h.Name)
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:

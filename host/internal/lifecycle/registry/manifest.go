@@ -10,6 +10,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
 const (
@@ -19,12 +21,12 @@ const (
 	// maxPlatforms bounds the entries of an index.
 	maxPlatforms = 64
 
-	// The layers that are a module, and the configuration of the CNCF's artifacts.
+	// The media types of a module layer, and of the configuration of the CNCF's artifacts.
 	mediaTypeModule      = "application/wasm"
 	mediaTypeIstioModule = "application/vnd.module.wasm.content.layer.v1+wasm"
 )
 
-// compressions of the layers that are a tar.
+// compressions are those of the tar layer types.
 func compressions() map[types.MediaType]string {
 	return map[types.MediaType]string{
 		types.OCIUncompressedLayer: "", types.DockerUncompressedLayer: "",
@@ -45,13 +47,13 @@ type document struct {
 	Annotations   map[string]string `json:"annotations"`
 }
 
-// decode reads a manifest or an index that came with a content type.
+// decode reads a manifest or an index of that content type.
 func decode(data []byte, contentType types.MediaType) (*document, error) {
 	if len(data) > maxManifest {
 		return nil, invalid("its manifest has more than %d bytes", maxManifest)
 	}
 	var d document
-	if err := json.Unmarshal(data, &d); err != nil {
+	if err := provenance.ReadJSON(data, &d); err != nil {
 		return nil, invalid("its manifest is not valid JSON: %w", err)
 	}
 	said, _, err := mime.ParseMediaType(string(contentType))
@@ -60,7 +62,7 @@ func decode(data []byte, contentType types.MediaType) (*document, error) {
 	}
 	kind := types.MediaType(said)
 	switch {
-	// Invariant I5 (host/SECURITY.md): a manifest is read in one way.
+	// Invariant I5 (host/SECURITY.md): a manifest has one reading.
 	case d.MediaType != "" && d.MediaType != kind:
 		return nil, invalid("the registry calls its manifest %.100q, and it calls itself %.100q: push it again", kind, d.MediaType)
 	case d.SchemaVersion != 2 || len(d.FSLayers) > 0:
@@ -108,7 +110,7 @@ func isTar(t types.MediaType) bool {
 	return ok
 }
 
-// checkDescriptor wants digests that are checked, and sizes.
+// checkDescriptor requires a verifiable digest and a size within the limit.
 func checkDescriptor(d *v1.Descriptor, most int64) error {
 	if d.Digest.Algorithm != "sha256" {
 		return invalid("its manifest names something by a digest other than sha256: push it with another tool")
@@ -119,11 +121,11 @@ func checkDescriptor(d *v1.Descriptor, most int64) error {
 	return nil
 }
 
-// choose returns the image of an index that has the module: that for
-// WebAssembly, the only one, or that for this machine.
+// choose returns the image of an index with the module: the one for WebAssembly, the only
+// one, or the one for this machine.
 func (d *document) choose(arch string) (v1.Descriptor, error) {
 	images := slices.DeleteFunc(slices.Clone(d.Manifests), func(m v1.Descriptor) bool {
-		return m.Platform != nil && m.Platform.OS == "unknown" // attestations of buildx
+		return m.Platform != nil && m.Platform.OS == "unknown" // buildx attestations
 	})
 	if arch == "" {
 		arch = runtime.GOARCH

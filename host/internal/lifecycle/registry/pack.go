@@ -23,14 +23,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
-// Content is what an image is made of.
+// Content is the content of an image.
 type Content struct {
-	// Module is the module, decompressed, which is ModuleName in the image.
+	// Module is the decompressed module, named ModuleName in the image.
 	Module []byte
-	// Files are the others, by their names: its signature, its configuration.
+	// Files are the other files by name: signature, configuration.
 	Files map[string][]byte
-	// Platforms are those of nodes on which a volume may be made of the image,
-	// for example linux/amd64.
+	// Platforms are the node platforms that may mount the image as a volume, for example
+	// linux/amd64.
 	Platforms []string
 	// Version and Source are annotations of the image, unless empty.
 	Version, Source string
@@ -42,8 +42,8 @@ const ModuleName = moduleName
 // epoch is the time of everything in an image: equal content has equal digests.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// Pack makes an image, for each platform, that have one layer in common. The
-// manager reads the layer, and a kubelet makes a volume of it.
+// Pack makes an image per platform; they share one layer. The manager reads the layer, and a
+// kubelet makes a volume of it.
 func Pack(c Content) (v1.ImageIndex, error) {
 	content, err := pack(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func imageOf(layer v1.Layer, platform v1.Platform, annotations map[string]string
 	return mutate.Annotations(image, annotations).(v1.Image), nil
 }
 
-// annotations name the module, so that a signature of the image is one of it.
+// annotations name the module, so that a signature of the image covers it.
 func (c Content) annotations() map[string]string {
 	sum := sha256.Sum256(c.Module)
 	a := map[string]string{provenance.AnnotationModule: "sha256:" + hex.EncodeToString(sum[:])}

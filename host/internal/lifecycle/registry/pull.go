@@ -11,29 +11,27 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is what was read.
+// Image is a pulled image.
 type Image struct {
-	// Digest is that of the image, or of the index that it was chosen from:
-	// sha256:HEX, what the tag stands for.
+	// Digest is the image's, or that of its index: sha256:HEX, the target of the tag.
 	Digest string
-	// Document is the manifest, or the index, which has that digest.
+	// Document is the manifest or the index with that digest.
 	Document []byte
-	// Artifact is the digest of the layer that is the module itself, and "" of an
-	// archive, in which others may lie beside the module.
+	// Artifact is the digest of a layer that is the module itself, "" for an archive, which may
+	// have other files beside the module.
 	Artifact string
-	// Files are those of a directory that a module comes from: by their names,
-	// without those in subdirectories.
+	// Files are the files by name, as of a directory: without subdirectories.
 	Files map[string][]byte
-	// Signatures are those of cosign that lie beside it, and Bundles those of
-	// sigstore that refer to it, in JSON. Nobody has verified them.
+	// Signatures are cosign's beside the image, and Bundles the sigstore bundles that refer to
+	// it, in JSON. Neither is verified.
 	Signatures []Signature
 	Bundles    [][]byte
 }
 
-// moduleName is the name of a module that is a layer.
+// moduleName is the file name given to a module layer.
 const moduleName = "provider.wasm"
 
-// Pull reads the image that the state names. An error is an *Error.
+// Pull reads the image of the state. An error is an *Error.
 func (c *Client) Pull(ctx context.Context, s State) (*Image, error) {
 	image, err := c.pull(ctx, s)
 	if err != nil {
@@ -42,7 +40,7 @@ func (c *Client) Pull(ctx context.Context, s State) (*Image, error) {
 	return image, nil
 }
 
-// pull reads all that is small, has it verified, and reads the layer at last.
+// pull reads the small parts, has them verified, and reads the layer last.
 func (c *Client) pull(ctx context.Context, s State) (*Image, error) {
 	image, layer, err := c.describe(ctx, s.Image)
 	if err != nil {
@@ -58,7 +56,7 @@ func (c *Client) pull(ctx context.Context, s State) (*Image, error) {
 			return nil, err
 		}
 	}
-	// Invariant I8 (host/SECURITY.md): what cannot pass is not fetched.
+	// Invariant I8 (host/SECURITY.md): a layer that cannot pass is not fetched.
 	if c.verify != nil {
 		if err := c.verify(image); err != nil {
 			return nil, err
@@ -68,7 +66,7 @@ func (c *Client) pull(ctx context.Context, s State) (*Image, error) {
 	return image, err
 }
 
-// describe reads what the image is made of.
+// describe reads the manifest of an image.
 func (c *Client) describe(ctx context.Context, digest string) (*Image, v1.Descriptor, error) {
 	data, d, err := c.document(ctx, digest)
 	if err != nil {
@@ -94,8 +92,7 @@ func (c *Client) describe(ctx context.Context, digest string) (*Image, v1.Descri
 	return image, layer, checkDescriptor(&layer, c.limits.layer())
 }
 
-// document reads a manifest or an index by its digest, which the library
-// verifies.
+// document reads a manifest or an index by its digest, which the library verifies.
 func (c *Client) document(ctx context.Context, digest string) ([]byte, *document, error) {
 	got, err := c.puller.Get(ctx, c.ref.Context().Digest(digest))
 	if err != nil {
@@ -115,8 +112,8 @@ func (c *Client) files(ctx context.Context, layer v1.Descriptor) (map[string][]b
 	return files, err
 }
 
-// blob has a blob read, all of it, and is an error when it is not what its
-// descriptor says. What was read before that counts for nothing.
+// blob passes all of a blob to read, and fails if the blob does not match its descriptor.
+// The results of read are then void.
 func (c *Client) blob(ctx context.Context, d v1.Descriptor, read func(io.Reader) error) (err error) {
 	c.guard.expect("/v2/"+c.ref.Context().RepositoryStr()+"/blobs/"+d.Digest.String(), d.Size)
 	layer, err := c.puller.Layer(ctx, c.ref.Context().Digest(d.Digest.String()))
@@ -127,11 +124,11 @@ func (c *Client) blob(ctx context.Context, d v1.Descriptor, read func(io.Reader)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }() // all of it was read, or there is an error
+	defer func() { _ = body.Close() }() // by then it was read completely, or failed
 	raw := &kept{Reader: body}
 	err = read(raw)
-	// Invariant I1 (host/SECURITY.md): nothing is used before all of it fits its digest. What
-	// did not arrive as it is says nothing about the image.
+	// Invariant I1 (host/SECURITY.md): content is used only after all of it matched its digest.
+	// A damaged transfer says nothing about the image.
 	_, copyErr := io.Copy(io.Discard, raw)
 	switch {
 	case ctx.Err() != nil:
@@ -145,8 +142,8 @@ func (c *Client) blob(ctx context.Context, d v1.Descriptor, read func(io.Reader)
 	return err
 }
 
-// arrived says why a blob did not arrive. The library has no type for a digest
-// that differs.
+// arrived explains an incomplete or wrong blob. The library has no error type for a digest
+// mismatch.
 func arrived(err error, d v1.Descriptor) error {
 	switch {
 	case errors.Is(err, errTooLong):
@@ -157,7 +154,7 @@ func arrived(err error, d v1.Descriptor) error {
 	return err
 }
 
-// kept remembers the error of a reader, and how much was read.
+// kept records a reader's error and the number of bytes read.
 type kept struct {
 	io.Reader
 	read int64
@@ -175,7 +172,7 @@ func (k *kept) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads the files of a layer of that type.
+// read reads the files of a layer of that media type.
 func (l limits) read(r io.Reader, kind types.MediaType, size int64) (map[string][]byte, error) {
 	if isModule(kind) {
 		module, err := l.file(r, moduleName, size)

@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Push writes images, and has their tag stand for them, which is all or
-// nothing. It returns their digest.
+// Push writes images, and then their tag, so that the tag changes atomically. It returns
+// their digest.
 func Push(ctx context.Context, ref Reference, index v1.ImageIndex, o Options) (digest string, err error) {
 	if ref.Digest() != "" {
-		return "", fmt.Errorf("%s is a digest, which comes of what is pushed: give a tag", ref)
+		return "", fmt.Errorf("%s is a digest, which the push computes: give a tag", ref)
 	}
 	c, err := New(ref, o)
 	if err != nil {

@@ -30,8 +30,7 @@ type Reference struct{ name.Reference }
 // maxReference bounds the text of a reference, in bytes.
 const maxReference = 512
 
-// ParseReference reads a reference. Nothing is filled in: neither a registry,
-// nor a tag.
+// ParseReference reads a reference. It fills in neither a registry nor a tag.
 func ParseReference(text string) (Reference, error) {
 	const form = "write HOST[:PORT]/PATH:TAG or HOST[:PORT]/PATH@sha256:HEX, for example registry.example.com/providers/mycloud:v1"
 	if len(text) > maxReference {
@@ -56,7 +55,7 @@ func CheckReference(text string) error {
 	return err
 }
 
-// Digest is that of a reference by digest, and "" of a tag.
+// Digest is the digest of a reference by digest, "" for a tag.
 func (r Reference) Digest() string {
 	if d, ok := r.Reference.(name.Digest); ok {
 		return d.DigestStr()
@@ -64,40 +63,37 @@ func (r Reference) Digest() string {
 	return ""
 }
 
-// Host is that of the registry, with its port where it has one.
+// Host is the registry's, with its port if it has one.
 func (r Reference) Host() string { return r.Context().RegistryStr() }
 
 // Options of a Client. The zero value of a field is its default.
 type Options struct {
-	// CABundle holds certificates in PEM that verify the registry, instead of
-	// those of the system.
+	// CABundle holds certificates in PEM that verify the registry, in place of the system's.
 	CABundle string
-	// Keys have the credentials; nil: there are none.
+	// Keys have the credentials; nil: none.
 	Keys authn.Keychain
-	// KeysOf says for people where those are from.
+	// KeysOf tells people the origin of the credentials.
 	KeysOf string
-	// AddKeys is the command that adds one, without the registry's name.
+	// AddKeys is the command that adds a credential, without the registry's name.
 	AddKeys string
-	// UserAgent is what the registry's log has of who asks.
+	// UserAgent identifies the client in the registry's log.
 	UserAgent string
 	// MaxFile bounds each file, in bytes, and the module. Default 64 MiB.
 	MaxFile int64
-	// Keep, unless nil, may take the content of a file, which is said to have so many
-	// bytes, and tells whether it did: then Files has its name and nothing else.
-	// Otherwise it reads none of it. What it took counts for nothing when Pull
-	// fails. Its own error is Pull's, with ReasonNotKept.
+	// Keep, unless nil, may take the content of a file of the declared size, and reports whether
+	// it did: then Files has only its name. Otherwise it reads nothing. The content is void if
+	// Pull fails. Its own error becomes Pull's, with ReasonNotKept.
 	Keep func(name string, size int64, content io.Reader) (taken bool, err error)
-	// Verify, unless nil, is asked about an image that has everything but its files,
-	// before its layer is fetched. Its error is Pull's, with the reason of one of
-	// package provenance.
+	// Verify, unless nil, checks an image without its files, before its layer is fetched. Its
+	// error becomes Pull's, with the reason of package provenance.
 	Verify func(*Image) error
-	// Platform is that which is taken from an index of several, without
-	// operating system: amd64, arm64. Default: that of this program.
+	// Platform selects the image of an index, without operating system: amd64, arm64. Default:
+	// this program's.
 	Platform string
 }
 
-// Client reads one image. It is for one goroutine, and for one look at the
-// registry: it takes so many requests and not more.
+// Client reads one image. It is for one goroutine, and for one look at the registry: its
+// requests are limited.
 type Client struct {
 	ref    Reference
 	limits limits
@@ -106,18 +102,17 @@ type Client struct {
 	guard  *guard
 	puller *remote.Puller
 	opts   []remote.Option
-	// credentials says for people what there is to sign in with.
+	// credentials tells people which credentials were used.
 	credentials string
 }
 
-// New returns the client for an image. It asks for nothing yet. Close ends its
-// connections.
+// New returns the client for an image. It sends nothing yet. Close ends its connections.
 func New(ref Reference, o Options) (*Client, error) {
 	g, err := newGuard(ref, o.CABundle)
 	if err != nil {
 		return nil, invalid("%s: %w", ref, err)
 	}
-	// What fails is tried again by who waits for it, and not here.
+	// The caller retries, not the library.
 	opts := []remote.Option{remote.WithTransport(g), remote.WithJobs(1), remote.WithUserAgent(o.UserAgent),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}), remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes()}
 	if o.Keys != nil {
@@ -130,7 +125,7 @@ func New(ref Reference, o Options) (*Client, error) {
 	return &Client{ref: ref, limits: newLimits(o.MaxFile, o.Keep), verify: o.Verify, arch: o.Platform, guard: g, puller: puller, opts: opts, credentials: credentials(ref, o)}, nil
 }
 
-// credentials says what a registry that denies something was shown.
+// credentials describes what a denying registry was sent.
 func credentials(ref Reference, o Options) string {
 	if o.Keys == nil {
 		return "it is private, or not there; name a Secret of the type kubernetes.io/dockerconfigjson with the right to pull it (source.oci.pullSecret)"
@@ -144,16 +139,16 @@ func credentials(ref Reference, o Options) string {
 // Close ends the connections.
 func (c *Client) Close() { c.guard.inner.CloseIdleConnections() }
 
-// State is what a look at the registry costs little to find out.
+// State is the cheap-to-read state of an image in the registry.
 type State struct {
 	// Image is the digest of the image, sha256:HEX.
 	Image string
-	// Signatures is the digest of what cosign has beside it, and Bundles that of
-	// the list of what refers to it; "" when there is none.
+	// Signatures is the digest of cosign's signatures beside the image, Bundles that of the list
+	// of referrers; "" for none.
 	Signatures, Bundles string
 }
 
-// Resolve asks what the reference stands for now. An error is an *Error.
+// Resolve returns the current target of the reference. An error is an *Error.
 func (c *Client) Resolve(ctx context.Context) (State, error) {
 	image, err := c.resolve(ctx, c.ref.Reference)
 	if err != nil {
@@ -169,8 +164,7 @@ func (c *Client) Resolve(ctx context.Context) (State, error) {
 	return s, nil
 }
 
-// resolve asks with HEAD, which registries do not count, and for the whole
-// manifest where that does not say it.
+// resolve uses HEAD, which rate limits do not count, and GET where HEAD returns no digest.
 func (c *Client) resolve(ctx context.Context, ref name.Reference) (string, error) {
 	if d, err := c.puller.Head(ctx, ref); err == nil {
 		return d.Digest.String(), nil
@@ -184,8 +178,8 @@ func (c *Client) resolve(ctx context.Context, ref name.Reference) (string, error
 	return d.Digest.String(), nil
 }
 
-// isMissing reports whether the registry answered that there is no such thing,
-// or none for us, which of a signature is the same.
+// isMissing reports whether the registry has no such manifest, or denies it, which for a
+// signature is the same.
 func isMissing(err error) bool {
 	var t *transport.Error
 	return errors.As(err, &t) && (t.StatusCode == http.StatusNotFound || t.StatusCode == http.StatusForbidden || t.StatusCode == http.StatusUnauthorized)

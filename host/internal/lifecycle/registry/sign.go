@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// PushSignature puts a signature beside those of an image of that digest, where
-// cosign puts and looks for them.
+// PushSignature adds a signature of the image with that digest under cosign's tag.
 func PushSignature(ctx context.Context, ref Reference, digest string, s Signature, o Options) error {
 	c, err := New(ref, o)
 	if err != nil {
@@ -40,7 +39,7 @@ func PushSignature(ctx context.Context, ref Reference, digest string, s Signatur
 	return nil
 }
 
-// signaturesOf returns those that there are.
+// signaturesOf returns the existing signatures.
 func signaturesOf(tag name.Reference, opts []remote.Option) (v1.Image, error) {
 	image, err := remote.Image(tag, opts...)
 	if isMissing(err) {

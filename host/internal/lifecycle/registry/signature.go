@@ -2,18 +2,19 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
 const (
-	// maxSignatures bounds the signatures of one image that are looked at.
+	// maxSignatures bounds the examined signatures of one image.
 	maxSignatures = 8
-	// maxPayload bounds what a signature is of, in bytes; cosign's has 250.
+	// maxPayload bounds a signed payload, in bytes; cosign's has 250.
 	maxPayload = 4 << 10
 
 	mediaTypePayload    = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -27,13 +28,13 @@ type Signature struct {
 	Base64  string
 }
 
-// signatures is the tag under which cosign puts those of an image.
+// signatures is cosign's tag for the signatures of an image.
 func (c *Client) signatures(digest string) name.Reference {
 	return c.ref.Context().Tag(strings.Replace(digest, ":", "-", 1) + ".sig")
 }
 
-// pullSignatures reads the signatures in the manifest of that digest. What is
-// none is left out: who signs may have put more there than we know.
+// pullSignatures reads the signatures in the manifest of that digest. Other layers are
+// ignored: signers may add kinds that we do not know.
 func (c *Client) pullSignatures(ctx context.Context, digest string) ([]Signature, error) {
 	got, err := c.puller.Get(ctx, c.ref.Context().Digest(digest))
 	if err != nil {
@@ -54,10 +55,10 @@ func (c *Client) pullSignatures(ctx context.Context, digest string) ([]Signature
 	return all, nil
 }
 
-// signatureLayers are the layers of a manifest that are signatures.
+// signatureLayers returns the layers of a manifest that are signatures.
 func signatureLayers(manifest []byte) (layers []v1.Descriptor) {
 	var d document
-	if len(manifest) > maxManifest || json.Unmarshal(manifest, &d) != nil {
+	if len(manifest) > maxManifest || provenance.ReadJSON(manifest, &d) != nil {
 		return nil
 	}
 	for i := range d.Layers {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// WithConfigFile returns a source whose configuration is that of a file
-// (--cloud-config) instead of the one that src offers, and private; the module
-// and its signature stay those of src. The file is read again when it changes. An empty path returns src.
+// WithConfigFile returns a source whose configuration is a file's (--cloud-config) instead of src's,
+// and private; the module and its signature stay src's. The file is read again after changes. An empty
+// path returns src.
 func WithConfigFile(src Source, path string, limits Limits, watching Watching) Source {
 	if path == "" {
 		return src
@@ -21,7 +21,7 @@ type configFile struct {
 	path     string
 	limits   Limits
 	watching Watching
-	digest   string // of what was read last
+	digest   string // of the last read
 }
 
 func (c *configFile) watch(ctx context.Context, changed chan<- struct{}) {
@@ -51,5 +51,5 @@ func (c *configFile) put(bundle Bundle, config []byte) (Bundle, error) {
 	return bundle, nil
 }
 
-// ref is none: no Event is about a file.
+// ref is nil: Events cannot be about a file.
 func (*configFile) ref() *corev1.ObjectReference { return nil }

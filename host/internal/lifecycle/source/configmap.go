@@ -3,23 +3,27 @@ package source
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// ConfigMap is a source that watches one ConfigMap through the API, and those
-// of the parts while it holds an index. While the ConfigMap does not exist it
-// reports that, and picks it up once it does.
+// ConfigMap is a source that watches one ConfigMap through the API, and those of the parts
+// while it holds an index. It reports a missing ConfigMap, and reads it once it exists.
 type ConfigMap struct {
 	client kubernetes.Interface
 	name   types.NamespacedName
 	limits Limits
 }
+
+// roomRetry is the delay before another try to store a module after a full disk.
+const roomRetry = 30 * time.Second
 
 // NewConfigMap returns the source for the ConfigMap of that name. The client
 // needs the verbs list and watch on it, and on the ConfigMaps of the parts.
@@ -33,20 +37,26 @@ func (c *ConfigMap) Run(ctx context.Context, handle Handler) {
 	defer w.close()
 	w.follow(c.name.Name)
 	p := publisher{handle: handle}
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.changed:
+		case <-again:
 		}
-		if bundle, known, err := c.read(w); known && ctx.Err() == nil {
+		bundle, known, err := c.read(w)
+		if known && ctx.Err() == nil {
 			p.publish(bundle, err)
+		}
+		if again = nil; quota.Short(err) {
+			again = time.After(roomRetry)
 		}
 	}
 }
 
-// read returns what the watches have seen; known is false while one of them
-// has seen nothing. It starts and ends the watches of the parts.
+// read returns the watched content; known is false while one of the watches has no list. It
+// starts and ends the watches of the parts.
 func (c *ConfigMap) read(w *watches) (bundle Bundle, known bool, err error) {
 	if !w.known(c.name.Name) {
 		return Bundle{}, false, nil
@@ -77,8 +87,8 @@ func (c *ConfigMap) read(w *watches) (bundle Bundle, known bool, err error) {
 	return bundle, true, err
 }
 
-// unreadable says why a ConfigMap could not be listed yet, and what right is
-// needed on all of these names.
+// unreadable says why a ConfigMap could not be listed yet, and which right is missing on
+// these names.
 func (c *ConfigMap) unreadable(err error, names ...string) error {
 	rule := ""
 	if apierrors.IsForbidden(err) {

@@ -18,16 +18,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// ConfigKey names the key of a ConfigMap, or of a Secret, that holds a
-// configuration.
+// ConfigKey names the key of a ConfigMap or a Secret with a configuration.
 type ConfigKey struct {
 	Object types.NamespacedName
 	Key    string
-	// Secret: it is one, and the configuration is private.
+	// Secret: the object is one, and the configuration is private.
 	Secret bool
 }
 
-// String is how people call it.
+// String is the name for people.
 func (k ConfigKey) String() string { return k.kind() + " " + k.Object.String() }
 
 func (k ConfigKey) kind() string {
@@ -37,10 +36,9 @@ func (k ConfigKey) kind() string {
 	return "ConfigMap"
 }
 
-// WithConfigFrom returns a source whose configuration is that of a key, which
-// is watched through the API; the module and its signature stay those of src. A
-// configuration beside the module as well must be the same, else it is an error.
-// The client needs the verbs list and watch on the object.
+// WithConfigFrom returns a source whose configuration is a watched key's; the module and its
+// signature stay src's. A configuration beside the module must be equal, else it is an
+// error. The client needs the verbs list and watch on the object.
 func WithConfigFrom(src Source, client kubernetes.Interface, from ConfigKey, limits Limits) Source {
 	c := &configObject{from: from, limits: limits.withDefaults(0)}
 	if from.Secret {
@@ -79,9 +77,9 @@ type configObject struct {
 	from   ConfigKey
 	limits Limits
 	run    func(context.Context, func(informer.Event))
-	// values are those of the object, nil while it does not exist, and its UID.
+	// values are the object's, nil while it does not exist, and its UID.
 	values func() (map[string][]byte, types.UID, error)
-	uid    types.UID // as it was read last
+	uid    types.UID // at the last read
 }
 
 func (c *configObject) ref() *corev1.ObjectReference {
@@ -92,7 +90,7 @@ func (c *configObject) watch(ctx context.Context, changed chan<- struct{}) {
 	c.run(ctx, func(informer.Event) {
 		select {
 		case changed <- struct{}{}:
-		default: // what the signal asks for is yet to come
+		default: // a signal is pending
 		}
 	})
 }
@@ -118,7 +116,7 @@ func (c *configObject) read(context.Context) (config []byte, known bool, err err
 	return append([]byte{}, config...), true, nil
 }
 
-// has helps who has misspelt a key.
+// has lists the keys, for a misspelt one.
 func has(values map[string][]byte) string {
 	if len(values) == 0 {
 		return ", it is empty: add the key"
@@ -134,8 +132,8 @@ func (c *configObject) missingRule(err error) string {
 	return "; " + text.AddRules(c.from.Object.Namespace, text.Rule{Resource: resource, Names: []string{c.from.Object.Name}, Verbs: []string{"list", "watch"}})
 }
 
-// put lets nobody wonder which of two configurations wins. Equal ones are how
-// one moves from one place to the other.
+// put refuses two different configurations: neither should win silently. Equal ones are
+// allowed, for a move from one place to the other.
 func (c *configObject) put(bundle Bundle, config []byte) (Bundle, error) {
 	if bundle.Config != nil && !bytes.Equal(bundle.Config, config) {
 		return Bundle{}, failed(ReasonConfigInTwoPlaces, "%s has a configuration beside the module, and configFrom names %s of %s, which differs: remove the one beside the module, or configFrom", bundle.Origin, c.from.Key, c.from)

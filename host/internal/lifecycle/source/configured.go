@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// togetherPeriod is how long a change waits for one of the other part: who
-// applies a module and its configuration writes two objects, one after the other.
+// togetherPeriod is how long a change waits for one of the other part: applying a module and
+// its configuration writes two objects, one after the other.
 const togetherPeriod = 500 * time.Millisecond
 
-// configured is a source whose configuration is elsewhere than its module.
+// configured is a source with the configuration elsewhere than the module.
 type configured struct {
 	src    Source
 	config configuration
@@ -20,17 +20,15 @@ type configured struct {
 	together time.Duration
 }
 
-// configuration is where a configuration is that is not beside its module. One
-// goroutine reads it.
+// configuration is a place of a configuration apart from the module. One goroutine reads it.
 type configuration interface {
-	// watch signals on changed when there may be something to read, until the
-	// context ends.
+	// watch signals on changed after possible changes, until the context ends.
 	watch(ctx context.Context, changed chan<- struct{})
-	// read returns the content; known is false while nothing was seen of it yet.
+	// read returns the content; known is false before the first one.
 	read(ctx context.Context) (config []byte, known bool, err error)
 	// put puts a configuration into what the source offers.
 	put(bundle Bundle, config []byte) (Bundle, error)
-	// ref is the object that it is in as read has seen it, or nil.
+	// ref is the object at the last read, or nil.
 	ref() *corev1.ObjectReference
 }
 
@@ -57,7 +55,7 @@ func (c *configured) Run(ctx context.Context, handle Handler) {
 	c.merge(ctx, offers, changed, &publisher{handle: handle})
 }
 
-// merge publishes what both hold until the context ends.
+// merge publishes both contents until the context ends.
 func (c *configured) merge(ctx context.Context, offers <-chan offer, changed <-chan struct{}, p *publisher) {
 	var module *offer
 	var config struct {
@@ -66,7 +64,7 @@ func (c *configured) merge(ctx context.Context, offers <-chan offer, changed <-c
 		err   error
 	}
 	var due <-chan time.Time
-	wait := time.Duration(0) // what is there first is told at once
+	wait := time.Duration(0) // the first content is published at once
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,7 +84,7 @@ func (c *configured) merge(ctx context.Context, offers <-chan offer, changed <-c
 	}
 }
 
-// with puts the configuration into what the source offered.
+// with combines the configuration with the source's offer.
 func (c *configured) with(o offer, config []byte, err error) (Bundle, error) {
 	if o.err != nil {
 		return o.bundle, o.err

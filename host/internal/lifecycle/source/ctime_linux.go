@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changeTime is when the kernel last saw the file change. Unlike the time of
-// modification no archive brings it along, and nobody can set it.
+// changeTime is the kernel's time of the file's last change. Unlike the modification time,
+// archives do not restore it, and nobody can set it.
 func changeTime(info os.FileInfo) time.Time {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(stat.Ctim.Unix())

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changeTime is known on Linux only; elsewhere the manager is only developed.
+// changeTime is known on Linux only; other systems are for development.
 func changeTime(os.FileInfo) time.Time { return time.Time{} }

@@ -10,10 +10,12 @@ import (
 	"math/bits"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
-// decompress returns a bundle with the module alone that is stored under a key,
-// decompressed as the key's name says.
+// decompress returns a bundle with only the module stored under a key, decompressed
+// according to the key's name.
 func decompress(key string, stored []byte, limits Limits) (Bundle, error) {
 	compression := compressionOf(key)
 	if len(stored) == 0 {
@@ -32,6 +34,8 @@ func decompress(key string, stored []byte, limits Limits) (Bundle, error) {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return Bundle{}, tooLarge(key, limits)
+	case quota.Short(err):
+		return Bundle{}, err
 	case err != nil:
 		return Bundle{}, failed(ReasonModuleCompressionInvalid, "%s does not decompress: %w; write it again as %s", key, err, map[string]string{".gz": "gzip", ".zst": "zstd"}[compression])
 	case !bundle.HasModule():
@@ -44,7 +48,7 @@ func tooLarge(key string, limits Limits) error {
 	return failed(ReasonModuleTooLarge, "%s is a module of more than %d bytes: make it smaller%s", key, limits.MaxModule, limits.orRaise())
 }
 
-// orRaise is what else can be done about a module that is too large.
+// orRaise is the second remedy for a module that is too large.
 func (l Limits) orRaise() string {
 	if l.ModuleSetting == "" {
 		return ""
@@ -67,8 +71,8 @@ func expand(compression string, stored []byte, limits Limits) (bundle Bundle, er
 	return bundle, err
 }
 
-// kept keeps what is said to have so many bytes where there is room for it. What
-// was compressed from a pipe says nothing.
+// kept stores content of a declared size in memory or, if large, in the store. A stream
+// compressed from a pipe declares no size.
 func kept(r io.Reader, said uint64, limits Limits) (bundle Bundle, err error) {
 	if limits.Store == nil {
 		bundle.Module, err = readAll(r, limits.MaxModule, said)
@@ -81,12 +85,12 @@ func kept(r io.Reader, said uint64, limits Limits) (bundle Bundle, err error) {
 			return Bundle{Module: begin}, err
 		}
 	}
-	// Invariant M11 (host/SECURITY.md): in memory is no more of a large one than its beginning.
+	// Invariant M11 (host/SECURITY.md): only the beginning of a large module is in memory.
 	bundle.File, err = limits.Store.Put(io.MultiReader(bytes.NewReader(begin), r), limits.MaxModule)
 	return bundle, err
 }
 
-// gunzip takes one gzip member and nothing behind it.
+// gunzip takes exactly one gzip member.
 func gunzip(stored []byte, take func(r io.Reader, said uint64) error) error {
 	// A bytes.Reader is an io.ByteReader: nothing behind the end is consumed.
 	r := bytes.NewReader(stored)
@@ -104,8 +108,7 @@ func gunzip(stored []byte, take func(r io.Reader, said uint64) error) error {
 	return nil
 }
 
-// unzstd bounds the window as well, which the decoder allocates before it has
-// seen anything of the content.
+// unzstd also bounds the window, which the decoder allocates before it reads any content.
 func unzstd(stored []byte, most int64, take func(r io.Reader, said uint64) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(stored),
 		zstd.WithDecoderConcurrency(1),
@@ -124,15 +127,14 @@ func unzstd(stored []byte, most int64, take func(r io.Reader, said uint64) error
 	return err
 }
 
-// window is the largest window that a module of most bytes can make use of, at
-// least the 8 MiB that every decoder should support.
+// window is the largest useful window for a module of most bytes, at least the 8 MiB that
+// every decoder should support.
 func window(most int64) uint64 {
 	const least, largest = 8 * mebibyte, 1 << 29
 	return min(max(uint64(1)<<bits.Len64(uint64(max(most, 1)-1)), least), largest)
 }
 
-// gzipSize and zstdSize are the sizes that compressed files say their content
-// has, or 0. They may lie.
+// gzipSize and zstdSize are the declared sizes of compressed files, or 0. They may lie.
 func gzipSize(stored []byte) uint64 {
 	if len(stored) < 4 {
 		return 0
@@ -148,15 +150,15 @@ func zstdSize(stored []byte) uint64 {
 	return h.FrameContentSize
 }
 
-// readAll reads into room for what is said to come, so that what comes is held
-// once, and not again in each slice that became too small.
+// readAll reads into a buffer of the declared size, so that the content is in memory once,
+// without copies of a growing slice.
 func readAll(r io.Reader, most int64, said uint64) ([]byte, error) {
 	const least = 512
-	// Invariant M11 (host/SECURITY.md): what is said to come has its room at once, so it is not
-	// copied while it grows.
+	// Invariant M11 (host/SECURITY.md): the buffer has the declared size at once, so that it is
+	// not copied while it grows.
 	data := make([]byte, 0, max(least, min(said, uint64(most))+1))
-	// Invariant M12 (host/SECURITY.md): never more than the limit and one byte is unpacked,
-	// whatever the file says of itself.
+	// Invariant M12 (host/SECURITY.md): at most one byte above the limit is unpacked, whatever
+	// size the file declares.
 	for r = io.LimitReader(r, most+1); ; {
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

@@ -12,11 +12,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
 const (
-	// dataLink is the symlink by which the kubelet switches all files of a
-	// mounted ConfigMap at once.
+	// dataLink is the symlink with which the kubelet replaces all files of a mounted ConfigMap
+	// at once.
 	dataLink = "..data"
 	// maxFiles bounds a directory.
 	maxFiles = 1000
@@ -59,8 +61,8 @@ func (d *Dir) Run(ctx context.Context, handle Handler) {
 	}
 }
 
-// read returns what the directory holds; fresh is false when its files are
-// those of the read before.
+// read returns the directory's content; fresh is false if the files are those of the last
+// read.
 func (d *Dir) read(ctx context.Context) (bundle Bundle, fresh bool, err error) {
 	for try := range maxTries {
 		if try > 0 && pause(ctx, d.watching.Settle) != nil {
@@ -78,11 +80,13 @@ func (d *Dir) read(ctx context.Context) (bundle Bundle, fresh bool, err error) {
 			return Bundle{}, false, nil
 		}
 		bundle, err = d.load(files)
-		// The kubelet removes the old files after a switch, others may write
-		// in place: then what was read may be of two states.
+		// The kubelet removes the old files after a switch, and others may write in place: the
+		// content read could mix two states.
 		after, findErr := d.list()
 		if findErr == nil && after.equal(files) {
-			d.last = files
+			if d.last = files; quota.Short(err) {
+				d.last = nil // to be read again although it is right
+			}
 			return bundle, true, inside(err, "directory "+d.dir)
 		}
 		err = errChanged
@@ -94,8 +98,8 @@ func (d *Dir) read(ctx context.Context) (bundle Bundle, fresh bool, err error) {
 	return Bundle{}, true, failed(ReasonDirectoryUnreadable, "directory %s: %w", d.dir, err)
 }
 
-// find returns the files. Those of a mounted ConfigMap never change, only the
-// symlink to them does; others must have settled.
+// find returns the files. Those of a mounted ConfigMap never change, only the symlink does;
+// others must have settled.
 func (d *Dir) find(ctx context.Context) (snapshot, error) {
 	if d.isMounted() {
 		return d.list()
@@ -108,8 +112,7 @@ func (d *Dir) isMounted() bool {
 	return err == nil
 }
 
-// list resolves the symlink of the kubelet once, so that all files are of one
-// state, and looks at the files.
+// list resolves the kubelet's symlink once, so that all files are of one state.
 func (d *Dir) list() (snapshot, error) {
 	if !d.isMounted() {
 		return lookInto(d.dir)
@@ -125,7 +128,7 @@ func (d *Dir) list() (snapshot, error) {
 	return files, err
 }
 
-// lookInto looks at the files of one directory.
+// lookInto lists the files of one directory.
 func lookInto(root string) (snapshot, error) {
 	names, err := listNames(root)
 	if err != nil {
@@ -180,7 +183,7 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// load reads the files that the rules choose.
+// load reads the files chosen by the rules.
 func (d *Dir) load(files snapshot) (Bundle, error) {
 	paths := make(map[string]string, len(files))
 	for path := range files {

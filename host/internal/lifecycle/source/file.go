@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// WatchFile hands the content of a file to handle, and again after each
-// change, until the context ends. The first content is not handed over when it
-// equals known, which the caller has read before. A file that cannot be read,
-// or has more than most bytes, is an error; the same error is told once.
+// WatchFile hands the content of a file to handle, and again after each change, until the
+// context ends. A first content equal to known, which the caller has read before, is
+// skipped. A file that cannot be read, or has more than most bytes, is an error; the same
+// error is reported once.
 func WatchFile(ctx context.Context, path string, most int64, watching Watching, known []byte, handle func(data []byte, err error)) {
 	watching = watching.withDefaults()
 	changed := make(chan struct{}, 1)

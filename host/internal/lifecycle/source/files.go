@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// snapshot is how files look without their content.
+// snapshot is the files' metadata.
 type snapshot map[string]os.FileInfo
 
 // look returns the snapshot of files, which must be regular ones.
@@ -28,7 +28,7 @@ func look(paths []string) (snapshot, error) {
 	return s, nil
 }
 
-// equal reports whether the files are the same and were not written to.
+// equal reports whether the files are the same and unmodified.
 func (s snapshot) equal(other snapshot) bool {
 	if len(s) != len(other) {
 		return false
@@ -42,14 +42,14 @@ func (s snapshot) equal(other snapshot) bool {
 	return true
 }
 
-// errChanged is returned when files changed while they were looked at.
+// errChanged means that files changed during the reading.
 var errChanged = errors.New("the files keep changing: write them elsewhere and move them here, or wait until they are complete")
 
-// maxTries bounds how often files that change are looked at before that is an
-// error, which the next change or poll may mend.
+// maxTries bounds the readings of changing files before an error; the next change or poll
+// tries again.
 const maxTries = 25
 
-// settled waits until what find returns has stayed the same for a while.
+// settled waits until find has returned the same files for a while.
 func settled(ctx context.Context, settle time.Duration, find func() (snapshot, error)) (snapshot, error) {
 	before, err := find()
 	for range maxTries {
@@ -61,7 +61,7 @@ func settled(ctx context.Context, settle time.Duration, find func() (snapshot, e
 		}
 		var after snapshot
 		after, err = find()
-		// Invariant R4 (host/SECURITY.md): files are read when they have ceased to change.
+		// Invariant R4 (host/SECURITY.md): files are read once they no longer change.
 		if err == nil && after.equal(before) {
 			return after, nil
 		}
@@ -84,8 +84,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// readFile reads a file, but not more than most+1 bytes, by which the caller
-// knows that it is too large.
+// readFile reads a file, at most most+1 bytes: one more than most shows that it is too
+// large.
 func readFile(path string, most int64) (data []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -21,21 +21,21 @@ const (
 	// maxIndex bounds an index, in bytes; 64 parts with the longest names need
 	// about 40 KiB.
 	maxIndex = 64 << 10
-	// maxProblemBytes bounds what an error repeats of an index.
+	// maxProblemBytes bounds the quotation of an index in an error.
 	maxProblemBytes = 200
 )
 
-// index says of which parts a module consists.
+// index lists the parts of a module.
 type index struct {
-	// Digest is that of all parts joined, sha256:HEX.
+	// Digest is the digest of all parts joined, sha256:HEX.
 	Digest string `json:"digest"`
 	Parts  []part `json:"parts"`
 }
 
-// part is one piece of a module as it is stored.
+// part is a stored piece of a module.
 type part struct {
 	ConfigMap string `json:"configMap"`
-	// Key is "" when the ConfigMap has only one.
+	// Key is "" if the ConfigMap has only one.
 	Key    string `json:"key,omitempty"`
 	Digest string `json:"digest"`
 }
@@ -56,10 +56,10 @@ func (p part) String() string {
 	return "ConfigMap " + p.ConfigMap
 }
 
-// errNoPart is why a part cannot be read that is not there.
+// errNoPart is the error of a missing part.
 var errNoPart = errors.New("it does not exist")
 
-// decodeIndex takes nothing but a valid index.
+// decodeIndex accepts only a valid index.
 func decodeIndex(key string, data []byte) (*index, error) {
 	if len(data) > maxIndex {
 		return nil, failed(ReasonModuleIndexInvalid, "%s is larger than %d bytes", key, maxIndex)
@@ -131,16 +131,16 @@ func (x *index) configMaps() []string {
 	return slices.Compact(names)
 }
 
-// without returns the names that are not those of parts.
+// without returns the names other than the parts'.
 func (x *index) without(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasSuffix(name, partSuffix) || slices.ContainsFunc(x.Parts, func(p part) bool { return p.file() == name })
 	})
 }
 
-// join reads the parts and returns them as one, if all digests fit. The errors
-// do not tell the digest of what is there: whoever writes an index need not be
-// allowed to read what it names.
+// join reads the parts and returns them as one, if all digests match. The errors do not
+// contain the actual digests: the author of an index need not have the right to read its
+// parts.
 func (x *index) join(read func(p part, most int64) ([]byte, error), limits Limits) ([]byte, error) {
 	parts := make([][]byte, len(x.Parts))
 	var total int64
@@ -161,7 +161,7 @@ func (x *index) join(read func(p part, most int64) ([]byte, error), limits Limit
 		parts[i] = data
 	}
 	module := bytes.Join(parts, nil)
-	// Invariant R4 (host/SECURITY.md): a module that is not whole is none.
+	// Invariant R4 (host/SECURITY.md): an incomplete module is never offered.
 	if digestOf(module) != x.Digest {
 		return nil, failed(ReasonModuleIncomplete, "every part fits its digest, but together they do not have the digest %s: are they in order, and is none left out?", x.Digest)
 	}

@@ -9,13 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
-// Join returns the bundle that a ConfigMap holds. When it holds the index of a
-// module, part is asked for the ConfigMaps of the parts; it returns nil for one
-// that does not exist, and its errors are wrapped. An error is an *Error, and
-// the bundle has nothing but its Origin and Ref then. The bundle shares memory
-// with the ConfigMaps. The zero value of limits is that of the source.
+// Join returns the bundle of a ConfigMap. For an index, part is asked for the ConfigMaps of
+// the parts; it returns nil for a missing one, and its errors are wrapped. An error is an
+// *Error, and the bundle then has only its Origin and Ref. The bundle shares memory with the
+// ConfigMaps. The zero value of limits is that of the source.
 func Join(cm *corev1.ConfigMap, part func(name string) (*corev1.ConfigMap, error), limits Limits) (Bundle, error) {
 	name := types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}
 	origin := configMapBundle(name, cm)
@@ -27,8 +28,8 @@ func Join(cm *corev1.ConfigMap, part func(name string) (*corev1.ConfigMap, error
 	return bundle, nil
 }
 
-// Parts returns the names of the ConfigMaps that an index names, sorted and
-// each once; none when the ConfigMap holds the module itself.
+// Parts returns the names of the ConfigMaps in an index, sorted and each once; none if the
+// ConfigMap holds the module itself.
 func Parts(cm *corev1.ConfigMap) ([]string, error) {
 	x, err := configMapBox(cm, nil).index()
 	if err != nil || x == nil {
@@ -37,7 +38,7 @@ func Parts(cm *corev1.ConfigMap) ([]string, error) {
 	return x.configMaps(), nil
 }
 
-// configMapBundle returns one without content; cm is nil when there is none.
+// configMapBundle returns a bundle without content; cm is nil if it does not exist.
 func configMapBundle(name types.NamespacedName, cm *corev1.ConfigMap) Bundle {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: name.Namespace, Name: name.Name}
 	if cm != nil {
@@ -46,7 +47,7 @@ func configMapBundle(name types.NamespacedName, cm *corev1.ConfigMap) Bundle {
 	return Bundle{Origin: "ConfigMap " + name.String(), Ref: ref}
 }
 
-// inside adds where to an error of a box.
+// inside adds the place to an error of a box.
 func inside(err error, where string) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -71,7 +72,7 @@ func configMapBox(cm *corev1.ConfigMap, find func(name string) (*corev1.ConfigMa
 	return box{names: slices.Collect(maps.Keys(values)), read: read, part: part}
 }
 
-// in returns the part that a ConfigMap holds.
+// in returns the part from its ConfigMap.
 func (p part) in(cm *corev1.ConfigMap) ([]byte, error) {
 	values := valuesOf(cm)
 	if p.Key == "" && len(values) != 1 {
@@ -96,25 +97,25 @@ func valuesOf(cm *corev1.ConfigMap) map[string][]byte {
 	return values
 }
 
-// box is what a ConfigMap or a directory holds.
+// box is the content of a ConfigMap or a directory.
 type box struct {
 	names []string
-	// read returns what is under a name, or at least most+1 bytes of it.
+	// read returns the content of a name, or at least most+1 bytes of it.
 	read func(name string, most int64) ([]byte, error)
 	part func(p part, most int64) ([]byte, error)
-	// file opens what is under a name; nil, also as its result: read has it.
+	// file opens a name; nil, also as its result: use read.
 	file func(name string) (*os.File, error)
-	// stored are files that the store has already.
+	// stored are files that are in the store already.
 	stored map[string]*File
-	// beside says that the parts are under names of the box.
+	// beside: the parts are under names of the box.
 	beside bool
 }
 
-// index returns the only index, or nil when there is none.
+// index returns the only index, or nil for none.
 func (b box) index() (*index, error) {
 	names := slices.DeleteFunc(slices.Clone(b.names), func(name string) bool { return !isIndex(name) })
 	if len(names) != 1 {
-		return nil, nil // of several chooseKeys complains
+		return nil, nil // chooseKeys reports several
 	}
 	data, err := b.read(names[0], maxIndex)
 	if err != nil {
@@ -123,7 +124,7 @@ func (b box) index() (*index, error) {
 	return decodeIndex(names[0], data)
 }
 
-// open returns the content of a bundle by the rules of the package comment.
+// open returns the bundle by the rules of the package comment.
 func (b box) open(limits Limits) (Bundle, error) {
 	x, err := b.index()
 	if err != nil {
@@ -146,6 +147,9 @@ func (b box) open(limits Limits) (Bundle, error) {
 		return Bundle{}, err
 	}
 	bundle, err := b.module(k.module, x, limits)
+	if quota.Short(err) {
+		return Bundle{}, failed(ReasonModuleNotKept, "%s is not kept: %w", k.module, err)
+	}
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -154,7 +158,7 @@ func (b box) open(limits Limits) (Bundle, error) {
 	return bundle, err
 }
 
-// small returns what is under a name, and nil only when there is no name.
+// small returns the content of a name, and nil only for no name.
 func (b box) small(name string, most int64, tooLarge string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
@@ -172,21 +176,25 @@ func (b box) small(name string, most int64, tooLarge string) ([]byte, error) {
 	return data, nil
 }
 
-// module returns a bundle with the module of that name alone, decompressed.
+// module returns a bundle with only the module of that name, decompressed.
 func (b box) module(name string, x *index, limits Limits) (Bundle, error) {
 	if x != nil {
 		stored, err := x.join(b.part, limits)
 		if err != nil {
 			return Bundle{}, err
 		}
-		limits.MaxCompressed = limits.MaxModule // it was for each part
+		limits.MaxCompressed = limits.MaxModule // that limit was checked for each part
 		return decompress(name, stored, limits)
 	}
 	most := limits.MaxCompressed
 	if compressionOf(name) == "" {
 		most = limits.MaxModule
-		if bundle, err := b.large(name, limits); bundle != nil || err != nil {
-			return *bundle, err
+		bundle, err := b.large(name, limits)
+		if err != nil {
+			return Bundle{}, err
+		}
+		if bundle != nil {
+			return *bundle, nil
 		}
 	}
 	stored, err := b.read(name, most)
@@ -196,8 +204,8 @@ func (b box) module(name string, x *index, limits Limits) (Bundle, error) {
 	return decompress(name, stored, limits)
 }
 
-// large puts a large file into the store as it is; nil if there is no store, or
-// the file is small.
+// large moves a large file into the store as it is; nil without a store, or for a small
+// file.
 func (b box) large(name string, limits Limits) (_ *Bundle, err error) {
 	if f := b.stored[name]; f != nil {
 		return &Bundle{File: f}, nil
@@ -214,7 +222,7 @@ func (b box) large(name string, limits Limits) (_ *Bundle, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if info, err := f.Stat(); err != nil || info.Size() < largeModule {
-		return nil, nil // read says what is wrong
+		return nil, nil // read reports the error
 	}
 	file, err := limits.Store.Put(f, limits.MaxModule)
 	if errors.Is(err, errTooLarge) {

@@ -5,19 +5,17 @@ import (
 	"strings"
 )
 
-// Limits bound what a source takes. The zero value of a field is its default.
+// Limits bound a source. The zero value of a field is its default.
 type Limits struct {
-	// MaxCompressed bounds a compressed module, in bytes, and each part of one
-	// that is split; all parts together are bounded by MaxModule. Default:
-	// 1 MiB in a ConfigMap, MaxModule in a directory.
+	// MaxCompressed bounds a compressed module, in bytes, and each part of a split one;
+	// MaxModule bounds all parts together. Default: 1 MiB in a ConfigMap, MaxModule in a
+	// directory.
 	MaxCompressed int64
 	// MaxModule bounds a module after decompression. Default 64 MiB.
 	MaxModule int64
-	// ModuleSetting is what the administrator raises MaxModule with, for
-	// errors; "": nothing does.
+	// ModuleSetting is the setting that raises MaxModule, for errors; "": none does.
 	ModuleSetting string
-	// Store takes modules that are too large for memory; nil: there is none, and
-	// they are held in memory.
+	// Store takes modules too large for memory; nil: they are held in memory.
 	Store *Store
 	// MaxConfig bounds the configuration. Default 1 MiB.
 	MaxConfig int64
@@ -25,8 +23,8 @@ type Limits struct {
 
 const (
 	mebibyte = 1 << 20
-	// maxSignature bounds a signature, which for a key is 100 bytes, and for an
-	// identity comes with certificates.
+	// maxSignature bounds a signature: with a key it has 100 bytes, with an identity it includes
+	// certificates.
 	maxSignature = 64 << 10
 
 	signatureSuffix       = ".sig"
@@ -49,8 +47,8 @@ func (l Limits) withDefaults(maxCompressed int64) Limits {
 	return l
 }
 
-// keys are the names that were chosen; config and signature are "" when there
-// is none. The module of an index has the name without .parts.
+// keys are the chosen names; config and signature are "" for none. The module of an index
+// has the name without .parts.
 type keys struct{ module, config, signature string }
 
 // chooseKeys applies the rules of the package comment.
@@ -98,7 +96,7 @@ func isModule(name string) bool {
 	return strings.HasSuffix(decompressedName(name), ".wasm")
 }
 
-// isIndex reports whether a name is one of a module with .parts appended.
+// isIndex reports whether a name is a module's with .parts appended.
 func isIndex(name string) bool {
 	module, ok := strings.CutSuffix(name, partsSuffix)
 	return ok && isModule(module)
@@ -133,7 +131,7 @@ func compressionOf(name string) string {
 	return ""
 }
 
-// list is for errors: sorted, and bounded.
+// list formats names for errors: sorted and bounded.
 func list(names []string) string {
 	const most = 8
 	names = slices.Sorted(slices.Values(names))

@@ -15,41 +15,39 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
-// OCIOptions say how an image is read. The zero value of a field is its default
-// where there is one.
+// OCIOptions say how an image is read. Fields with a default have it as their zero value.
 type OCIOptions struct {
 	Reference registry.Reference
-	// Once says that what a tag stands for is asked once, and not at each
-	// interval. Of a reference by digest it is asked once in any case.
+	// Once: the tag's target is asked for once, not at each interval. A reference by digest is
+	// always asked for once.
 	Once bool
-	// Interval is the time in which what is new is looked for, and the longest
-	// one between two tries while that fails. Default 5 min.
+	// Interval is the longest time until a change is seen, and between two tries after failures.
+	// Default 5 min.
 	Interval time.Duration
-	// CABundle holds certificates in PEM that verify the registry, instead of
-	// those of the system.
+	// CABundle holds certificates in PEM that verify the registry, in place of the system's.
 	CABundle string
-	// UserAgent is what the registry's log has of the manager.
+	// UserAgent identifies the manager in the registry's log.
 	UserAgent string
-	// PullSecret has the credentials; nil: there are none.
+	// PullSecret has the credentials; nil: none.
 	PullSecret *PullSecret
-	// Reached, unless nil, is told whether the registry answers: nil when it
-	// does, and again when that has changed. It must not block.
+	// Reached, unless nil, is told whether the registry answers: nil if it does, and again after
+	// each change. It must not block.
 	Reached func(err error)
-	// Policy returns what an image has to fit before its layer is fetched; nil:
-	// nothing. Renewed is signalled when that has changed: an image that it refused
-	// is asked about again.
+	// Policy returns the policy for an image before its layer is fetched; nil: none. Renewed is
+	// signalled after a change of the policy: a refused image is examined again.
 	Policy  func() *provenance.Policy
 	Renewed <-chan struct{}
-	// Pulls is told of each image before it is fetched, unless it is nil.
+	// Pulls, unless nil, is told of each image before it is fetched.
 	Pulls  Pulls
 	Limits Limits
 	// Clock is the real one by default.
 	Clock clock.Clock
 }
 
-// Times of looks at the registry.
+// The times of looks at the registry.
 const (
 	defaultInterval = 5 * time.Minute
 	// firstRetry doubles up to the interval.
@@ -59,18 +57,17 @@ const (
 	pullTimeout    = 5 * time.Minute
 )
 
-// OCI is a source that reads an image in a registry. While the registry cannot
-// be asked, what it held last stays: Reached is told, and the handler is not,
-// unless it was never told of anything.
+// OCI is a source that reads an image from a registry. While the registry does not answer,
+// the last content stays: Reached is told, and the handler only if it was never told
+// anything.
 type OCI struct {
 	options OCIOptions
-	last    registry.State // that was read
-	// refusing is the policy that has refused it, nil when none has. held: it was
-	// not allowed to be read.
+	last    registry.State // last read state
+	// refusing is the policy that refused the image, or nil. held: reading it was not allowed.
 	refusing *provenance.Policy
 	held     bool
-	told     bool          // the handler was told of something that the registry holds
-	reached  *string       // what Reached was told; nil: nothing yet
+	told     bool          // the handler was told of content of the registry
+	reached  *string       // last told to Reached; nil: nothing yet
 	delay    time.Duration // before the next try
 }
 
@@ -96,12 +93,12 @@ func (o *OCI) Run(ctx context.Context, handle Handler) {
 	renewed := o.options.PullSecret.run(ctx, &wg)
 	p := publisher{handle: handle}
 	for ctx.Err() == nil {
-		// Invariant I2 (host/SECURITY.md): while the registry fails nothing changes but what is said of it.
+		// Invariant I2 (host/SECURITY.md): a failing registry changes only the reported state.
 		o.wait(ctx, o.look(ctx, &p), renewed)
 	}
 }
 
-// wait returns when the registry is to be asked again, or the context ends.
+// wait returns when the registry should be asked again, or the context ends.
 func (o *OCI) wait(ctx context.Context, again <-chan time.Time, renewed <-chan struct{}) {
 	for {
 		select {
@@ -120,8 +117,7 @@ func (o *OCI) wait(ctx context.Context, again <-chan time.Time, renewed <-chan s
 	}
 }
 
-// look asks the registry once, and returns when that is to be done again; never
-// when nothing can change.
+// look asks the registry once, and returns when to ask again; never if nothing can change.
 func (o *OCI) look(ctx context.Context, p *publisher) <-chan time.Time {
 	bundle, err := o.read(ctx)
 	if ctx.Err() != nil {
@@ -135,20 +131,23 @@ func (o *OCI) look(ctx context.Context, p *publisher) <-chan time.Time {
 		}
 		return o.options.Clock.After(o.retry())
 	}
-	o.delay = 0
 	o.tell(nil)
 	if bundle != nil || err != nil {
 		o.told = true
 		p.publish(o.offer(bundle, err))
 	}
+	if quota.Short(err) {
+		return o.options.Clock.After(o.retry())
+	}
+	o.delay = 0
 	if !o.held && (o.options.Once || o.options.Reference.Digest() != "") {
 		return nil
 	}
-	// Several managers that were started together do not ask together.
+	// Managers that started together should not ask together.
 	return o.options.Clock.After(jitter(o.options.Interval))
 }
 
-// tell says once what is new of the registry.
+// tell reports each change of the registry's state once.
 func (o *OCI) tell(err error) {
 	said := ""
 	if err != nil {
@@ -160,11 +159,11 @@ func (o *OCI) tell(err error) {
 	}
 }
 
-// jitter takes a tenth to a fifth away: what is new is to serve within the
-// interval, and has to be pulled and compiled before that.
+// jitter subtracts a tenth to a fifth: new content should serve within the interval, and
+// must be pulled and compiled first.
 func jitter(d time.Duration) time.Duration { return d - d/10 - rand.N(d/10+1) }
 
-// retry is the time until the next try.
+// retry is the delay before the next try.
 func (o *OCI) retry() time.Duration {
 	o.delay = min(max(2*o.delay, firstRetry), o.options.Interval)
 	return jitter(o.delay)
@@ -184,7 +183,7 @@ func (o *OCI) offer(bundle *Bundle, err error) (Bundle, error) {
 	return o.origin(), err
 }
 
-// read returns what the registry holds, and nil when it is what was read last.
+// read returns the registry's content, or nil if it is unchanged.
 func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	keys, err := o.options.PullSecret.keys(ctx)
 	if err != nil {
@@ -201,7 +200,7 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	defer client.Close()
 	state, err := o.resolve(ctx, client)
 	if passing := (*registry.Error)(nil); errors.As(err, &passing) && !passing.Passing() {
-		o.last = registry.State{} // what was read is told of anew
+		o.last = registry.State{} // the content is reported anew
 	}
 	if err != nil || state == o.last && (o.refusing == nil || o.refusing == o.options.Policy()) {
 		return nil, err
@@ -209,10 +208,11 @@ func (o *OCI) read(ctx context.Context) (*Bundle, error) {
 	return o.pull(ctx, client, state, stored)
 }
 
-// pull reads the image that the registry holds. What must not be read now, or
-// could not be, is as if nothing had been read: it is tried again.
+// pull reads the registry's image. An image that must not or could not be read leaves no
+// trace: it is tried again.
 func (o *OCI) pull(ctx context.Context, client *registry.Client, state registry.State, stored map[string]*File) (*Bundle, error) {
-	// Invariant I10 (host/SECURITY.md): an image that ends the manager is known to the next one.
+	// Invariant I10 (host/SECURITY.md): an image that ends the manager is known to its
+	// successor.
 	done, err := o.begin(ctx, state.Image)
 	o.last, o.refusing, o.held = registry.State{}, nil, err != nil
 	if err != nil {
@@ -226,14 +226,17 @@ func (o *OCI) pull(ctx context.Context, client *registry.Client, state registry.
 	if errors.As(err, &failure) && failure.Passing() {
 		return nil, err
 	}
-	o.last = state // an image that is not valid is not read again
-	if err != nil {
-		return nil, err
+	var bundle *Bundle
+	if err == nil {
+		bundle, err = o.open(image, stored)
 	}
-	return o.open(image, stored)
+	if !quota.Short(err) {
+		o.last = state // an invalid image is not read again
+	}
+	return bundle, err
 }
 
-// keep puts large modules that are not compressed by themselves into the store.
+// keep stores large modules that are not compressed themselves.
 func (o *OCI) keep(stored map[string]*File) func(string, int64, io.Reader) (bool, error) {
 	store := o.options.Limits.Store
 	if store == nil {
@@ -283,7 +286,7 @@ func (o *OCI) open(image *registry.Image, stored map[string]*File) (*Bundle, err
 	return &bundle, nil
 }
 
-// signaturesOf are those of the image, without one beside the module.
+// signaturesOf returns the image's signatures, without the one beside the module.
 func signaturesOf(image *registry.Image) provenance.ImageSignatures {
 	s := provenance.ImageSignatures{Document: image.Document}
 	for _, one := range image.Signatures {

@@ -9,23 +9,22 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Packing says how content is cut into parts for ConfigMaps.
+// Packing says how content is split into parts for ConfigMaps.
 type Packing struct {
-	// Bytes are those of a part, and Parts how many there may be.
+	// Bytes is the size of a part, Parts their largest number.
 	Bytes, Parts int
 	Level        zstd.EncoderLevel
 }
 
-// ErrNoRoom is the error of content that needs more parts than there may be.
+// ErrNoRoom is the error of content that needs too many parts.
 var ErrNoRoom = errors.New("no room left")
 
-// Pack makes one zstd frame of the pieces, one behind the other, and cuts it
-// into parts, one at least. Its window is one that every decoder takes. It
-// copies no piece, and stops with ErrNoRoom as soon as the parts are full: a
-// module may have tens of megabytes.
+// Pack compresses the pieces, concatenated, into one zstd frame, and splits it into parts,
+// at least one. Every decoder supports its window. It copies no piece, and stops with
+// ErrNoRoom as soon as the parts are full: a module may have tens of megabytes.
 func (p Packing) Pack(pieces ...[]byte) ([][]byte, error) {
-	// Invariant M11 (host/SECURITY.md): no piece is copied, and content for which there is no room
-	// stops here.
+	// Invariant M11 (host/SECURITY.md): no piece is copied, and content that does not fit stops
+	// here.
 	out, size := &room{left: p.Parts * p.Bytes}, 0
 	for _, piece := range pieces {
 		size += len(piece)
@@ -46,8 +45,8 @@ func (p Packing) Pack(pieces ...[]byte) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(out.data, p.Bytes)), nil
 }
 
-// Unpack returns the content of parts that Pack made, joined again. What has
-// more than so many bytes of content is an error, and takes no more memory.
+// Unpack returns the content of joined parts that Pack made. More than most bytes of content
+// are an error, and take no more memory.
 func Unpack(packed []byte, most int64) (content []byte, err error) {
 	err = unzstd(packed, most, func(r io.Reader, said uint64) (err error) {
 		content, err = readAll(r, most, said)
@@ -56,7 +55,7 @@ func Unpack(packed []byte, most int64) (content []byte, err error) {
 	return content, err
 }
 
-// room takes so many bytes.
+// room is a writer of limited size.
 type room struct {
 	data []byte
 	left int

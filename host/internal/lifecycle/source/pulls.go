@@ -8,17 +8,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 )
 
-// Pulls records, where it outlives the manager, what is about to be read from a registry.
+// Pulls durably records which image is about to be read from a registry.
 type Pulls interface {
-	// Begin returns once it is recorded that this manager is about to read the image of that digest (sha256:HEX of the manifest). done says that it
-	// was read or refused. An error says why it must not be read now.
+	// Begin returns once it is recorded that this manager is about to read the image of that digest
+	// (sha256:HEX of the manifest). done says that it was read or refused. An error says why it must not
+	// be read now.
 	Begin(ctx context.Context, image string) (done func(), err error)
 }
 
-// ReasonPullHeld is of an image that must not be read now.
+// ReasonPullHeld is the reason of an image that must not be read now.
 const ReasonPullHeld = "ImagePullHeld"
 
-// begin records the read of an image that is due. An error is an *Error.
+// begin records the coming read of an image. An error is an *Error.
 func (o *OCI) begin(ctx context.Context, image string) (done func(), err error) {
 	if o.options.Pulls == nil {
 		return func() {}, nil

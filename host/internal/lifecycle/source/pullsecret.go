@@ -16,12 +16,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// PullSecret is a Secret with the credentials of a registry, which is watched
-// while its source runs. A nil one has none.
+// PullSecret is a Secret with the credentials of a registry, watched while its source runs.
+// A nil PullSecret has none.
 type PullSecret struct {
 	name   types.NamespacedName
 	secret *informer.Named[*corev1.Secret]
-	// settled is closed when there is a list, or an error.
+	// settled is closed at the first list or error.
 	settled chan struct{}
 	once    sync.Once
 }
@@ -33,7 +33,7 @@ func NewPullSecret(client kubernetes.Interface, name types.NamespacedName) *Pull
 	return &PullSecret{name: name, secret: informer.Secret(client, name), settled: make(chan struct{})}
 }
 
-// String names it, and is "" of none.
+// String names it; "" for nil.
 func (s *PullSecret) String() string {
 	if s == nil {
 		return ""
@@ -41,8 +41,7 @@ func (s *PullSecret) String() string {
 	return "pullSecret " + s.name.String()
 }
 
-// run watches the Secret until the context ends, and returns what is signalled
-// when it has changed.
+// run watches the Secret until the context ends, and returns a channel that signals changes.
 func (s *PullSecret) run(ctx context.Context, wg *sync.WaitGroup) <-chan struct{} {
 	if s == nil {
 		return nil
@@ -51,13 +50,13 @@ func (s *PullSecret) run(ctx context.Context, wg *sync.WaitGroup) <-chan struct{
 	wg.Go(func() {
 		s.secret.Run(ctx, func(e informer.Event) {
 			select {
-			case <-s.settled: // who waits for the first list takes it as it is
+			case <-s.settled: // the first list is not a change
 				if e == informer.Failed {
-					return // it stays as it was seen, and nobody can do better
+					return // the last seen state stays: nothing better can be had
 				}
 				select {
 				case renewed <- struct{}{}:
-				default: // what the signal asks for is yet to come
+				default: // a signal is pending
 				}
 			default:
 				s.once.Do(func() { close(s.settled) })
@@ -67,7 +66,7 @@ func (s *PullSecret) run(ctx context.Context, wg *sync.WaitGroup) <-chan struct{
 	return renewed
 }
 
-// keys returns the credentials as they are now. The error holds none.
+// keys returns the current credentials. The error holds none.
 func (s *PullSecret) keys(ctx context.Context) (authn.Keychain, error) {
 	if s == nil {
 		return nil, nil

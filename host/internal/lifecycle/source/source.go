@@ -41,51 +41,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Bundle is what a source offers. The receiver must not change it.
+// Bundle is the content of a source. The receiver must not change it.
 type Bundle struct {
-	// Module is the WebAssembly module, decompressed; nil of one that is too large
-	// for memory, which is File. View is for both.
+	// Module is the WebAssembly module, decompressed; nil if it is too large for memory, and in
+	// File. View covers both.
 	Module []byte
 	File   *File
-	// Config is the provider's configuration, nil when there is none.
+	// Config is the provider's configuration; nil for none.
 	Config []byte
-	// ConfigPrivate says that Config is from a Secret, or from a file, which may
-	// be a mounted one: it must not be copied into a ConfigMap.
+	// ConfigPrivate: Config is from a Secret, or from a file, which may be a mounted Secret: it
+	// must not be copied into a ConfigMap.
 	ConfigPrivate bool
 	// private is the ConfigDigest of a private configuration.
 	private string
-	// Signature is the module's signature as it lies beside it, at most 64 KiB:
-	// base64, or a bundle of cosign in JSON. Nobody has looked at it. It is nil
-	// when there is none.
+	// Signature is the module's signature from the file beside it, at most 64 KiB: base64, or a
+	// bundle of cosign in JSON, unverified. It is nil for none.
 	Signature []byte
 	// Revision names the content: equal for equal modules and configurations,
 	// however they are compressed, split or signed. Empty when there is no
 	// content.
 	Revision string
-	// Origin says for people where it comes from.
+	// Origin tells people where it comes from.
 	Origin string
-	// Image is the digest of the image that it was in, sha256:HEX, "" when it
-	// was in none. It is not the module's digest, and no part of Revision.
+	// Image is the digest of its image, sha256:HEX, "" for none. It is not the module's digest,
+	// and no part of Revision.
 	Image string
-	// Ref is the ConfigMap that Events belong on, or nil. It is set also when
-	// there is an error; it has no UID while the ConfigMap does not exist.
+	// Ref is the ConfigMap for Events, or nil. It is set also with an error; it has no UID while
+	// the ConfigMap does not exist.
 	Ref *corev1.ObjectReference
-	// ConfigRef is the ConfigMap or the Secret that the configuration is in when it
-	// is not beside the module, or nil. It is as Ref in all else.
+	// ConfigRef is the ConfigMap or Secret of a configuration apart from the module, or nil.
+	// Otherwise it is as Ref.
 	ConfigRef *corev1.ObjectReference
 }
 
-// Handler takes what a source holds now: a bundle, or an error, which is an
-// *Error, and a bundle with nothing but its Origin and references. It is never called
-// concurrently.
+// Handler takes the current content of a source: a bundle, or an *Error with a bundle that
+// has only its Origin and references. It is never called concurrently.
 type Handler func(bundle Bundle, err error)
 
-// Source is where a module comes from.
+// Source is an origin of modules.
 type Source interface {
-	// Run calls handle with what the source holds, as soon as that is known
-	// and again whenever it has changed, until the context ends. A signature
-	// that has changed alone is a change as well. States that
-	// lasted only shortly may be left out. It must be called once.
+	// Run calls handle with the source's content, as soon as it is known and again after each
+	// change, until the context ends. A change of the signature alone counts. Short-lived states
+	// may be skipped. It must be called once.
 	Run(ctx context.Context, handle Handler)
 }
 
@@ -105,6 +102,7 @@ const (
 	ReasonSignatureKeyAmbiguous    = "SignatureKeyAmbiguous"
 	ReasonSignatureOfAnotherModule = "SignatureOfAnotherModule"
 	ReasonSignatureTooLarge        = "SignatureTooLarge"
+	ReasonModuleNotKept            = "ModuleNotKept"
 	ReasonConfigKeyAmbiguous       = "ConfigKeyAmbiguous"
 	ReasonConfigTooLarge           = "ConfigTooLarge"
 	ReasonConfigFileUnreadable     = "ConfigFileUnreadable"
@@ -115,18 +113,18 @@ const (
 	ReasonUnknownKey               = "UnknownKey"
 )
 
-// InConfig reports whether a reason, of a source or of loading a module, is about
-// the configuration and not about the module.
+// InConfig reports whether a reason, of a source or of loading a module, concerns the
+// configuration rather than the module.
 func InConfig(reason string) bool {
 	return strings.HasPrefix(reason, "Config") && !strings.HasPrefix(reason, "ConfigMap")
 }
 
-// Error is why a source has no bundle.
+// Error is the reason why a source has no bundle.
 type Error struct {
 	// Reason is one of the Reason constants, or of package registry.
 	Reason string
 	Err    error
-	// Passing says that the source could not be asked: what it holds is not known.
+	// Passing: the source could not be asked, so its content is unknown.
 	Passing bool
 }
 
@@ -140,8 +138,8 @@ func failed(reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// ConfigDigest names the configuration, in lowercase hexadecimal: a public one
-// by its SHA-256. That of a private one is for records alone.
+// ConfigDigest names the configuration, in lowercase hexadecimal: a public one by its
+// SHA-256. A private one's is for records only.
 func (b Bundle) ConfigDigest() string {
 	if b.ConfigPrivate {
 		return b.private
@@ -175,7 +173,7 @@ func digestOf(parts ...[]byte) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// publisher calls a handler when what it would be told is new.
+// publisher calls a handler with changes only.
 type publisher struct {
 	handle Handler
 	last   string

@@ -16,16 +16,14 @@ import (
 )
 
 const (
-	// partSize is how much of a module Split puts into one ConfigMap, in bytes:
-	// in base64 and with what kubectl adds it is still less than the 1 MiB that
-	// several tools take.
+	// partSize is the size of the parts that Split makes, in bytes: in base64, and with
+	// kubectl's additions, still below the 1 MiB that several tools accept.
 	partSize = 700 << 10
-	// maxConfigMap is what the values of a ConfigMap may have together, in
-	// bytes; the API server refuses more.
+	// maxConfigMap is the API server's limit for the values of a ConfigMap, in bytes.
 	maxConfigMap = mebibyte
 )
 
-// SplitOptions say what else goes into the ConfigMaps that Split makes.
+// SplitOptions are the other contents of Split's ConfigMaps.
 type SplitOptions struct {
 	// Module is the NAME of the key NAME.wasm.zst. Default "provider".
 	Module string
@@ -36,19 +34,18 @@ type SplitOptions struct {
 	// Signature is the module's signature as cosign writes it: base64, or a
 	// bundle in JSON; at most 64 KiB. Nil means none.
 	Signature []byte
-	// PartNames are the names of the ConfigMaps for the parts, the first ones
-	// of which are used; then it is the caller's business that no index in use
-	// names them. By default a name has a part of the module's digest in it.
+	// PartNames are names for the parts' ConfigMaps, used in their order; then the caller must
+	// see to it that no index in use names them. By default a name contains a part of the
+	// module's digest.
 	PartNames []string
 }
 
-// Split returns the ConfigMaps for a module, compressed with zstd: only the one
-// of that name when the module fits into it, else those of the parts, of at
-// most 700 KiB each, and at last the one with the index, the configuration and
-// the signature. When they are applied in that order, what serves is never
-// disturbed: the parts of the last module have other names. They must be
-// applied on the server's side; for the annotation of kubectl apply they are
-// too large. The errors say what does not fit.
+// Split returns the ConfigMaps for a module, compressed with zstd: only the one of that name
+// if the module fits into it, else those of the parts, of at most 700 KiB each, and last the
+// one with the index, the configuration and the signature. Applied in that order, they never
+// disturb the serving module: the parts of the last module have other names. They must be
+// applied on the server's side; they are too large for the annotation of kubectl apply. The
+// errors say what does not fit.
 func Split(module []byte, name, namespace string, o SplitOptions) ([]corev1.ConfigMap, error) {
 	o = o.withDefaults()
 	last := newConfigMap(name, namespace)
@@ -95,7 +92,7 @@ func (o SplitOptions) withDefaults() SplitOptions {
 	return o
 }
 
-// fill puts the configuration and the signature into a ConfigMap.
+// fill adds the configuration and the signature to a ConfigMap.
 func (o SplitOptions) fill(cm *corev1.ConfigMap, name string) error {
 	switch {
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
@@ -118,7 +115,7 @@ func (o SplitOptions) fill(cm *corev1.ConfigMap, name string) error {
 	return nil
 }
 
-// signatureSuffixOf tells a bundle, which is an object of JSON, from base64.
+// signatureSuffixOf distinguishes a bundle, a JSON object, from base64.
 func signatureSuffixOf(signature []byte) string {
 	if bytes.HasPrefix(bytes.TrimSpace(signature), []byte("{")) {
 		return signatureBundleSuffix
@@ -144,7 +141,7 @@ func newConfigMap(name, namespace string) corev1.ConfigMap {
 	}
 }
 
-// size is what the API server counts.
+// size is the size as the API server counts it.
 func size(cm corev1.ConfigMap) int {
 	n := 0
 	for _, value := range valuesOf(&cm) {

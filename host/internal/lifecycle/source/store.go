@@ -20,32 +20,31 @@ import (
 )
 
 const (
-	// largeModule is from how many bytes on a module lies in the Store.
+	// largeModule is the size from which a module goes to the Store.
 	largeModule = 16 * mebibyte
-	// maxStored bounds the files of a Store: what serves, what is tried, and what
-	// one may want to go back to.
+	// maxStored bounds the files of a Store: the serving module, the tried one, and those for a
+	// rollback.
 	maxStored = 16
 
 	storedSuffix  = ".wasm"
 	storingPrefix = ".storing-"
 )
 
-// Store keeps modules that are too large for memory as files of a directory that
-// only this user may write to, each under its digest, after a restart as well.
-// The oldest go first, but none that is held or that somebody has. It is safe for
-// concurrent use.
+// Store keeps modules too large for memory as files in a directory that only this user may
+// write to, each under its digest, also across restarts. The oldest go first, except held
+// and open ones. It is safe for concurrent use.
 type Store struct {
 	dir   string
 	quota *quota.Quota
 	mu    sync.Mutex
-	// held are digests by the names of those who hold them.
+	// held are the held digests by owner.
 	held map[string][]string
-	// open are the files that somebody may have, by their digests.
+	// open are the files in use, by digest.
 	open map[string]weak.Pointer[File]
 }
 
-// NewStore makes the directory, which has a quota with others unless that is nil,
-// and removes what a killed manager has left unfinished.
+// NewStore makes the directory, under a shared quota unless that is nil, and removes the
+// unfinished files of a killed manager.
 func NewStore(dir string, q *quota.Quota) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("large modules: %w", err)
@@ -64,16 +63,15 @@ func NewStore(dir string, q *quota.Quota) (*Store, error) {
 	return s, nil
 }
 
-// Hold keeps modules from going before their time, instead of those that the owner
-// held before: what a restart begins with is older than what was tried since.
+// Hold protects modules from removal, in place of those that the owner held before: a
+// restart's module may be older than modules tried since.
 func (s *Store) Hold(owner string, digests ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[owner] = digests
 }
 
-// Put keeps what it reads, at most so many bytes of it; more is errTooLarge, or
-// quota.ErrFull.
+// Put stores the content, at most that many bytes; more is errTooLarge, or quota.ErrFull.
 func (s *Store) Put(r io.Reader, most int64) (_ *File, err error) {
 	out, err := os.CreateTemp(s.dir, storingPrefix)
 	if err != nil {
@@ -108,9 +106,8 @@ func (s *Store) Put(r io.Reader, most int64) (_ *File, err error) {
 
 func (s *Store) path(digest string) string { return filepath.Join(s.dir, digest+storedSuffix) }
 
-// Open returns a module that was put, by the hexadecimal digits of its SHA-256.
-// The error is fs.ErrNotExist when it is not there; what is there and does not
-// have that digest is removed, and an error.
+// Open returns a stored module by the hexadecimal digits of its SHA-256. The error is
+// fs.ErrNotExist if it is missing; a file with another digest is removed, and an error.
 func (s *Store) Open(digest string) (_ *File, err error) {
 	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
 		return nil, fmt.Errorf("%q is no digest of a module", digest)
@@ -133,7 +130,7 @@ func (s *Store) Open(digest string) (_ *File, err error) {
 		return nil, fmt.Errorf("%s is damaged", file.Name())
 	}
 	now := time.Now()
-	_ = os.Chtimes(s.path(digest), now, now) // at worst it goes before its time
+	_ = os.Chtimes(s.path(digest), now, now) // at worst it is removed early
 	f := &File{file: file, size: size, digest: digest}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +138,8 @@ func (s *Store) Open(digest string) (_ *File, err error) {
 	return f, nil
 }
 
-// prune removes the oldest files above maxStored, but none that is in use. It is
-// called with the lock.
+// prune removes the oldest files above maxStored, except those in use. The caller holds the
+// lock.
 func (s *Store) prune() error {
 	all, err := s.files()
 	if err != nil {
@@ -151,7 +148,7 @@ func (s *Store) prune() error {
 	if len(all) <= maxStored {
 		return nil
 	}
-	runtime.GC() // tells who has one still
+	runtime.GC() // finds out which files are still in use
 	slices.SortFunc(all, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, info := range all[maxStored:] {
 		if s.inUse(storedDigest(info)) {
@@ -164,12 +161,12 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Entries are the modules that nobody has or holds.
+// Entries are the modules neither in use nor held.
 func (s *Store) Entries() (entries []quota.Entry) {
-	runtime.GC() // tells who has one still; room is short, else nobody asks
+	runtime.GC() // finds out which files are still in use; called only when room is short
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all, _ := s.files() // without them there is nothing that may go
+	all, _ := s.files() // without a list nothing can be removed
 	for _, info := range all {
 		if digest := storedDigest(info); !s.inUse(digest) {
 			entries = append(entries, quota.Entry{Used: info.ModTime(), Remove: func() { s.removeUnused(digest) }})
@@ -182,11 +179,11 @@ func (s *Store) removeUnused(digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.inUse(digest) {
-		_ = os.Remove(s.path(digest)) // what stays counts on
+		_ = os.Remove(s.path(digest)) // what stays is still counted
 	}
 }
 
-// files are the modules. It is called with the lock.
+// files are the modules. The caller holds the lock.
 func (s *Store) files() (all []os.FileInfo, err error) {
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -199,8 +196,8 @@ func (s *Store) files() (all []os.FileInfo, err error) {
 
 func storedDigest(file os.FileInfo) string { return strings.TrimSuffix(file.Name(), storedSuffix) }
 
-// inUse tells whether a module is held, or somebody has it: what was removed would
-// take its part of the disk until that ends. It is called with the lock.
+// inUse reports whether a module is held or in use: a removed file would keep its room on
+// the disk until its use ends. The caller holds the lock.
 func (s *Store) inUse(digest string) bool {
 	if open, ok := s.open[digest]; ok && open.Value() == nil {
 		delete(s.open, digest)
@@ -208,8 +205,8 @@ func (s *Store) inUse(digest string) bool {
 	return s.open[digest].Value() != nil || slices.Contains(slices.Concat(slices.Collect(maps.Values(s.held))...), digest)
 }
 
-// File is a module in a Store. It is there as long as somebody has it, whatever
-// becomes of the Store. It is safe for concurrent use.
+// File is a module in a Store. It exists while it is in use, whatever happens to the Store.
+// It is safe for concurrent use.
 type File struct {
 	file   *os.File
 	size   int64

@@ -11,11 +11,11 @@ import (
 // Watching says how files are watched. The zero value of a field is its
 // default.
 type Watching struct {
-	// Poll is how often files are looked at even when nothing was reported,
-	// since not every file system reports changes. Default 30 s.
+	// Poll is the period of looks at the files without a reported change, since not every file
+	// system reports changes. Default 30 s.
 	Poll time.Duration
-	// Settle is how long files that are not switched atomically, as the
-	// kubelet does, must stay as they are before they are read. Default 200 ms.
+	// Settle is how long files must be unchanged before they are read, unless they are replaced
+	// atomically, as by the kubelet. Default 200 ms.
 	Settle time.Duration
 }
 
@@ -29,20 +29,20 @@ func (w Watching) withDefaults() Watching {
 	return w
 }
 
-// watchDir signals on changed after every change in a directory, and every
-// poll, until the context ends. A signal stands for all changes since the last
-// one was taken. The directory may come and go.
+// watchDir signals on changed after every change in a directory, and every poll, until the
+// context ends. A signal stands for all changes since the last one was received. The
+// directory may come and go.
 func watchDir(ctx context.Context, dir string, poll time.Duration, changed chan<- struct{}) {
 	events, errs, add, stop := startWatcher(ctx, dir)
 	defer stop()
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
-		// Adding it again is for a directory that has come back since.
+		// The directory may have been created again.
 		add()
 		select {
 		case changed <- struct{}{}:
-		default: // what the signal asks for is yet to come
+		default: // a signal is pending
 		}
 		select {
 		case <-ctx.Done():
@@ -55,8 +55,8 @@ func watchDir(ctx context.Context, dir string, poll time.Duration, changed chan<
 	}
 }
 
-// startWatcher returns what fsnotify offers for a directory. Where there is
-// nothing, polling goes on alone.
+// startWatcher returns the channels of fsnotify for a directory. Without them polling
+// continues alone.
 func startWatcher(ctx context.Context, dir string) (events <-chan fsnotify.Event, errs <-chan error, add, stop func()) {
 	log := klog.FromContext(ctx)
 	watcher, err := fsnotify.NewWatcher()

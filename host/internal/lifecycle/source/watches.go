@@ -13,13 +13,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/informer"
 )
 
-// watches follows ConfigMaps of one namespace, each by its name, since rights
-// on named ConfigMaps allow nothing else. One goroutine uses it.
+// watches follows ConfigMaps of one namespace, each by its name, since rights on named
+// ConfigMaps allow nothing else. One goroutine uses it.
 type watches struct {
-	ctx       context.Context // that of Run, which owns the watches
+	ctx       context.Context // of Run, which owns the watches
 	client    kubernetes.Interface
 	namespace string
-	// changed has an entry when one of them may have changed.
+	// changed has an entry if one of them may have changed.
 	changed chan struct{}
 	byName  map[string]watch
 	running sync.WaitGroup
@@ -29,8 +29,7 @@ func newWatches(ctx context.Context, client kubernetes.Interface, namespace stri
 	return &watches{ctx: ctx, client: client, namespace: namespace, changed: make(chan struct{}, 1), byName: map[string]watch{}}
 }
 
-// follow starts the watches of these names that there are not yet, and ends
-// all others.
+// follow starts the missing watches of these names, and ends all others.
 func (w *watches) follow(names ...string) {
 	for name, old := range w.byName {
 		if !slices.Contains(names, name) {
@@ -54,11 +53,11 @@ func (w *watches) close() {
 func (w *watches) signal() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // what the signal asks for is yet to come
+	default: // a signal is pending
 	}
 }
 
-// known reports whether for each name there is a list, or an error.
+// known reports whether each name has a list or an error.
 func (w *watches) known(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, err := w.get(name)
@@ -66,7 +65,7 @@ func (w *watches) known(names ...string) bool {
 	})
 }
 
-// get returns a ConfigMap as it was seen last, or nil when it does not exist.
+// get returns a ConfigMap as last seen, or nil if it does not exist.
 func (w *watches) get(name string) (*corev1.ConfigMap, error) { return w.byName[name].Get() }
 
 // watch follows one ConfigMap.
