@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// edwards is the curve of Ed25519, -x² + y² = 1 + dx²y², for looking at keys:
-// it is slow, and not made for secrets.
+// edwards is the curve of Ed25519, -x² + y² = 1 + dx²y², for checks of public keys: slow,
+// and unsuitable for secrets.
 type edwards struct {
-	// p is the field's prime, order that of the subgroup that keys are from.
+	// p is the field's prime, order that of the subgroup of the keys.
 	p, order, d *big.Int
 }
 
@@ -28,9 +28,8 @@ func (e edwards) identity() edwardsPoint { return edwardsPoint{big.NewInt(0), bi
 
 func (p edwardsPoint) equal(q edwardsPoint) bool { return p.x.Cmp(q.x) == 0 && p.y.Cmp(q.y) == 0 }
 
-// check refuses keys with which somebody else than the owner of a private key can
-// make signatures, and those that are written in a way of their own. Every key
-// that was generated is in the subgroup of prime order.
+// check refuses keys for which others than the owner of the private key can make signatures,
+// and non-canonical encodings. Every generated key is in the subgroup of prime order.
 func (e edwards) check(public ed25519.PublicKey) error {
 	point, ok := e.decode(public)
 	switch {
@@ -42,7 +41,7 @@ func (e edwards) check(public ed25519.PublicKey) error {
 	return nil
 }
 
-// decode reads y, and the sign of x, by RFC 8032, 5.1.3; strictly.
+// decode reads y and the sign of x, strictly by RFC 8032, 5.1.3.
 func (e edwards) decode(public []byte) (edwardsPoint, bool) {
 	if len(public) != ed25519.PublicKeySize {
 		return edwardsPoint{}, false
@@ -54,7 +53,7 @@ func (e edwards) decode(public []byte) (edwardsPoint, bool) {
 	y := new(big.Int).SetBytes(b)
 	square := new(big.Int).Mul(y, y)
 	below := new(big.Int).Mul(e.d, square)
-	below.ModInverse(below.Add(below, big.NewInt(1)), e.p) // -1/d is no square, so there is one
+	below.ModInverse(below.Add(below, big.NewInt(1)), e.p) // -1/d is no square, so the inverse exists
 	square.Mul(square.Sub(square, big.NewInt(1)), below)
 	x := new(big.Int).ModSqrt(square.Mod(square, e.p), e.p)
 	if y.Cmp(e.p) >= 0 || x == nil || negative && x.Sign() == 0 {
@@ -66,7 +65,7 @@ func (e edwards) decode(public []byte) (edwardsPoint, bool) {
 	return edwardsPoint{x.Mod(x, e.p), y}, true
 }
 
-// add is the law of the curve, which is complete: it has no exceptions.
+// add is the curve's addition law, which is complete: it has no exceptions.
 func (e edwards) add(a, b edwardsPoint) edwardsPoint {
 	product := func(x, y *big.Int) *big.Int { return new(big.Int).Mul(x, y) }
 	t := product(product(a.x, b.x), product(a.y, b.y))

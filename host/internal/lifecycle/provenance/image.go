@@ -9,9 +9,9 @@ import (
 
 const (
 	mediaTypeImageSignatures = "application/vnd.wasm-ccm.image-signatures.v1+json"
-	// payloadType is what cosign calls what it signs of an image.
+	// payloadType is cosign's type of an image's signed payload.
 	payloadType = "cosign container image signature"
-	// maxImageSignatures bounds those that are looked at.
+	// maxImageSignatures bounds the signatures that are verified.
 	maxImageSignatures = 16
 
 	// AnnotationModule is the annotation of an image's manifest, or index, with
@@ -19,30 +19,28 @@ const (
 	AnnotationModule = "dev.wasm-ccm.module.digest"
 )
 
-// ImageSignatures are the signatures of an image that a module was in, with all
-// that is needed to verify them without the registry: it may be away when the
-// manager is started again.
+// ImageSignatures are the signatures of a module's image, with everything needed to verify
+// them without the registry, which may be unreachable when the manager restarts.
 type ImageSignatures struct {
 	MediaType string `json:"mediaType"`
-	// Document is the manifest or the index of the image, whose digest is
-	// signed. It names the module by AnnotationModule, or has it as a layer.
+	// Document is the manifest or the index of the image; its digest is signed. It names the
+	// module by AnnotationModule, or has it as a layer.
 	Document   []byte           `json:"document"`
 	Signatures []ImageSignature `json:"signatures"`
-	// Beside is the signature of the module itself, as it lies beside it; nil:
-	// there is none.
+	// Beside is the signature of the module itself, from the file beside it; nil: none.
 	Beside []byte `json:"beside,omitempty"`
 }
 
 // ImageSignature is one of cosign: base64 of a signature of the payload, or of
 // an envelope (DSSE) with the payload.
 type ImageSignature struct {
-	// PayloadType is that of an envelope, and "" without one.
+	// PayloadType is an envelope's, "" without one.
 	PayloadType string `json:"payloadType,omitempty"`
 	Payload     []byte `json:"payload"`
 	Base64      string `json:"base64"`
 }
 
-// Encode returns what Check takes as the signature of a module.
+// Encode returns the signature of a module in the form that Check takes.
 func (s ImageSignatures) Encode() ([]byte, error) {
 	s.MediaType = mediaTypeImageSignatures
 	data, err := json.Marshal(s)
@@ -52,7 +50,7 @@ func (s ImageSignatures) Encode() ([]byte, error) {
 	return data, err
 }
 
-// Payload returns what a signature of an image is of, as cosign has it.
+// Payload returns cosign's payload for the signature of an image.
 func Payload(repository, image string) ([]byte, error) {
 	var p payload
 	p.Critical.Identity.Reference, p.Critical.Image.Digest, p.Critical.Type = repository, image, payloadType
@@ -70,22 +68,22 @@ type payload struct {
 		} `json:"image"`
 		Type string `json:"type"`
 	} `json:"critical"`
-	Optional map[string]any `json:"optional"`
+	Optional json.RawMessage `json:"optional"`
 }
 
 // decodeImageSignatures returns nil for a signature of another kind.
 func decodeImageSignatures(stored []byte) *ImageSignatures {
 	var s ImageSignatures
-	if len(stored) > MaxSignature || json.Unmarshal(stored, &s) != nil || s.MediaType != mediaTypeImageSignatures {
+	if len(stored) > MaxSignature || ReadJSON(stored, &s) != nil || s.MediaType != mediaTypeImageSignatures {
 		return nil
 	}
 	return &s
 }
 
-// CheckImage returns an *Error when no module of the image can pass Check, so that
-// its layer need not be fetched. Artifact is the digest of a layer that is the
-// module itself, "" of an archive: the signature may lie in there beside the
-// module, which is known only when the layer was opened.
+// CheckImage returns an *Error if no module of the image can pass Check, so that its layer
+// need not be fetched. Artifact is the digest of a layer that is the module itself, "" for
+// an archive: the signature may lie in the archive beside the module, which is known only
+// after opening the layer.
 func (p *Policy) CheckImage(s *ImageSignatures, artifact string) error {
 	module := artifact
 	if module == "" {
@@ -98,16 +96,16 @@ func (p *Policy) CheckImage(s *ImageSignatures, artifact string) error {
 		return nil
 	}
 	if len(s.Signatures) == 0 {
-		return unsigned(artifact)
+		return p.unsigned(artifact)
 	}
 	if err := p.verifySignatures(artifact, s); err != nil {
-		return wrongly(artifact, err)
+		return p.wrongly(artifact, err)
 	}
 	return nil
 }
 
-// verifyImage takes the signature beside the module, or one of the image: then
-// key, payload, digest of the manifest, digest of the module hang together.
+// verifyImage accepts the signature beside the module, or one of the image: key, payload,
+// digest of the manifest and digest of the module must form a chain.
 func (p *Policy) verifyImage(m *message, s *ImageSignatures) error {
 	module := Digest(m.content)
 	if s.Beside == nil {
@@ -124,9 +122,9 @@ func (p *Policy) verifyImage(m *message, s *ImageSignatures) error {
 	return fmt.Errorf("beside the module: %w; %w", beside, image)
 }
 
-// verifySignatures wants one of those of the image to be good: none is an error.
+// verifySignatures requires one valid signature of the image.
 func (p *Policy) verifySignatures(module string, s *ImageSignatures) error {
-	// Invariant I6 (host/SECURITY.md): a signature of an image is one of this module only if the
+	// Invariant I6 (host/SECURITY.md): a signature of an image covers this module only if the
 	// signed manifest names it.
 	if err := namesModule(s.Document, module); err != nil {
 		return fmt.Errorf("of the image: %w", err)
@@ -140,19 +138,18 @@ func (p *Policy) verifySignatures(module string, s *ImageSignatures) error {
 	return fmt.Errorf("of the image: %w", err)
 }
 
-// annotated is the digest of the module that a manifest, or an index, names by
-// its annotation, "" when it names none.
+// annotated returns the digest in the annotation of a manifest or an index, "" without one.
 func annotated(document []byte) string {
 	var d struct {
 		Annotations map[string]string `json:"annotations"`
 	}
-	if json.Unmarshal(document, &d) != nil || CheckDigest(d.Annotations[AnnotationModule]) != nil {
+	if ReadJSON(document, &d) != nil || CheckDigest(d.Annotations[AnnotationModule]) != nil {
 		return ""
 	}
 	return d.Annotations[AnnotationModule]
 }
 
-// namesModule reports whether a manifest, or an index, is about a module.
+// namesModule returns an error unless a manifest, or an index, names the module.
 func namesModule(document []byte, module string) error {
 	var d struct {
 		Annotations map[string]string `json:"annotations"`
@@ -160,8 +157,8 @@ func namesModule(document []byte, module string) error {
 			Digest string `json:"digest"`
 		} `json:"layers"`
 	}
-	if err := json.Unmarshal(document, &d); err != nil {
-		return errors.New("its manifest is not valid JSON")
+	if err := ReadJSON(document, &d); err != nil {
+		return fmt.Errorf("its manifest is not valid: %w", err)
 	}
 	if named, ok := d.Annotations[AnnotationModule]; ok {
 		if named != module {
@@ -177,11 +174,11 @@ func namesModule(document []byte, module string) error {
 	return errors.New("its manifest does not name the module: push the image with ccmctl push, or with the annotation " + AnnotationModule + ", and sign it again")
 }
 
-// verifyPayload verifies one signature, and that it is of that image.
+// verifyPayload verifies one signature, and that it covers the image.
 func (p *Policy) verifyPayload(s ImageSignature, image string) error {
-	message, digests := s.Payload, simpleDigests
+	message, claims := s.Payload, simpleClaims
 	if s.PayloadType != "" {
-		message, digests = s.envelope(), statementDigests
+		message, claims = s.envelope(), statementClaims
 	}
 	raw, err := parseBase64([]byte(s.Base64))
 	switch {
@@ -192,23 +189,21 @@ func (p *Policy) verifyPayload(s ImageSignature, image string) error {
 	case !p.signed(newMessage(message), raw):
 		return p.untrusted("this image")
 	}
-	signed, ok := digests(s)
-	switch {
-	case !ok:
-		return errors.New("it is of something else than an image")
-	case !slices.Contains(signed, image):
-		return fmt.Errorf("it is of another image than %s", image)
+	signed, ok := claims(s)
+	if !ok {
+		return errors.New("it is not the signature of an image")
 	}
-	return nil
+	// Invariant R17 (host/SECURITY.md): one key may sign for several repositories.
+	return p.checkClaims(signed, image)
 }
 
-// simpleDigests are of the image that a payload names.
-func simpleDigests(s ImageSignature) ([]string, bool) {
+// simpleClaims returns the claim about the image in a payload.
+func simpleClaims(s ImageSignature) ([]claim, bool) {
 	var p payload
-	if json.Unmarshal(s.Payload, &p) != nil || p.Critical.Type != payloadType {
+	if ReadJSON(s.Payload, &p) != nil || p.Critical.Type != payloadType {
 		return nil, false
 	}
-	return []string{p.Critical.Image.Digest}, true
+	return []claim{{p.Critical.Identity.Reference, p.Critical.Image.Digest}}, true
 }
 
 // signed reports whether one of the keys has signed the message.

@@ -156,9 +156,15 @@ func FuzzImageSignatures(f *testing.F) {
 // bundleOf is a bundle as cosign 3 makes it of an image.
 func (s signer) bundleOf(t testing.TB, predicate string, documents ...[]byte) []byte {
 	t.Helper()
+	return s.namedBundle(t, predicate, "", documents...)
+}
+
+// namedBundle is one whose subjects have a name.
+func (s signer) namedBundle(t testing.TB, predicate, name string, documents ...[]byte) []byte {
+	t.Helper()
 	subjects := make([]string, len(documents))
 	for i, d := range documents {
-		subjects[i] = fmt.Sprintf(`{"digest":{"sha256":%q},"annotations":{}}`, strings.TrimPrefix(provenance.Digest(d), "sha256:"))
+		subjects[i] = fmt.Sprintf(`{"name":%q,"digest":{"sha256":%q},"annotations":{}}`, name, strings.TrimPrefix(provenance.Digest(d), "sha256:"))
 	}
 	const kind = "application/vnd.in-toto+json"
 	payload := fmt.Sprintf(`{"_type":"https://in-toto.io/Statement/v1","subject":[%s],"predicateType":%q,"predicate":{}}`, strings.Join(subjects, ","), predicate)

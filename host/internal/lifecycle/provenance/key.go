@@ -24,15 +24,14 @@ const (
 	maxRSABits = 8192
 )
 
-// key is a public key and the ways in which cosign signs with it. Which one it
-// was cannot be seen from a signature.
+// key is a public key with the ways in which cosign signs with it. A signature does not tell
+// its way.
 type key []way
 
-// way is how a signature is verified.
+// way is one way to verify a signature.
 type way struct {
 	verifier signature.Verifier
-	// hash is what the verifier takes instead of the message, 0 when it needs
-	// the message itself.
+	// hash is the verifier's input in place of the message, 0 for the message itself.
 	hash crypto.Hash
 }
 
@@ -42,7 +41,7 @@ func (k key) signed(m *message, raw []byte) bool {
 		var opts []signature.VerifyOption
 		switch {
 		case w.hash == 0 && len(raw) != ed25519.SignatureSize:
-			continue // without hashing the module for it
+			continue // saves hashing the module
 		case w.hash != 0:
 			opts = append(opts, options.WithDigest(m.digest(w.hash)))
 		}
@@ -53,7 +52,7 @@ func (k key) signed(m *message, raw []byte) bool {
 	return false
 }
 
-// parseKey never says in an error what it was given: it might be a private key.
+// parseKey never repeats its input in an error: it might be a private key.
 func parseKey(text string) (key, error) {
 	if len(text) > maxKeyPEM {
 		return nil, fmt.Errorf("it is longer than %d bytes: write one public key in PEM", maxKeyPEM)
@@ -82,7 +81,7 @@ func newKey(public crypto.PublicKey) (key, error) {
 		if bits := k.N.BitLen(); bits < minRSABits || bits > maxRSABits {
 			return nil, fmt.Errorf("it is an RSA key of %d bits: use one of %d to %d", bits, minRSABits, maxRSABits)
 		}
-		// With the exponent 1 every number is its own signature.
+		// With exponent 1 every number is its own signature.
 		if k.E < 3 || k.E%2 == 0 || k.N.Bit(0) == 0 {
 			return nil, errors.New("it is an RSA key with an exponent below 3, or an even exponent or modulus, for which anybody can make signatures: generate another")
 		}
@@ -93,8 +92,8 @@ func newKey(public crypto.PublicKey) (key, error) {
 	return nil, fmt.Errorf("it is a key of the type %T: use ECDSA, RSA or Ed25519", public)
 }
 
-// newECDSA takes SHA-256, which cosign uses for every curve, and the hash of
-// the curve's own size, which newer ones use.
+// newECDSA tries SHA-256, which cosign uses for every curve, and the hash of the curve's
+// size, which newer versions use.
 func newECDSA(public *ecdsa.PublicKey) (key, error) {
 	switch public.Curve {
 	case elliptic.P256():
@@ -107,11 +106,10 @@ func newECDSA(public *ecdsa.PublicKey) (key, error) {
 	return nil, fmt.Errorf("it is an ECDSA key on %s: use P-256, P-384 or P-521", public.Params().Name)
 }
 
-// newEd25519 takes Ed25519, and Ed25519ph, which cosign uses for what goes
-// into a transparency log.
+// newEd25519 tries Ed25519, and Ed25519ph, which cosign uses for entries of a transparency
+// log.
 func newEd25519(public ed25519.PublicKey) (key, error) {
-	// Invariant R5 (host/SECURITY.md): a key of the policy is one for which only its owner can
-	// sign.
+	// Invariant R5 (host/SECURITY.md): only the owner of a key of the policy can sign for it.
 	if err := newEdwards().check(public); err != nil {
 		return nil, err
 	}
@@ -138,8 +136,7 @@ func load(public crypto.PublicKey, hashes ...crypto.Hash) (key, error) {
 	return k, nil
 }
 
-// message is what was signed. It hashes itself once for all keys, since
-// modules are large.
+// message is the signed content. It is hashed once for all keys, since modules are large.
 type message struct {
 	content []byte
 	digests map[crypto.Hash][]byte

@@ -1,6 +1,6 @@
-// Package provenance decides whether a module may run: by its digest, which
-// the administrator pins, and by a signature made with a key that the
-// administrator trusts. It uses neither a network nor a clock.
+// Package provenance decides whether a module may run: by its digest, which the
+// administrator pins, and by a signature made with a key that the administrator trusts. It
+// uses neither a network nor a clock.
 package provenance
 
 import (
@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // MaxEntries bounds the digests, and the keys, of a policy.
 const MaxEntries = 64
 
-// MaxSignature bounds a signature as it lies beside the module, in bytes.
+// MaxSignature bounds a signature file beside the module, in bytes.
 const MaxSignature = 64 << 10
 
 // Reasons of errors, in the CamelCase of Events.
@@ -22,6 +25,7 @@ const (
 	ReasonDigestNotPinned  = "DigestNotPinned"
 	ReasonSignatureMissing = "SignatureMissing"
 	ReasonSignatureInvalid = "SignatureInvalid"
+	ReasonVersionTooOld    = "VersionTooOld"
 )
 
 // Error is why a module may not be run.
@@ -31,8 +35,8 @@ type Error struct {
 	Err    error
 }
 
-// Error says what is wrong and how to mend it. It names the digest of the
-// module that was offered, and none that is pinned.
+// Error says what is wrong and how to mend it. It names the digest of the offered module,
+// and no pinned digest.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -42,18 +46,19 @@ func refused(reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// Policy says which modules may be run. It does not change, and may be used
-// concurrently.
+// Policy decides which modules may run. It is immutable and safe for concurrent use.
 type Policy struct {
 	digests map[string]bool
 	keys    []key
+	// repository and minimum are nil without a demand.
+	repository *name.Repository
+	minimum    *version.Version
 }
 
-// New returns the policy that pins the digests, each sha256: and 64
-// hexadecimal digits in lower case, and demands a signature by one of the keys,
-// each one block "PUBLIC KEY" of PEM: ECDSA on P-256, P-384 or P-521, RSA of
-// 2048 to 8192 bits, or Ed25519. Of each there may be none, which demands
-// nothing, and at most MaxEntries. The error joins all mistakes, each with its
+// New returns the policy that pins the digests, each sha256: and 64 hexadecimal digits in
+// lower case, and demands a signature by one of the keys, each one block "PUBLIC KEY" of
+// PEM: ECDSA on P-256, P-384 or P-521, RSA of 2048 to 8192 bits, or Ed25519. An empty list
+// demands nothing; the most is MaxEntries. The error joins all mistakes, each with its
 // place, for example "publicKeys[1]: ...".
 func New(digests []string, publicKeysPEM []string) (*Policy, error) {
 	if err := errors.Join(checkCount("digests", digests), checkCount("publicKeys", publicKeysPEM)); err != nil {
@@ -88,8 +93,8 @@ func CheckDigest(digest string) error {
 	return nil
 }
 
-// CheckKey checks one entry of public keys. The error does not repeat it: it
-// may be a private key by mistake.
+// CheckKey checks one entry of public keys. The error does not repeat it: it may be a
+// private key by mistake.
 func CheckKey(text string) error {
 	_, err := parseKey(text)
 	return err
@@ -102,11 +107,10 @@ func checkCount(name string, entries []string) error {
 	return nil
 }
 
-// Check returns nil when the module, uncompressed, may be run, else an *Error.
-// The signature is the content of the file beside it: base64 as cosign
-// sign-blob --output-signature writes it, or a bundle of sigstore in JSON, or
-// ImageSignatures; nil means that there is none. It is looked at only when the
-// policy has keys. Check keeps neither.
+// Check returns nil if the module, uncompressed, may run, else an *Error. The signature is
+// the content of the file beside it: base64 as cosign sign-blob --output-signature writes
+// it, or a bundle of sigstore in JSON, or ImageSignatures; nil means none. It is read only
+// if the policy has keys. Check keeps neither.
 func (p *Policy) Check(module, signature []byte) error {
 	if len(p.digests) > 0 && !p.digests[Digest(module)] {
 		return notPinned(Digest(module))
@@ -115,10 +119,13 @@ func (p *Policy) Check(module, signature []byte) error {
 		return nil
 	}
 	if len(signature) == 0 {
-		return unsigned(Digest(module))
+		return p.unsigned(Digest(module))
 	}
 	if err := p.verify(newMessage(module), signature); err != nil {
-		return wrongly(Digest(module), err)
+		return p.wrongly(Digest(module), err)
+	}
+	if err := p.checkVersion(module); err != nil {
+		return refused(ReasonVersionTooOld, "the module %s is signed, but %w: offer one of the semantic version %s or a later one (provenance.minimumVersion)", Digest(module), err, p.minimum)
 	}
 	return nil
 }
@@ -127,15 +134,20 @@ func notPinned(module string) *Error {
 	return refused(ReasonDigestNotPinned, "the module's digest %.100s is not pinned: offer a module that is, or add the digest to the configuration", module)
 }
 
-// howToSign is how a person signs.
-const howToSign = "ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY"
-
-func unsigned(module string) *Error {
-	return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: "+howToSign, module)
+// howToSign tells people how to make an accepted signature.
+func (p *Policy) howToSign() string {
+	if p.repository != nil {
+		return fmt.Sprintf("ccmctl push --key KEY module.wasm %s:TAG", p.repository)
+	}
+	return "ccmctl sign --key KEY module.wasm, and put module.wasm.sig beside the module; an image: ccmctl push --key KEY"
 }
 
-func wrongly(module string, err error) *Error {
-	return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: "+howToSign, module, err)
+func (p *Policy) unsigned(module string) *Error {
+	return refused(ReasonSignatureMissing, "the module %s has no signature: sign it: %s", module, p.howToSign())
+}
+
+func (p *Policy) wrongly(module string, err error) *Error {
+	return refused(ReasonSignatureInvalid, "the signature of the module %s: %w; sign it again: %s", module, err, p.howToSign())
 }
 
 func (p *Policy) verify(m *message, stored []byte) error {
@@ -151,14 +163,17 @@ func (p *Policy) verifyModule(m *message, stored []byte) error {
 	if err != nil {
 		return err
 	}
-	if !p.signed(m, raw) {
+	switch {
+	case !p.signed(m, raw):
 		return p.untrusted("this module")
+	case p.repository != nil:
+		return fmt.Errorf("a signature of the module names no repository, and %s is demanded: sign the image in it", p.repository)
 	}
 	return nil
 }
 
-// Digest returns sha256: and the SHA-256 of the uncompressed module in
-// hexadecimal, by which it is pinned.
+// Digest returns sha256: and the SHA-256 of the uncompressed module in hexadecimal, the form
+// of a pinned digest.
 func Digest(module []byte) string {
 	sum := sha256.Sum256(module)
 	return "sha256:" + hex.EncodeToString(sum[:])

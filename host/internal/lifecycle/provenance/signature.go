@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// maxRaw bounds a signature itself, in bytes: RSA of 8192 bits has 1024.
+// maxRaw bounds the signature proper, in bytes: RSA of 8192 bits has 1024.
 const maxRaw = 1024
 
-// bundleMediaType begins the type of every version of a bundle.
+// bundleMediaType is the prefix of the type of every bundle version.
 const bundleMediaType = "application/vnd.dev.sigstore.bundle"
 
-// bundle is what is read of a bundle of sigstore. Certificates, entries of a
-// transparency log and timestamps say who made a key's signature and when; here
-// the keys are pinned, so they are not looked at.
+// bundle has the fields used of a sigstore bundle. Certificates, entries of a transparency
+// log and timestamps prove a keyless signer; here the keys are pinned, so they are ignored.
 type bundle struct {
 	MediaType        string          `json:"mediaType"`
 	DSSEEnvelope     json.RawMessage `json:"dsseEnvelope"`
@@ -33,7 +32,7 @@ type messageDigest struct {
 	Digest    []byte `json:"digest"`
 }
 
-// parseSignature returns the raw signature that lies beside the module.
+// parseSignature returns the raw signature from the file beside the module.
 func parseSignature(m *message, stored []byte) ([]byte, error) {
 	if len(stored) > MaxSignature {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(stored), MaxSignature)
@@ -57,7 +56,7 @@ func parseSignature(m *message, stored []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// parseBase64 takes white space anywhere, as the base64 command breaks lines.
+// parseBase64 accepts white space anywhere, as the base64 command breaks lines.
 func parseBase64(stored []byte) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(string(bytes.Join(bytes.Fields(stored), nil)))
 	if err != nil {
@@ -68,7 +67,7 @@ func parseBase64(stored []byte) ([]byte, error) {
 
 func parseBundle(m *message, stored []byte) ([]byte, error) {
 	var b bundle
-	if err := json.Unmarshal(stored, &b); err != nil {
+	if err := ReadJSON(stored, &b); err != nil {
 		return nil, fmt.Errorf("its bundle is not valid: %w", err)
 	}
 	switch {
@@ -87,7 +86,7 @@ func parseBundle(m *message, stored []byte) ([]byte, error) {
 	return b.MessageSignature.Signature, nil
 }
 
-// check tells a signature of another module from one by another key. It proves
+// check distinguishes a signature of another module from one by another key. It proves
 // nothing: the digest is not signed.
 func (d *messageDigest) check(m *message) error {
 	hashes := map[string]crypto.Hash{"SHA2_256": crypto.SHA256, "SHA2_384": crypto.SHA384, "SHA2_512": crypto.SHA512}

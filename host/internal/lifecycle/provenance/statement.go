@@ -1,32 +1,32 @@
 package provenance
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
 
 const (
 	statementPayloadType = "application/vnd.in-toto+json"
-	// signPredicate tells a signature of an image from an attestation about it,
-	// as its SBOM, which the same key may have made of an image that nobody
-	// wants to run.
+	// signPredicate distinguishes a signature of an image from an attestation about it, as its
+	// SBOM, which the same key may have made for an image that must not run.
 	signPredicate = "https://sigstore.dev/cosign/sign/v1"
 	// maxPayload bounds the payload of an envelope, in bytes.
 	maxPayload = 4 << 10
 )
 
-// statement is what is read of one of in-toto.
+// statement has the fields used of an in-toto statement.
 type statement struct {
 	PredicateType string `json:"predicateType"`
 	Subject       []struct {
+		// Name is the repository, if the signer gave one.
+		Name   string            `json:"name"`
 		Digest map[string]string `json:"digest"`
 	} `json:"subject"`
 }
 
-// AddBundles adds the signatures of bundles of sigstore, as cosign has made them
-// since its version 3. Others, and attestations, are left out. Certificates and
-// entries of a log are not kept: the keys are pinned.
+// AddBundles adds the signatures of sigstore bundles, as cosign makes them since version 3.
+// Other bundles and attestations are ignored. Certificates and log entries are dropped: the
+// keys are pinned.
 func (s *ImageSignatures) AddBundles(bundles [][]byte) {
 	for _, data := range bundles {
 		var b struct {
@@ -39,7 +39,7 @@ func (s *ImageSignatures) AddBundles(bundles [][]byte) {
 				} `json:"signatures"`
 			} `json:"dsseEnvelope"`
 		}
-		if json.Unmarshal(data, &b) != nil || !strings.HasPrefix(b.MediaType, bundleMediaType) {
+		if ReadJSON(data, &b) != nil || !strings.HasPrefix(b.MediaType, bundleMediaType) {
 			continue
 		}
 		e := b.DSSEEnvelope
@@ -47,27 +47,27 @@ func (s *ImageSignatures) AddBundles(bundles [][]byte) {
 			continue
 		}
 		one := ImageSignature{PayloadType: e.PayloadType, Payload: e.Payload, Base64: e.Signatures[0].Sig}
-		if _, ok := statementDigests(one); ok {
+		if _, ok := statementClaims(one); ok {
 			s.Signatures = append(s.Signatures, one)
 		}
 	}
 }
 
-// envelope is what is signed of an envelope: DSSE's pre-authentication encoding.
+// envelope returns the signed bytes of an envelope: DSSE's pre-authentication encoding.
 func (s ImageSignature) envelope() []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(s.PayloadType), s.PayloadType, len(s.Payload), s.Payload)
 }
 
-// statementDigests are of the images that a statement of cosign is about.
-func statementDigests(s ImageSignature) (digests []string, ok bool) {
+// statementClaims returns the claims about images in a statement of cosign.
+func statementClaims(s ImageSignature) (claims []claim, ok bool) {
 	var st statement
-	if s.PayloadType != statementPayloadType || json.Unmarshal(s.Payload, &st) != nil || st.PredicateType != signPredicate {
+	if s.PayloadType != statementPayloadType || ReadJSON(s.Payload, &st) != nil || st.PredicateType != signPredicate {
 		return nil, false
 	}
 	for _, subject := range st.Subject {
 		if hex := subject.Digest["sha256"]; hex != "" {
-			digests = append(digests, "sha256:"+hex)
+			claims = append(claims, claim{subject.Name, "sha256:" + hex})
 		}
 	}
-	return digests, true
+	return claims, true
 }
