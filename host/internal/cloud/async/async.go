@@ -1,12 +1,13 @@
-// Package async keeps a slow op from blocking the controller that called it.
-// Upstream's controllers call a provider from few workers, mostly one, without a
-// deadline: one hung call would block all objects behind it. Here an op gets a
-// short time in the foreground. If it needs more, it continues in the background.
-// The controller is told to ask again later, and then gets the result.
+// Package async keeps a slow op from blocking the controller that called it. Upstream's
+// controllers call a provider from few workers, mostly one, without a deadline: one hung
+// call would block all objects behind it. Here an op gets a short time in the foreground. If
+// it needs more, it continues in the background. The controller is told to ask again later,
+// and then gets the result. A loop with enough workers is patient (opcontext.WithPatience),
+// and waits for the end.
 //
-// The package also limits how many ops run, and how many of them in the
-// background. It never runs two ops on one Service at the same time. It backs off
-// from an object on which the guest hung or crashed again and again.
+// The package also limits how many ops run, and how many of them in the background. It never
+// runs two ops on one Service at the same time. It backs off from an object on which the
+// guest repeatedly hung or crashed.
 package async
 
 import (
@@ -33,16 +34,14 @@ type Observer interface {
 	// ResultDropped is told of a result that nobody collected: "expired",
 	// "superseded" by another op on the object, or "crowded" out by others.
 	ResultDropped(op abi.Op, reason string)
-	// Unanswered is told of an op that ended in the background without an
-	// answer, after took: its time was over, or it crashed. Whoever asked has
-	// left it. object may be nil. When it is the last of several in a row,
-	// BackedOff is told instead.
+	// Unanswered is told of an op that ended in the background without an answer after took: it
+	// timed out or crashed. Its caller has left. object may be nil. The failure that starts a
+	// back-off is reported by BackedOff instead.
 	Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error)
-	// Busy is told of an op that was not run, or was ended, for lack of room.
+	// Busy is told of an op that was refused or ended for lack of room.
 	Busy(op abi.Op)
-	// BackedOff is told that the guest is not asked again for the delay,
-	// because the op failed so many times in a row, the last time with err.
-	// object may be nil.
+	// BackedOff is told that the guest is not asked again for the delay, after so many failures
+	// in a row, the last of them err. object may be nil.
 	BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error)
 }
 
@@ -50,8 +49,8 @@ type Observer interface {
 type Options struct {
 	// Foreground is the longest time that a caller waits for an op (2 s).
 	Foreground time.Duration
-	// OpTimeout is the time that Next gives to any op (30 s). An op that
-	// is still there much later is what Healthy reports.
+	// OpTimeout is the deadline of an op in Next (30 s). Healthy reports ops that long outlive
+	// it.
 	OpTimeout time.Duration
 	// Instances is how many ops Next can run at the same time. It may change
 	// from call to call; less than 1 counts as 1. It must not block. (8)
@@ -59,8 +58,7 @@ type Options struct {
 	// MaxBackground bounds the ops in the background; 0 is half of Instances,
 	// at least 1.
 	MaxBackground int
-	// QueueTimeout bounds how long a caller waits for another op to end before
-	// its own starts (10 s).
+	// QueueTimeout bounds how long a call waits for another op before its own starts (10 s).
 	QueueTimeout time.Duration
 	// Observer may be nil.
 	Observer Observer
@@ -98,7 +96,7 @@ func orElse(d, fallback time.Duration) time.Duration {
 	return d
 }
 
-// nobody observes nothing.
+// nobody is an Observer that ignores everything.
 type nobody struct{}
 
 func (nobody) Background(int)                              {}
@@ -110,14 +108,14 @@ func (nobody) Unanswered(*corev1.ObjectReference, abi.Op, time.Duration, error) 
 func (nobody) BackedOff(*corev1.ObjectReference, abi.Op, int, time.Duration, error) {
 }
 
-// Invoker is an opcontext.Invoker over another. It is safe for concurrent use.
+// Invoker wraps another opcontext.Invoker. It is safe for concurrent use.
 type Invoker struct {
 	next    opcontext.Invoker
 	options Options
 	seed    maphash.Seed
-	// base ends with Shutdown; every op ends with it.
-	base context.Context
-	end  context.CancelCauseFunc
+	timers  sync.Pool // of waiting callers
+
+	refuses chan struct{} // closed when new ops are refused
 
 	mu      sync.Mutex
 	ended   bool
@@ -128,18 +126,17 @@ type Invoker struct {
 	results results
 	resets  int
 	swept   time.Time
-	// listed is when the last list of routes that succeeded began.
+	// listed is when the last successful list of routes began.
 	listed time.Time
 }
 
 // New returns an invoker. It starts nothing.
 func New(next opcontext.Invoker, options Options) *Invoker {
 	i := &Invoker{
-		next: next, options: options.withDefaults(), seed: maphash.MakeSeed(),
+		next: next, options: options.withDefaults(), seed: maphash.MakeSeed(), refuses: make(chan struct{}),
 		objects: map[string]*object{}, tasks: map[*task]struct{}{}, usual: map[abi.Op]*durations{},
 	}
-	i.base, i.end = context.WithCancelCause(context.Background())
-	i.rooms = admission{instances: i.options.Instances, maxBackground: i.options.MaxBackground}
+	i.rooms = admission{instances: i.options.Instances, maxBackground: i.options.MaxBackground, isLong: i.isLong}
 	return i
 }
 
@@ -152,27 +149,27 @@ func (i *Invoker) ProviderName() string { return i.next.ProviderName() }
 // HasClusterID is that of Next.
 func (i *Invoker) HasClusterID() bool { return i.next.HasClusterID() }
 
-// Invoke runs one op, or hands over the result of the same op with the same
-// request that ended in the background. While it runs there, or when there is
-// no room for it, the error is an *abi.Error with CodeRetryAfter. req is read
-// as long as the op runs, also after Invoke returned: nobody may change it.
-// resp is meaningful only when the error is nil.
+// Invoke runs one op, or hands over the result of the same op with the same request that
+// ended in the background. While that op runs, or when there is no room for a new one, the
+// error is an *abi.Error with CodeRetryAfter. The op reads req until it ends, also after
+// Invoke returned: req must not change. resp is meaningful only when the error is nil.
 //
-// The op does not end with ctx, only its caller's waiting does.
+// The end of ctx ends the caller's waiting, not the op. A patient caller
+// (opcontext.WithPatience) waits for its turn and for the end of the op; a caller in a pass
+// (opcontext.InPass) leaves an op that takes unusually long.
 func (i *Invoker) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
-	return i.invoke(ctx, i.next.Invoke, "", op, req, resp)
+	return i.invoke(ctx, "", op, req, resp)
 }
 
 // InvokeFresh is Invoke by a fresh instance. It shares no result with Invoke.
 func (i *Invoker) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
-	return i.invoke(ctx, i.next.InvokeFresh, "fresh ", op, req, resp)
+	return i.invoke(ctx, "fresh ", op, req, resp)
 }
 
-func (i *Invoker) invoke(ctx context.Context, run opcontext.InvokeFunc, prefix string, op abi.Op, req, resp abi.Message) error {
+func (i *Invoker) invoke(ctx context.Context, prefix string, op abi.Op, req, resp abi.Message) error {
 	c := newCall(ctx, i.seed, prefix, op, req)
-	c.run, c.resp = run, emptyCopy(resp)
-	queue := time.NewTimer(i.options.QueueTimeout)
-	defer queue.Stop()
+	c.resp = emptyCopy(resp)
+	var queue <-chan time.Time
 	defer i.leave(c)
 	for {
 		step := i.step(ctx, c)
@@ -180,26 +177,41 @@ func (i *Invoker) invoke(ctx context.Context, run opcontext.InvokeFunc, prefix s
 		case step.reply != nil:
 			return step.reply.into(resp)
 		case step.started != nil:
-			return i.await(ctx, step.started).into(resp)
+			r := i.await(ctx, step.started, step.patience)
+			if r.replaced && c.patient {
+				c.replaced++
+				continue // the new generation is asked
+			}
+			return r.into(resp)
+		}
+		if queue == nil && !c.patient {
+			queue = time.After(i.options.QueueTimeout)
 		}
 		select {
 		case <-step.wait:
-			if r := step.joined.ended(); r != nil {
+			if r := step.joined.ended(); r != nil && !r.replaced {
 				return r.into(resp)
 			}
-		case <-queue.C:
+		case <-step.tooLong:
+			return i.postponed(step.meets, c).into(resp)
+		case <-queue:
 			return i.busy(c, fmt.Sprintf("it waited %v for its turn", i.options.QueueTimeout))
+		case <-i.refuses: // the next step returns the error
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for its turn: %w", context.Cause(ctx))
+			return gone(ctx).err
 		}
 	}
 }
 
-// Reset forgets which objects failed or were slow, and what was answered: a new
-// generation is not answerable for the one before. How long ops take is
-// remembered: that is the cloud's. Changes go on, and what became of them stays,
-// unless they failed: the new generation may do better. Questions that nobody waits
-// for are ended: their objects are free for the new generation.
+// gone is the reply to a call whose caller left before its turn.
+func gone(ctx context.Context) *reply {
+	return &reply{err: fmt.Errorf("waiting for its turn: %w", context.Cause(ctx))}
+}
+
+// Reset forgets failures, slowness and answers: they were the previous generation's. The
+// durations of ops stay: they are the cloud's. Changes go on, and their callers get the
+// result. Questions without a waiting caller are ended; so are slow questions of a patient
+// caller, who then asks the new generation, at most maxReplaced times.
 func (i *Invoker) Reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -207,21 +219,31 @@ func (i *Invoker) Reset() {
 	for key, o := range i.objects {
 		for op, s := range o.ops {
 			s.record = record{}
-			if s.result != nil && !outlives(op, s.result.reply) {
+			if s.result != nil {
 				i.drop(s, op, droppedSuperseded)
 			}
 		}
 		i.tidy(key, o)
 	}
 	for t := range i.tasks {
-		if t.detached && t.op.Reads() {
+		if t.op.Reads() && (t.detached || i.isReplaced(t) && time.Since(t.started) > i.options.Foreground) {
 			t.end(errReplaced)
 		}
 	}
-	i.rooms.grant() // there may be more instances
+	i.rooms.grant() // the new generation may have more instances
 }
 
-// The causes with which ops are ended.
+// isReplaced reports whether a slow question is ended so that its caller asks the new
+// generation.
+func (i *Invoker) isReplaced(t *task) bool {
+	return t.op.Reads() && t.patient && t.resets != i.resets && t.replaced < maxReplaced
+}
+
+// maxReplaced bounds how often takeovers end the question of one caller. Where generations
+// change faster than the cloud answers, an old generation's answer is better than none.
+const maxReplaced = 2
+
+// The causes of ended ops.
 var (
 	errShutdown = errors.New("the manager is shutting down")
 	errReplaced = errors.New("ended, as another generation serves")
@@ -232,21 +254,24 @@ var (
 // ended, or with the context's error.
 func (i *Invoker) Shutdown(ctx context.Context) error {
 	running := i.refuse()
-	i.end(errShutdown)
+	i.mu.Lock()
+	for _, t := range running {
+		t.end(errShutdown)
+	}
+	i.mu.Unlock()
 	return wait(ctx, running)
 }
 
-// SetTimes changes Foreground and OpTimeout; those of ops that run stay as they
-// were. Zero values are replaced by the defaults.
+// SetTimes changes Foreground and OpTimeout of later ops. Zero values are replaced by the
+// defaults.
 func (i *Invoker) SetTimes(foreground, opTimeout time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.options.Foreground, i.options.OpTimeout = orElse(foreground, defaultForeground), orElse(opTimeout, defaultOpTimeout)
 }
 
-// Healthy returns an error when an op goes on long after its time: then what
-// should have ended it does not work, and only a restart of the manager helps.
-// It blocks only if the invoker itself is wedged.
+// Healthy returns an error if an op long outlives its deadline: ending it has failed, and
+// only a restart of the manager helps. It blocks only if the invoker itself is wedged.
 func (i *Invoker) Healthy() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -16,27 +16,34 @@ import (
 // call is one Invoke.
 type call struct {
 	op     abi.Op
-	run    opcontext.InvokeFunc
 	req    abi.Message
-	resp   abi.Message // the op's own: the caller may leave with its
+	resp   abi.Message // the op's own: the caller may return and reuse its message
 	object *corev1.ObjectReference
-	// name is that of the object, "" when the op has none.
+	// name is the object's, "" if the op has none.
 	name string
-	// key is what the op must have to itself.
+	// key identifies the object on which only one op may run.
 	key string
-	// fresh: a fresh instance is asked.
+	// fresh calls go to a fresh instance.
 	fresh bool
-	// nodes is a digest of the nodes of the op.
+	// patient callers wait for the end; those inPass also for the other calls of the pass.
+	patient, inPass bool
+	at              time.Time
+	// nodes is a digest of the op's nodes.
 	nodes uint64
 
-	// Both are guarded by Invoker.mu.
-	permit bool    // the call may start an op
-	place  *waiter // in the queue for a permit
+	// replaced counts the takeovers that ended this call's question. Only its caller writes it,
+	// while no op of the call runs.
+	replaced int
+
+	// The following are guarded by Invoker.mu.
+	long   bool          // the permit counts among the long ones
+	permit bool          // the call may start an op
+	turn   chan struct{} // closed at its turn; nil outside the queue
 }
 
 func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, req abi.Message) *call {
 	about := opcontext.FromContext(ctx)
-	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial, fresh: prefix != ""}
+	c := &call{op: op, req: req, object: about.Object, key: prefix + about.Serial, fresh: prefix != "", patient: opcontext.IsPatient(ctx), inPass: opcontext.IsInPass(ctx), at: time.Now()}
 	if o := about.Object; o != nil {
 		c.name = o.Name
 		if o.Namespace != "" {
@@ -47,22 +54,29 @@ func newCall(ctx context.Context, seed maphash.Seed, prefix string, op abi.Op, r
 		c.key = prefix + op.String() + " " + c.name
 	}
 	for _, node := range about.Nodes {
-		// A sum, as the order of the nodes is random. What upstream itself
-		// looks at to see whether a load balancer needs other nodes.
+		// A sum, as the order of the nodes is random. It covers the fields by which upstream decides
+		// whether a load balancer needs other nodes.
 		c.nodes += maphash.Comparable(seed, [3]string{node.Name, string(node.UID), node.Spec.ProviderID})
 	}
 	return c
 }
 
+// stays reports whether the caller waits on when the op takes unusually long, and then
+// leaves instances to others.
+func (c *call) stays() bool { return c.patient && !c.inPass }
+
 func (c *call) group() abi.Group {
-	if c.fresh {
+	switch {
+	case c.fresh:
 		return groupConfirmations
+	case c.op == abi.OpLoadBalancerUpdate:
+		return groupUpdates
 	}
 	return c.op.Group()
 }
 
-// same reports whether two calls ask the same. Requests are compared, not what
-// they are encoded to: labels and annotations are in no order there.
+// same reports whether two calls ask the same question. Requests are compared before
+// encoding, since encoded maps have no order.
 func (c *call) same(other *call) bool {
 	if c.op != other.op || c.nodes != other.nodes {
 		return false
@@ -75,8 +89,8 @@ func (c *call) same(other *call) bool {
 	return c.req.EqualMessageVT(other.req)
 }
 
-// machineOf is what a question about a Node is about. The rest of the Node others
-// write, some of them each minute: an answer that takes longer would never come.
+// machineOf returns the fields that identify a Node's machine. Other fields change as often
+// as each minute: a slow answer would never match.
 func machineOf(n *abi.Node) [4]string {
 	return [...]string{n.Name, n.Uid, n.ProviderId, n.SystemUuid}
 }
@@ -87,10 +101,6 @@ func (c *call) about() string {
 	}
 	return c.op.String() + " " + c.name
 }
-
-// outlives reports whether a result holds for the generation after the one that
-// it is of: what was changed in the cloud is. A failure is not.
-func outlives(op abi.Op, r *reply) bool { return op.Writes() && r.err == nil }
 
 func encode(m abi.Message) ([]byte, error) {
 	data := make([]byte, m.SizeVT())
@@ -103,10 +113,12 @@ func emptyCopy(m abi.Message) abi.Message {
 	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(abi.Message)
 }
 
-// reply is what a call gets: a message or an error. It is not changed.
+// reply is the message or error that a call returns. It is immutable.
 type reply struct {
 	data []byte
 	err  error
+	// replaced: a takeover ended the op.
+	replaced bool
 }
 
 func (r *reply) into(resp abi.Message) error {
@@ -117,8 +129,8 @@ func (r *reply) into(resp abi.Message) error {
 	return resp.UnmarshalVT(r.data)
 }
 
-// The bounds of how soon to ask again for an op in the background, and when to
-// ask again for one that there was no room for.
+// The bounds of the retry delay for an op in the background, and the delay after a refusal
+// for lack of room.
 const (
 	minRetry  = time.Second
 	maxRetry  = 15 * time.Second
@@ -129,7 +141,7 @@ func retryAfter(delay time.Duration, format string, args ...any) *reply {
 	return &reply{err: &abi.Error{Code: abi.CodeRetryAfter, RetryAfter: delay, Message: fmt.Sprintf(format, args...)}}
 }
 
-// busy is the error of a call for which there is no room.
+// busy is the error of a call refused for lack of room.
 func (i *Invoker) busy(c *call, why string) error {
 	i.options.Observer.Busy(c.op)
 	return busyReply(why).err

@@ -5,16 +5,19 @@ import (
 	"fmt"
 )
 
-// Drain refuses new ops, and returns when the last one has ended by itself, or
-// with the context's error. Ops that wait for their turn do not begin.
+// Drain refuses new ops, and returns when all running ops have ended by themselves, or with
+// the context's error. Queued ops do not begin.
 func (i *Invoker) Drain(ctx context.Context) error {
 	return wait(ctx, i.refuse())
 }
 
-// refuse lets no op begin any more, and returns those that run.
+// refuse refuses new ops and returns the running ones.
 func (i *Invoker) refuse() (running []*task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if !i.ended {
+		close(i.refuses)
+	}
 	i.ended = true
 	for t := range i.tasks {
 		running = append(running, t)
@@ -22,7 +25,7 @@ func (i *Invoker) refuse() (running []*task) {
 	return running
 }
 
-// wait returns when all tasks have ended, or with an error that names one.
+// wait returns when all tasks have ended, or with an error that names a running one.
 func wait(ctx context.Context, running []*task) error {
 	for _, t := range running {
 		select {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -97,6 +98,7 @@ func TestAChangeOfTheGenerationBeforeFailsForItAlone(t *testing.T) {
 		if !strings.Contains(err.Error(), "it failed 1 times in a row before") {
 			t.Errorf("under the generation that failed: %v", err)
 		}
+		synctest.Wait() // it has begun
 		mend()
 		i.Reset()
 		if _, err = ensure(i, "web"); strings.Contains(err.Error(), "failed") {
@@ -134,5 +136,27 @@ func TestAQuestionIsNotSharedAcrossATakeover(t *testing.T) {
 		if err := <-before; err == nil {
 			t.Error("the one before answered")
 		}
+	})
+}
+
+// Generations that come faster than the cloud answers leave a question its answer.
+func TestAQuestionIsAnsweredWhileGenerationsComeAndGo(t *testing.T) {
+	next, _ := taking(always(12 * time.Second))
+	within(t, next, Options{}, func(t *testing.T, i *Invoker, _ *observed) {
+		begun, answer := time.Now(), make(chan error, 1)
+		go func() { answer <- patiently(i, abi.OpLoadBalancerGet, "web") }()
+		for range 30 {
+			time.Sleep(10 * time.Second)
+			i.Reset()
+			select {
+			case err := <-answer:
+				if took := time.Since(begun); err != nil || took > time.Minute {
+					t.Errorf("%v after %v", err, took)
+				}
+				return
+			default:
+			}
+		}
+		t.Errorf("no answer after %v", time.Since(begun))
 	})
 }

@@ -7,16 +7,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Counts are of ops and objects now.
+// Counts are the current numbers of ops and objects.
 type Counts struct {
-	// Running ops; Background are those of them that no caller waits for.
+	// Running counts all ops, Background those without a waiting caller.
 	Running, Background int
-	// BackedOff are objects about which the guest is not asked for a while.
+	// BackedOff counts the objects in a back-off.
 	BackedOff int
 }
 
-// Counts returns what is under way. It looks at all objects of which something
-// is known.
+// Counts returns the current counts. It scans all known objects.
 func (i *Invoker) Counts() (c Counts) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -33,29 +32,29 @@ func (i *Invoker) Counts() (c Counts) {
 	return c
 }
 
-// Running is an op that goes on.
+// Running is an op in progress.
 type Running struct {
 	Op      abi.Op
 	Started time.Time
-	// Timeout is when the guest is ended, counted from Started; it may be sooner, by the
-	// op's own time.
+	// Timeout is the deadline of the op, counted from Started; the op's own deadline may be
+	// shorter.
 	Timeout time.Duration
 }
 
-// Failing is an op that has had no answer.
+// Failing is an op whose last calls had no answer.
 type Failing struct {
 	Op abi.Op
-	// Failures are how many there were in a row; Last is how the last one ended, At when.
+	// Failures counts those calls in a row; Last is the last error, At its time.
 	Failures int
 	Last     error
 	At       time.Time
-	// Until is when the guest is asked again; it is past when nothing holds that back.
+	// Until is the end of the back-off; a past time means none.
 	Until time.Time
 }
 
-// Look returns what is known of one object and the ops of a group: the op that
-// runs, and the one that failed last; nil where there is none. The name is
-// NAMESPACE/NAME of a Service, and else NAME; that of a route is its Node's.
+// Look returns the running op of an object and the op that failed last, among the ops of a
+// group; nil for none. The name is NAMESPACE/NAME of a Service, else NAME; that of a route
+// is its Node's.
 func (i *Invoker) Look(group abi.Group, name string) (running *Running, failing *Failing) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,7 +71,7 @@ func (i *Invoker) Look(group abi.Group, name string) (running *Running, failing 
 	return running, failing
 }
 
-// objectsOf returns those whose keys name the object (newCall).
+// objectsOf returns the objects whose keys name this one (newCall).
 func (i *Invoker) objectsOf(group abi.Group, name string) (all []*object) {
 	add := func(key string) {
 		if o := i.objects[key]; o != nil {
@@ -80,7 +79,7 @@ func (i *Invoker) objectsOf(group abi.Group, name string) (all []*object) {
 		}
 	}
 	switch group {
-	case abi.GroupRoutes: // their keys have the destination, too
+	case abi.GroupRoutes: // their keys also have the destination
 		for key, o := range i.objects {
 			if strings.HasPrefix(key, "Route ") && strings.HasSuffix(key, " of "+name) {
 				all = append(all, o)

@@ -7,42 +7,42 @@ import (
 )
 
 const (
-	// Results that nobody collected, over all objects.
+	// Bounds of the uncollected results of all objects.
 	maxResults     = 1000
 	maxResultBytes = 32 << 20
-	// writeAge is longer than the longest back-off of upstream (5 minutes), on
-	// which the deletion of a load balancer comes back.
+	// writeAge is longer than upstream's longest back-off (5 minutes), after which a deletion of
+	// a load balancer is asked for again.
 	writeAge = 15 * time.Minute
-	// readAge is short: the answer to a question gets old.
+	// readAge is short: answers to questions age.
 	readAge = time.Minute
-	// freshAge is shorter than the time in which a Node must be silent before a
-	// fresh instance is asked about it: an answer from before says nothing.
+	// freshAge is shorter than a Node's silence before a fresh instance is asked about it: an
+	// earlier answer is no evidence.
 	freshAge = 30 * time.Second
-	// getAge is longer than that back-off, too: upstream asks on it whether a
-	// load balancer that is to be deleted is there.
+	// getAge is longer than that back-off, too: upstream asks at the same pace whether a load
+	// balancer to be deleted exists.
 	getAge = writeAge
 	// metadataAge is longer than upstream's period between two questions for a
 	// Node's metadata (--node-status-update-frequency, 5 minutes).
 	metadataAge = 11 * time.Minute
-	// sweepPeriod is how often old things are looked for.
+	// sweepPeriod is the time between two searches for expired results.
 	sweepPeriod = 10 * time.Second
 )
 
-// Why a result was dropped.
+// The reasons for dropping a result.
 const (
 	droppedExpired    = "expired"
 	droppedSuperseded = "superseded"
 	droppedCrowded    = "crowded"
 )
 
-// result is the end of an op in the background that waits to be collected.
+// result is an uncollected result of an op in the background.
 type result struct {
 	*reply
-	question *call // as far as it says what was asked
+	question *call // the fields that identify the question
 	at       time.Time
 }
 
-// size is what is kept: the answer, and the request that it belongs to.
+// size counts the answer and its request.
 func (r *result) size() int { return len(r.data) + r.question.req.SizeVT() }
 
 func (r *result) expired(op abi.Op, now time.Time) bool {
@@ -60,7 +60,7 @@ func (r *result) expired(op abi.Op, now time.Time) bool {
 	return now.Sub(r.at) > age
 }
 
-// results counts those of all objects.
+// results counts the results of all objects.
 type results struct{ count, bytes int }
 
 func (r *results) put(s *opState, n *result) {
@@ -77,7 +77,7 @@ func (r *results) drop(s *opState) {
 
 // take returns the result of a call, once, or nil.
 func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
-	if s.result == nil || !s.result.question.same(c) {
+	if s == nil || s.result == nil || !s.result.question.same(c) {
 		return nil
 	}
 	if s.result.expired(c.op, now) {
@@ -93,14 +93,13 @@ func (i *Invoker) take(s *opState, c *call, now time.Time) *reply {
 	return taken
 }
 
-// contradicted reports that a route was changed, and that a list which began
-// after it shows otherwise: else nobody would ask for the change again. A
-// failure is told all the same.
+// contradicted reports whether a later list of routes disagrees with the result of a route's
+// change: otherwise nobody would ask for the change again. A failure is told in any case.
 func (i *Invoker) contradicted(r *result, op abi.Op) bool {
 	return op.Group() == abi.GroupRoutes && op.Writes() && r.err == nil && r.at.Before(i.listed)
 }
 
-// keep stores the reply of a task for whoever asks next.
+// keep stores the reply of a task for the next caller.
 func (i *Invoker) keep(t *task, o *object) {
 	s := o.state(t.op)
 	if s.result != nil {
@@ -131,16 +130,15 @@ func (i *Invoker) drop(s *opState, op abi.Op, reason string) {
 	i.options.Observer.ResultDropped(op, reason)
 }
 
-// supersede drops the results that do not hold any more once op runs. A
-// question leaves those of changes: on the deletion path upstream asks whether
-// the load balancer is there before it comes back for how its deletion ended. A
-// worker that had waited would have asked before, not after, so what is
-// answered now takes nothing away from "deleted": a guest that knows no better
-// than to say that it is there would have it deleted for ever.
+// supersede drops the results that op makes invalid. A question leaves the results of
+// changes: on the deletion path upstream asks whether the load balancer exists before it
+// returns for the result of the deletion. A patient worker would have asked before the
+// deletion, so a later answer does not invalidate "deleted": a guest that always answers
+// "exists" would have it deleted for ever.
 func (i *Invoker) supersede(o *object, op abi.Op) {
 	for of, s := range o.ops {
-		// Invariant O2 (host/SECURITY.md): how a deletion ended is kept until it is asked for, also
-		// when questions come between.
+		// Invariant O2 (host/SECURITY.md): the result of a deletion is kept until it is collected,
+		// also across questions.
 		if s.result == nil || !op.Writes() && of.Writes() {
 			continue
 		}
@@ -148,7 +146,7 @@ func (i *Invoker) supersede(o *object, op abi.Op) {
 	}
 }
 
-// sweep drops what is too old, now and then.
+// sweep drops expired results, once per sweepPeriod.
 func (i *Invoker) sweep(now time.Time) {
 	if now.Sub(i.swept) < sweepPeriod {
 		return

@@ -187,7 +187,7 @@ func TestManyNodesOfASlowCloudAreAnswered(t *testing.T) {
 				}
 			}
 			// Meanwhile there is room for a Service.
-			if err := invoke(i, abi.OpLoadBalancerUpdate, "web"); err != nil && !strings.Contains(err.Error(), "has been in progress") {
+			if err := invoke(i, abi.OpLoadBalancerUpdate, "web"); err != nil && !strings.Contains(err.Error(), "in progress") {
 				t.Errorf("beside the Nodes: %v", err)
 			}
 			time.Sleep(5 * time.Second)
@@ -215,11 +215,10 @@ func TestAnswersOfTheGenerationBeforeAreDropped(t *testing.T) {
 		for _, service := range []string{"web", "late"} {
 			retry(t, invoke(i, abi.OpLoadBalancerGet, service))
 		}
-		if n := calls.Load() - before; n != 2 {
-			t.Errorf("the new generation was asked %d times, want 2", n)
-		}
-		if err := invoke(i, abi.OpLoadBalancerDelete, "changed"); err != nil || calls.Load() != before+2 {
-			t.Errorf("the end of a change: %v", err)
+		// Of a change, too: another configuration may want another one.
+		retry(t, invoke(i, abi.OpLoadBalancerDelete, "changed"))
+		if n := calls.Load() - before; n != 3 {
+			t.Errorf("the new generation was asked %d times, want 3", n)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package async
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,36 +13,51 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// task is one op that runs.
+// task is a running op.
 type task struct {
 	*call
 	started time.Time
-	timeout time.Duration // OpTimeout of then
-	cancel  context.CancelCauseFunc
-	// before is what was known of the op and its object, after so many resets.
+	timeout time.Duration // OpTimeout at its start
+	cancel  context.CancelFunc
+	// before is the record of the op and its object at the start, resets the number of resets
+	// then.
 	before record
 	resets int
 
-	// settled is closed when nobody needs to wait any more: the op has
-	// finished, or its caller has left it. finished is closed when it has
-	// finished, after reply was set.
-	settled, finished chan struct{}
-	reply             *reply
+	// finished is closed when the op has finished, after reply was set.
+	finished chan struct{}
+	reply    *reply
 
-	// The following are guarded by Invoker.mu.
-	behind   bool // counts in the background
-	detached bool // its caller has left it
-	ending   bool // it was ended for lack of room, or since another generation serves
+	// The following are guarded by Invoker.mu. settled is closed when the op has finished or its
+	// caller has left; it is nil until somebody else waits for that.
+	settled  chan struct{}
+	behind   bool  // counted in the background
+	detached bool  // its caller has left
+	ending   error // why the Invoker ended it, or nil
 }
 
-// end ends the op, which takes a moment.
+// end cancels the op, which returns a moment later.
 func (t *task) end(cause error) {
-	t.ending = true
-	t.cancel(cause)
+	t.ending = cmp.Or(t.ending, cause)
+	t.cancel()
 }
 
-// ended returns the reply of a task that has ended, or nil. A nil task never
-// ends.
+// settle releases the calls that wait for the caller.
+func (t *task) settle() {
+	if t.settled != nil {
+		close(t.settled)
+	}
+}
+
+// settles is closed when the op has finished, or its caller has left it.
+func (t *task) settles() <-chan struct{} {
+	if t.settled == nil {
+		t.settled = make(chan struct{})
+	}
+	return t.settled
+}
+
+// ended returns the reply of a finished task, or nil. A nil task never ends.
 func (t *task) ended() *reply {
 	if t == nil {
 		return nil
@@ -56,41 +72,36 @@ func (t *task) ended() *reply {
 
 // start runs the op of a call that has a permit.
 func (i *Invoker) start(ctx context.Context, c *call, o *object) *task {
-	s := o.state(c.op)
 	t := &task{
-		call: c, started: time.Now(), timeout: i.options.OpTimeout, before: s.record, resets: i.resets,
-		settled: make(chan struct{}), finished: make(chan struct{}),
+		call: c, started: time.Now(), timeout: i.options.OpTimeout, before: o.known(c.op).record, resets: i.resets,
+		finished: make(chan struct{}),
 	}
-	c.permit = false // it is the task's now
+	c.permit = false // the task owns it now
 	i.supersede(o, c.op)
 	o.running = t
 	i.tasks[t] = struct{}{}
-	if t.before.slow || i.takesLong(t.op) { // its place in the background was made sure of
+	if t.before.slow || i.takesLong(t.op) { // its place in the background is reserved
 		i.toBackground(t)
 	}
-	// What the context carries goes along, its end does not.
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	// The op keeps the context's values, not its end.
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout+lateGrace)
 	t.cancel = cancel
 	go i.run(own, t)
 	return t
 }
 
 func (i *Invoker) run(ctx context.Context, t *task) {
-	defer t.cancel(nil)
-	defer context.AfterFunc(i.base, func() { t.cancel(context.Cause(i.base)) })()
-	bounded, cancel := context.WithTimeout(ctx, t.timeout+lateGrace)
-	defer cancel()
-	err := t.contained(bounded)
-	r := &reply{err: err}
-	if err == nil {
+	defer t.cancel()
+	r := &reply{err: i.contained(ctx, t)}
+	if r.err == nil {
 		r.data, r.err = encode(t.resp)
 	}
-	i.finish(t, r, context.Cause(ctx))
+	i.finish(t, r)
 }
 
-// contained runs the op and makes an error of a panic: a guest that finds one
-// in the host fails with it alone.
-func (t *task) contained(ctx context.Context) (err error) {
+// contained runs the op and turns a panic into an error: a guest that triggers a panic of
+// the host fails alone.
+func (i *Invoker) contained(ctx context.Context, t *task) (err error) {
 	defer func() {
 		// Invariant M24 (host/SECURITY.md): a panic of an op is its error.
 		if p := recover(); p != nil {
@@ -98,14 +109,29 @@ func (t *task) contained(ctx context.Context) (err error) {
 			klog.FromContext(ctx).Error(err, "An op failed", "op", t.about(), "stack", string(debug.Stack()))
 		}
 	}()
-	return t.run(ctx, t.op, t.req, t.resp)
+	if t.fresh {
+		return i.next.InvokeFresh(ctx, t.op, t.req, t.resp)
+	}
+	return i.next.Invoke(ctx, t.op, t.req, t.resp)
 }
 
-// await waits for a task that this caller started, as long as its patience
-// lasts, and leaves it then.
-func (i *Invoker) await(ctx context.Context, t *task) *reply {
-	patience := time.NewTimer(0)
-	defer patience.Stop()
+// timer fires after d. It is returned to the pool after the wait.
+func (i *Invoker) timer(d time.Duration) *time.Timer {
+	t, ok := i.timers.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(d)
+	}
+	t.Reset(d)
+	return t
+}
+
+// await waits for a task that this caller started until its patience ends, then leaves it.
+func (i *Invoker) await(ctx context.Context, t *task, left time.Duration) *reply {
+	patience := i.timer(left)
+	defer func() {
+		patience.Stop()
+		i.timers.Put(patience)
+	}()
 	for {
 		select {
 		case <-t.finished:
@@ -123,52 +149,69 @@ func (i *Invoker) await(ctx context.Context, t *task) *reply {
 	}
 }
 
-// giveUp leaves a task whose caller waits no longer, or must go; else it returns
-// how long the caller waits on: other ops may have taught us that this kind takes
-// longer. It is one look: a place in the background that is seen free is taken.
+// giveUp leaves a task whose caller is out of patience, or must leave; else it returns how
+// much longer the caller waits: other ops may have shown that the op takes longer. Check and
+// reservation are one step: a free place in the background is taken at once.
 func (i *Invoker) giveUp(t *task, must bool) (r *reply, left time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if t.reply != nil { // it has just ended
+		return t.reply, 0
+	}
 	if left = i.left(t); left > 0 && !must {
-		return nil, left
+		return nil, min(left, lookPeriod)
+	}
+	if !must && i.isReplaced(t) {
+		t.end(errReplaced) // its caller asks the new generation
+		return nil, t.timeout + lateGrace
+	}
+	if !must && t.stays() && (t.behind || i.rooms.roomBehind(t.group())) {
+		if !t.behind {
+			i.toBackground(t)
+		}
+		return nil, t.timeout + lateGrace
 	}
 	// Invariant O1 (host/SECURITY.md): the caller leaves, and the op goes on.
 	return i.detach(t), 0
 }
 
-// left is how long the caller of a task waits on.
+// left is how much longer the caller of a task waits.
 func (i *Invoker) left(t *task) time.Duration {
 	took := time.Since(t.started)
 	left := i.patienceFor(t) - took
-	if left <= 0 && !t.behind && !i.rooms.roomBehind(t.group()) {
-		return min(i.endurance(t.op)-took, roomPoll)
+	switch {
+	case i.isReplaced(t):
+		return min(left, i.options.Foreground-took)
+	case left > 0 || t.behind || i.rooms.roomBehind(t.group()):
+		return left
+	case t.patient && len(i.rooms.queue) == 0: // no call needs the instance
+		return roomPoll
+	case t.patient: // its ordinary time is over
+		return left
 	}
-	return left
+	return min(i.endurance(t.op)-took, roomPoll)
 }
 
-// detach leaves a task to the background, or ends it when that is full.
+// detach moves a task to the background, or ends it if that is full.
 func (i *Invoker) detach(t *task) *reply {
-	if t.reply != nil {
-		return t.reply
-	}
 	t.detached = true
-	close(t.settled)
+	t.settle()
 	if t.resets != i.resets && t.op.Reads() {
 		t.end(errReplaced)
-		return i.inProgress(t)
+		return i.inProgress(t, t.call)
 	}
 	s := i.objects[t.key].state(t.op)
 	s.slow, s.at = true, time.Now()
 	if !t.behind && !i.rooms.roomBehind(t.group()) {
 		t.end(errCrowded)
 		defer i.options.Observer.Busy(t.op)
-		return busyReply(fmt.Sprintf("%s was ended after %v, as %d others go on in the background",
-			t.about(), time.Since(t.started).Round(time.Millisecond), i.rooms.background))
+		return busyReply(fmt.Sprintf("it was ended after %v, as %d others go on in the background",
+			time.Since(t.started).Round(time.Millisecond), i.rooms.background))
 	}
 	if !t.behind {
 		i.toBackground(t)
 	}
-	return i.inProgress(t)
+	return i.inProgress(t, t.call)
 }
 
 func (i *Invoker) toBackground(t *task) {
@@ -177,43 +220,57 @@ func (i *Invoker) toBackground(t *task) {
 	i.options.Observer.Background(i.rooms.background)
 }
 
-// inProgress is the reply while the op goes on without a caller.
-func (i *Invoker) inProgress(t *task) *reply {
+// postponed is inProgress for a caller that has just left.
+func (i *Invoker) postponed(t *task, c *call) *reply {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.inProgress(t, c)
+}
+
+// inProgress is the reply to a call whose op goes on. The op's name stands before the text.
+func (i *Invoker) inProgress(t *task, c *call) *reply {
 	took := time.Since(t.started)
-	state, before, delay := "has been in progress for", "", i.retryDelay(t.op, took)
-	if t.ending {
-		state, delay = "is being ended after", minRetry
+	state, before, delay := "in progress for", "", i.retryDelay(t.op, took)
+	if t.ending != nil {
+		state, delay = "being ended after", minRetry
+	}
+	if t.op != c.op {
+		state = t.op.String() + " is " + state
 	}
 	if t.before.failures > 0 && t.resets == i.resets {
 		before = fmt.Sprintf("; it failed %d times in a row before, the last time with: %v", t.before.failures, t.before.last)
 	}
-	return retryAfter(delay, "%s %s %v%s", t.about(), state, took.Round(time.Millisecond), before)
+	return retryAfter(delay, "%s %v%s", state, took.Round(time.Millisecond), before)
 }
 
 // finish is the end of every task.
-func (i *Invoker) finish(t *task, r *reply, cause error) {
+func (i *Invoker) finish(t *task, r *reply) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	took := time.Since(t.started)
 	delete(i.tasks, t)
 	o := i.objects[t.key]
 	o.running = nil
+	if t.op == abi.OpLoadBalancerDelete && r.err == nil {
+		o.deleted = time.Now()
+	}
+	r.replaced = r.err != nil && errors.Is(t.ending, errReplaced)
 	t.reply = r
 	close(t.finished)
 	if !t.detached {
-		close(t.settled)
+		t.settle()
 	}
 	if t.behind {
 		i.rooms.moved(t.group(), -1)
 		i.options.Observer.Background(i.rooms.background)
 	}
-	i.rooms.release(t.group())
-	if cause == nil || r.err == nil { // not what we did to it, by lack of room or at shutdown
+	i.rooms.release(t.call)
+	if t.ending == nil || r.err == nil { // unless the Invoker ended it, for lack of room or at shutdown
 		if t.op == abi.OpRouteList && r.err == nil {
 			i.listed = t.started
 		}
-		i.judge(t, o.state(t.op), r.err, took)
-		if t.detached && (t.resets == i.resets || outlives(t.op, r)) {
+		i.judge(t, o, r.err, took)
+		if t.detached && t.resets == i.resets {
 			i.keep(t, o)
 		}
 	}
@@ -223,25 +280,26 @@ func (i *Invoker) finish(t *task, r *reply, cause error) {
 	i.tidy(t.key, o)
 }
 
-// judge learns from how a task ended. The new generation is not answerable for one
-// of the generation before.
-func (i *Invoker) judge(t *task, s *opState, err error, took time.Duration) {
-	var answer *abi.Error
+// judge updates the record after a task. A task of the previous generation does not count
+// against the new one.
+func (i *Invoker) judge(t *task, o *object, err error, took time.Duration) {
+	_, answered := errors.AsType[*abi.Error](err)
 	own := t.resets == i.resets
-	if err == nil || errors.As(err, &answer) {
+	if err == nil || answered {
 		i.learn(t.op, took)
 		if own {
-			s.record = record{slow: took > i.patience(t.op), at: time.Now()}
+			o.went(t.op, record{slow: i.isSlow(t, took, true), at: time.Now()})
 		}
 		return
 	}
+	s := o.state(t.op)
 	if own {
-		s.fail(time.Now(), took > i.patience(t.op), err)
+		s.fail(time.Now(), i.isSlow(t, took, false), err)
 	}
 	switch {
 	case s.failures >= tolerated:
 		i.options.Observer.BackedOff(t.object, t.op, s.failures, time.Until(s.until), err)
-	case t.detached: // who asked may come back for it after minutes, or never
+	case t.detached: // its caller may collect the result minutes later, or never
 		i.options.Observer.Unanswered(t.object, t.op, took, err)
 	}
 }

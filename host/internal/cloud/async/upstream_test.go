@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/controllers/service"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/component-base/featuregate"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 )
 
@@ -150,7 +152,29 @@ func (s slowServices) Patch(ctx context.Context, name string, kind types.PatchTy
 	return s.ServiceInterface.Patch(ctx, name, kind, data, options, sub...)
 }
 
-// runServices runs upstream's service controller with one worker over the
+// patientCloud waits for the end of its calls, as the manager's loops have it.
+type patientCloud struct{ cloudprovider.Interface }
+
+func (c patientCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	balancer, ok := c.Interface.LoadBalancer()
+	return patientBalancer{balancer}, ok
+}
+
+type patientBalancer struct{ cloudprovider.LoadBalancer }
+
+func (b patientBalancer) GetLoadBalancer(ctx context.Context, cluster string, s *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	return b.LoadBalancer.GetLoadBalancer(opcontext.WithPatience(ctx), cluster, s)
+}
+
+func (b patientBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	return b.LoadBalancer.EnsureLoadBalancer(opcontext.WithPatience(ctx), cluster, s, nodes)
+}
+
+func (b patientBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, s *corev1.Service) error {
+	return b.LoadBalancer.EnsureLoadBalancerDeleted(opcontext.WithPatience(ctx), cluster, s)
+}
+
+// runServices runs upstream's service controller with the workers of a loop over the
 // cloud, for a time, with an API server that takes 5 ms for each write. It must
 // be called in a bubble.
 func runServices(t *testing.T, c *cloud, options async.Options, d time.Duration, services ...*corev1.Service) *fake.Clientset {
@@ -162,14 +186,14 @@ func runServices(t *testing.T, c *cloud, options async.Options, d time.Duration,
 	api := fake.NewClientset(objects...)
 	invoker := async.New(c, options)
 	factory := informers.NewSharedInformerFactory(api, 0)
-	controller, err := service.New(provider.New(invoker), slowAPI{api}, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "c", featuregate.NewFeatureGate())
+	controller, err := service.New(patientCloud{provider.New(invoker)}, slowAPI{api}, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "c", featuregate.NewFeatureGate())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	factory.Start(ctx.Done())
-	controller.Run(ctx, 1, controllersmetrics.NewControllerManagerMetrics("test"))
+	controller.Run(ctx, 64, controllersmetrics.NewControllerManagerMetrics("test"))
 	factory.Shutdown()
 	if err := invoker.Shutdown(context.Background()); err != nil {
 		t.Error(err)
@@ -180,8 +204,9 @@ func runServices(t *testing.T, c *cloud, options async.Options, d time.Duration,
 	return api
 }
 
-// TestOneThatHangsBesideAHundred is the promise: with one worker, the others
-// are done as fast as without it.
+// TestOneThatHangsBesideAHundred is the promise: one that hangs takes its instance
+// from the others, and nothing else. A change that hangs has it for the time of an op, as one
+// that is ended may be half done.
 func TestOneThatHangsBesideAHundred(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
@@ -191,10 +216,9 @@ func TestOneThatHangsBesideAHundred(t *testing.T) {
 			alone := hundred(t, latency, "")
 			for _, first := range []string{"a-hangs", "svc-050-hangs"} {
 				beside := hundred(t, latency, first)
-				ratio := float64(beside) / float64(alone)
-				t.Logf("%s: %v, without it %v: ratio %.3f", first, beside, alone, ratio)
-				if ratio > 1.1 {
-					t.Errorf("%s: %v, without it %v: ratio %.3f", first, beside, alone, ratio)
+				t.Logf("%s: %v, without it %v: ratio %.3f", first, beside, alone, float64(beside)/float64(alone))
+				if beside > alone*8/7+latency { // of eight instances
+					t.Errorf("%s: %v, without it %v", first, beside, alone)
 				}
 			}
 		})
