@@ -9,24 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// book is the bucket as this manager knows it; the ledger has the one that
-// holds. Another leader may have taken permits meanwhile, never added any.
+// book is the bucket as this manager knows it; the ledger has the authoritative one. Another
+// leader may have taken permits meanwhile, never added any.
 type book struct {
 	bucket bucket
 	known  bool
-	err    error     // of the ledger, the last time
-	again  time.Time // when it may be asked again after that
+	err    error     // the ledger's last error
+	again  time.Time // when the ledger may be tried again
 }
 
-// ledgerPause is the time between two tries with a ledger that fails.
+// ledgerPause is the time between two tries of a failing ledger.
 const ledgerPause = 10 * time.Second
 
-// errNone is of a bucket without a permit.
+// errNone means that the bucket has no permit.
 var errNone = errors.New("no permit is left")
 
-// read returns the bucket of now, whether it has to be written for others to
-// have the same, and what is wrong with the text. Without a text that can be read
-// there are no permits but those that come in from now on.
+// read returns the current bucket, whether the record must be written again, and an error
+// for an unreadable text. After that error only permits that refill from now on exist.
 func (k *book) read(text string, now time.Time, r rate) (next bucket, write bool, err error) {
 	next = bucket{Permits: r.most, At: now}
 	if text != "" {
@@ -34,7 +33,7 @@ func (k *book) read(text string, now time.Time, r rate) (next bucket, write bool
 			next, err = bucket{At: now}, fmt.Errorf("the record of the deletion brake is damaged, so it begins without permits: %w", err)
 		}
 	}
-	write = err != nil || next.At.After(now) // a clock was ahead: it would stand still until then
+	write = err != nil || next.At.After(now) // a clock was ahead: the bucket would not refill until then
 	next.fill(now, r)
 	if !k.known {
 		return next, write, err
@@ -45,18 +44,17 @@ func (k *book) read(text string, now time.Time, r rate) (next bucket, write bool
 		return own, write, err
 	}
 	stored := next
-	next.less(own) // what could not be written holds, too
+	next.less(own) // unwritten changes hold, too
 	return next, write || next.worse(stored), nil
 }
 
-// worse reports whether a bucket is another than one that was written, by a
-// permit or more.
+// worse reports whether a bucket differs from the written one by a permit or more.
 func (k *bucket) worse(than bucket) bool {
 	return k.Permits <= than.Permits-1 || k.Distrusted.After(than.Distrusted)
 }
 
-// change reads the ledger and writes what do makes of the bucket. An error of do
-// is returned as it is, and nothing is written.
+// change reads the ledger and writes the bucket as changed by do. An error of do is returned
+// as it is, and nothing is written.
 func (b *Brake) change(ctx context.Context, do func(*bucket, rate) error) error {
 	b.mu.Lock()
 	now, r, before := b.now(), b.options.rate(b.census.size), b.book
@@ -100,10 +98,10 @@ func (b *Brake) opened(ctx context.Context) error {
 	return b.change(ctx, func(*bucket, rate) error { return nil })
 }
 
-// grant takes a permit. It is written down before the Node goes.
+// grant takes a permit. The record is written before the Node goes.
 func (b *Brake) grant(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
-	// Invariant N3 (host/SECURITY.md): no Node goes that counts without a permit that is gone from
-	// the record.
+	// Invariant N3 (host/SECURITY.md): a Node that counts goes only after its permit was removed
+	// from the record.
 	err := b.change(ctx, func(k *bucket, _ rate) error {
 		if k.Permits < 1 {
 			return errNone
@@ -112,7 +110,7 @@ func (b *Brake) grant(ctx context.Context, node *corev1.Node, c *candidate) *Hol
 		return nil
 	})
 	switch {
-	case errors.Is(err, errNone): // another manager has taken it
+	case errors.Is(err, errNone): // another manager took it
 		if hold := b.turn(ctx, node, c); hold != nil {
 			return hold
 		}
@@ -122,15 +120,15 @@ func (b *Brake) grant(ctx context.Context, node *corev1.Node, c *candidate) *Hol
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.granted = true
+	c.granted, c.counts = true, false
 	return nil
 }
 
-// contradict takes the provider's permits away: what it says is not so.
+// contradict removes the provider's permits after a false answer.
 func (b *Brake) contradict(ctx context.Context, node *corev1.Node, by string) {
 	b.options.Observer.Contradicted(node, by)
 	now := b.now()
-	// Invariant N5 (host/SECURITY.md): for a whole period nothing goes that counts.
+	// Invariant N5 (host/SECURITY.md): for a whole period no Node that counts goes.
 	err := b.change(ctx, func(k *bucket, r rate) error {
 		k.distrust(now, r)
 		return nil
@@ -138,14 +136,14 @@ func (b *Brake) contradict(ctx context.Context, node *corev1.Node, by string) {
 	if err == nil {
 		return
 	}
-	b.mu.Lock() // it is told already; this manager remembers
+	b.mu.Lock() // already reported; this manager remembers
 	defer b.mu.Unlock()
 	b.book.bucket.At = now
 	b.book.bucket.distrust(now, b.options.rate(b.census.size))
 	b.book.known = true
 }
 
-// nowhere is a ledger that forgets.
+// nowhere is a Ledger that keeps nothing.
 type nowhere struct{}
 
 func (nowhere) Change(_ context.Context, change func(string) (string, error)) error {

@@ -1,9 +1,8 @@
-// Package brake stands between a provider's answer and the controller that
-// deletes Nodes. "The instance does not exist" passes only under these
-// conditions: the provider keeps saying so while the Node's kubelet is silent; a
-// fresh instance of the provider says the same, and knows another Node that
-// exists; and there is a permit. For a Node that does not pass, the answer is that
-// its instance exists, so nothing happens to it.
+// Package brake stands between a provider's answer and the controller that deletes Nodes.
+// "The instance does not exist" passes only under these conditions: the provider keeps
+// saying so while the Node's kubelet is silent; a fresh instance of the provider says the
+// same, and knows another Node that exists; and there is a permit. For a Node that does not
+// pass, the answer is that its instance exists, so nothing happens to it.
 package brake
 
 import (
@@ -17,42 +16,39 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// LiftedUntilAnnotation is where an administrator lifts the brake: its value is
-// the time, in RFC 3339, until which every Node passes whose absence is
-// confirmed and whose kubelet is silent.
+// LiftedUntilAnnotation lifts the brake: its value is the time, in RFC 3339, until which
+// every Node passes whose absence is confirmed and whose kubelet is silent.
 const LiftedUntilAnnotation = "wasm-ccm.dev/deletion-brake-lifted-until"
 
-// Instances is what the brake guards.
+// Instances is the provider behind the brake.
 type Instances interface {
 	cloudprovider.InstancesV2
 	// InstanceExistsFresh asks a fresh instance of the provider.
 	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
-// Ledger keeps the text of one small record (below 1 KiB) where a restart and
-// another leader find it.
+// Ledger keeps a small text (below 1 KiB) across restarts and changes of the leader.
 type Ledger interface {
-	// Change reads the text, "" when there is none, and writes what change
-	// makes of it if that is another one, and if nobody else has written
-	// meanwhile; else change is called again. The error of change is returned
-	// as it is. Without an error the text is durable.
+	// Change reads the text, "" when there is none, and writes the result of change if it
+	// differs and no other writer was faster; else change is called again. The error of change
+	// is returned as it is. Without an error the text is durable.
 	Change(ctx context.Context, change func(text string) (string, error)) error
 }
 
 // Options of a Brake.
 type Options struct {
 	Limits
-	// Cluster lists the provider's Nodes. An empty one, also one that has not
-	// synced, counts as no nodes.
+	// Cluster lists the provider's Nodes. A lister that is empty or has not synced counts as no
+	// Nodes.
 	Cluster func() corelisters.NodeLister
-	// Heartbeats returns when each kubelet renewed its Lease last, by the name
-	// of the Node, as the kubelet's clock has it. It is called once a second at
-	// most. nil: only the Ready condition tells that a kubelet is alive.
+	// Heartbeats returns when each kubelet last renewed its Lease, by the name of the Node, by
+	// the kubelet's clock. It is called once a second at most. nil: only the Ready condition is
+	// a sign of life.
 	Heartbeats func(ctx context.Context) (map[string]time.Time, error)
 	// Ledger may be nil: then a restart begins with a full bucket.
 	Ledger Ledger
-	// Lifted returns until when an administrator has lifted the brake; the zero
-	// time when not. It is called once in ten seconds at most. May be nil.
+	// Lifted returns until when an administrator has lifted the brake, or the zero time. It is
+	// called once in ten seconds at most. May be nil.
 	Lifted func(ctx context.Context) (time.Time, error)
 	// Observer may be nil.
 	Observer Observer
@@ -68,13 +64,14 @@ type Brake struct {
 
 	mu      sync.Mutex
 	gone    candidates
+	line    line
 	book    book
 	juries  map[string]*jury
 	engaged bool
-	// refused is when a Node was held for want of a permit last, looked when
-	// the candidates were gone through.
+	// refused is when a Node was last held for want of a permit, looked when the candidates were
+	// last scanned.
 	refused, looked time.Time
-	census          census // when the cluster was looked at
+	census          census // time of the census
 	failing         map[string]bool
 }
 
@@ -92,9 +89,8 @@ func New(instances Instances, options Options) *Brake {
 	}
 }
 
-// InstanceExists returns false only for a Node that may go. One that the
-// provider says is gone and that stays is answered as one that exists: an error
-// would be a line in upstream's log every five seconds.
+// InstanceExists returns false only for a Node that may go. For a Node that is held the
+// answer is true: an error would be a line in upstream's log every five seconds.
 func (b *Brake) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	b.look()
 	if b.resting(node) {
@@ -116,8 +112,8 @@ func (b *Brake) InstanceExists(ctx context.Context, node *corev1.Node) (bool, er
 	return true, nil
 }
 
-// InstanceShutdown says of a Node that is held that it is not shut down:
-// upstream asks next about each Node that exists, and the provider knows none.
+// InstanceShutdown returns false for a Node that is held: upstream asks next about each
+// existing Node, and the provider does not know this one.
 func (b *Brake) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	b.mu.Lock()
 	_, held := b.gone[keyOf(node)]
@@ -128,16 +124,16 @@ func (b *Brake) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, 
 	return b.Instances.InstanceShutdown(ctx, node)
 }
 
-// InstanceMetadata is asked about each Node every few minutes, also when all
-// are Ready: the brake takes the occasion to see that it is over.
+// InstanceMetadata is asked about each Node every few minutes, also when all are Ready: a
+// chance for the brake to disengage.
 func (b *Brake) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	b.look()
 	return b.Instances.InstanceMetadata(ctx, node)
 }
 
-// mayGo decides on a Node that the provider says is gone: nil lets it go.
+// mayGo decides on a Node that is gone for the provider: nil lets it go.
 func (b *Brake) mayGo(ctx context.Context, node *corev1.Node) *Hold {
-	if !member(keyOf(node), b.options.Cluster()) { // a lister that has not synced knows no share, too
+	if !member(keyOf(node), b.options.Cluster()) { // also when the lister has not synced
 		return holdf(ReasonNotInCluster, "this manager does not know it (yet) as a Node of the cluster")
 	}
 	own, err := ownTerms(node, b.limits().Settle)
@@ -148,8 +144,7 @@ func (b *Brake) mayGo(ctx context.Context, node *corev1.Node) *Hold {
 	case own.never:
 		return holdf(ReasonNever, "its annotation %s says %s", NodeDeletionAnnotation, Never)
 	}
-	// Invariant N4 (host/SECURITY.md): none of these steps is left out for a Node that nobody has
-	// marked for deletion.
+	// Invariant N4 (host/SECURITY.md): no step is skipped for a Node without a mark for deletion.
 	steps := []func(context.Context, *corev1.Node, *candidate) *Hold{
 		b.waited, b.quorum, b.turn, b.silent, b.witnessed, b.confirmed, b.grant,
 	}
@@ -167,7 +162,7 @@ func (b *Brake) mayGo(ctx context.Context, node *corev1.Node) *Hold {
 
 // confirmed asks a fresh instance.
 func (b *Brake) confirmed(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
-	// Invariant N2 (host/SECURITY.md): a second instance has to say so, too, in so many words.
+	// Invariant N2 (host/SECURITY.md): a second instance must explicitly say the same.
 	exists, err := b.InstanceExistsFresh(ctx, node)
 	if err != nil {
 		return unanswered(ReasonUnconfirmed, "a second question, asked of a fresh instance of the provider,", err)
@@ -180,11 +175,11 @@ func (b *Brake) confirmed(ctx context.Context, node *corev1.Node, c *candidate) 
 	return holdf(ReasonUnconfirmed, "a fresh instance of the provider says that the machine exists")
 }
 
-// askPeriod is how often the provider is asked about a Node that only waits:
-// upstream would ask every five seconds, for hours, the cloud's API.
+// askPeriod is how often the provider is asked about a waiting Node: upstream would query
+// the cloud's API every five seconds, for hours.
 const askPeriod = 30 * time.Second
 
-// resting reports whether a Node that is held need not be asked about yet.
+// resting reports whether the next question about a held Node is not yet due.
 func (b *Brake) resting(node *corev1.Node) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,22 +187,23 @@ func (b *Brake) resting(node *corev1.Node) bool {
 	return ok && b.now().Before(c.next)
 }
 
-// rests notes when a Node is asked about again.
+// rests sets the time of the next question about the Node.
 func (c *candidate) rests(h *Hold, now time.Time) {
 	c.next = now.Add(askPeriod)
-	if over := c.since.Add(c.grace); over.After(now) && over.Before(c.next) {
-		c.next = over
+	for _, at := range [...]time.Time{c.over(), h.Until} {
+		if at.After(now) && at.Before(c.next) {
+			c.next = at
+		}
 	}
 	if h.soon {
 		c.next = now
 	}
 }
 
-// laterPatience is for how long an answer may be put off without anybody being told.
+// laterPatience is how long an answer may be put off before that is reported.
 const laterPatience = time.Minute
 
-// waits reports whether the Node stays only for an answer that has not been put off
-// for long.
+// waits reports whether the Node is held only by an answer that was put off recently.
 func (c *candidate) waits(h *Hold, now time.Time) bool {
 	if !h.later {
 		c.laterTo = ""
@@ -219,26 +215,37 @@ func (c *candidate) waits(h *Hold, now time.Time) bool {
 	return now.Sub(c.later) < laterPatience
 }
 
-// tell says why a Node stays, once for each reason.
+// tell reports why a Node stays, once per reason, and to people again when the expected end
+// has changed.
 func (b *Brake) tell(node *corev1.Node, h *Hold) {
 	b.mu.Lock()
 	c, ok := b.gone[keyOf(node)]
-	if ok {
-		c.rests(h, b.now())
-		c.hold = *h
+	if !ok {
+		b.mu.Unlock()
+		return
 	}
-	waits := ok && c.waits(h, b.now())
-	told := !ok || waits || h.Reason == ReasonGrace || c.told[h.Reason]
-	if !told {
-		c.told[h.Reason] = true
-	}
+	c.rests(h, b.now())
+	c.hold = *h
+	quiet := c.waits(h, b.now()) || h.Reason == ReasonGrace
+	told := c.told[h.Reason]
+	until, explained := c.explained[h.Reason]
+	c.told[h.Reason] = told || !quiet
 	b.mu.Unlock()
+	if quiet {
+		return
+	}
 	if !told {
 		b.options.Observer.Held(node, *h)
 	}
+	if explained && until.Equal(h.Until) || !b.options.Observer.Explain(node, *h) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.explained[h.Reason] = h.Until
 }
 
-// failed tells of what begins to fail, and of what ceases to.
+// failed reports the first of a row of failures, and the recovery.
 func (b *Brake) failed(what string, err error) {
 	b.mu.Lock()
 	changed := b.failing[what] != (err != nil)

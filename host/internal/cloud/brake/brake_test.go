@@ -95,7 +95,7 @@ func TestShares(t *testing.T) {
 		size, gone, percent, nodes int
 		once, hour                 int
 	}{
-		{3, 2, 10, 3, 1, 2}, {5, 4, 10, 3, 1, 4}, {10, 9, 10, 3, 3, 8}, {30, 20, 10, 3, 3, 8},
+		{3, 2, 10, 3, 1, 2}, {5, 4, 10, 3, 1, 4}, {10, 9, 10, 3, 3, 8}, {30, 20, 10, 3, 3, 9},
 		{100, 50, 10, 3, 10, 25}, {100, 50, 10, 20, 20, 50}, {100, 99, 100, 3, 99, 99}, {100, 9, 1, 1, 1, 2},
 	} {
 		c := newCluster(t, test.size, test.gone, func(o *brake.Options) { o.Percent, o.Nodes = test.percent, test.nodes })

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// bucket is the permits of a provider: each lets one Node go that counts. Its
-// JSON is the record.
+// bucket holds the permits of a provider: each lets one Node that counts go. Its JSON is the
+// record.
 type bucket struct {
 	Permits float64   `json:"permits"`
 	At      time.Time `json:"at"`
-	// Distrusted is until when there are none, since the provider was
-	// contradicted.
+	// Distrusted is the end of the period without permits after a contradiction.
 	Distrusted time.Time `json:"distrustedUntil,omitzero"`
 }
 
-// fill adds what has come in since, and takes away what does not fit.
+// fill adds the permits since the last fill, and caps them.
 func (k *bucket) fill(now time.Time, r rate) {
 	from := k.At
 	if k.Distrusted.After(from) {
@@ -34,7 +33,7 @@ func (k *bucket) fill(now time.Time, r rate) {
 	k.Permits = max(min(k.Permits, r.most), 0)
 }
 
-// distrustSlack saves a write for each contradiction that follows another.
+// distrustSlack saves a write for each further contradiction.
 const distrustSlack = time.Minute
 
 // distrust empties the bucket for a period.
@@ -45,7 +44,7 @@ func (k *bucket) distrust(now time.Time, r rate) {
 	}
 }
 
-// less takes of two buckets what is less.
+// less keeps the lower value of each field of two buckets.
 func (k *bucket) less(other bucket) {
 	k.Permits = min(k.Permits, other.Permits)
 	if k.Distrusted.Before(other.Distrusted) {
@@ -53,7 +52,7 @@ func (k *bucket) less(other bucket) {
 	}
 }
 
-// wait is how long it takes until there are so many permits.
+// wait is the time until the bucket has so many permits.
 func (k *bucket) wait(permits float64, now time.Time, r rate) time.Duration {
 	return max(0, k.Distrusted.Sub(now)) + time.Duration(max(0, permits-k.Permits)/r.refill*float64(r.period))
 }
@@ -61,8 +60,7 @@ func (k *bucket) wait(permits float64, now time.Time, r rate) time.Duration {
 // maxRecord bounds the text of a record, in bytes.
 const maxRecord = 1 << 10
 
-// decode reads a record. What a clock that was ahead has written is brought back
-// to now.
+// decode reads a record. Times in the future, of a clock that was ahead, become now.
 func decode(text string, now time.Time, r rate) (k bucket, err error) {
 	if len(text) > maxRecord {
 		return k, fmt.Errorf("it has more than %d bytes", maxRecord)

@@ -1,6 +1,7 @@
 package brake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,71 +13,71 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// nodeKey tells a Node from a later one of the same name.
+// nodeKey distinguishes a Node from a later one of the same name.
 type nodeKey struct{ name, uid string }
 
 func keyOf(node *corev1.Node) nodeKey { return nodeKey{node.Name, string(node.UID)} }
 
-// candidate is a Node that the provider says is gone. It is guarded by
-// Brake.mu.
+// candidate is a Node that is gone for the provider. Brake.mu guards it.
 type candidate struct {
 	key nodeKey
-	// first is when the provider began to say so, said when it did last, and
-	// since is when the grace period began: a sign of life begins it anew.
+	// first and said are when the provider first and last said so, since is the start of the
+	// grace period: a sign of life restarts it.
 	first, said, since time.Time
 	grace              time.Duration
 	// missing is since when the Node is not Ready.
 	missing time.Time
-	// status and renewed are the last heartbeats that were seen, in the Node's
-	// status and in its Lease, by the kubelet's clock; based says that the Lease
-	// was looked at.
+	// status and renewed are the last heartbeats seen, in the Node's status and in its Lease, by
+	// the kubelet's clock; based means that the Lease was read.
 	status, renewed time.Time
 	based           bool
-	lived           time.Time // the last sign of life, by this clock
-	accused         bool      // it was held against the provider
-	counts          bool      // it needs a permit, and has none
-	granted         bool      // it has had its permit, and its deletion failed
-	// turn is since when nothing but questions is between it and its deletion.
+	lived           time.Time // last sign of life, by this clock
+	accused         bool      // the provider was contradicted by it
+	counts          bool      // it needs a permit and has none
+	granted         bool      // it got its permit, and its deletion failed
+	// turn is since when only questions delay its deletion.
 	turn time.Time
-	told map[Reason]bool
-	// later is since when the question of laterTo is put off.
+	// expected is when it should get its permit, as reported.
+	expected time.Time
+	told     map[Reason]bool
+	// explained is the expected end last reported for each reason.
+	explained map[Reason]time.Time
+	// later is since when the question laterTo is put off.
 	later   time.Time
 	laterTo Reason
-	next    time.Time // when it is asked about again
-	hold    Hold      // why it stays, as it was decided last
+	next    time.Time // time of the next question
+	hold    Hold      // why it stays, by the last decision
 }
 
 type candidates map[nodeKey]*candidate
 
 const (
-	// forgetAfter is how long the provider may give no answer before what it
-	// said is forgotten.
+	// forgetAfter is how long the provider may be silent before its statement is forgotten.
 	forgetAfter = 15 * time.Minute
 	// rankAfter is how long a Node without an answer keeps its place.
 	rankAfter = 5 * time.Minute
-	// turnTime is how long a Node may hold up others with questions that are
-	// not answered.
+	// turnTime is how long a Node with unanswered questions may hold up others.
 	turnTime = 5 * time.Minute
-	// explainAfter is when a Node that only waits says why.
+	// explainAfter is when a waiting Node's reason is reported.
 	explainAfter = time.Minute
-	// lieAfter is how long a kubelet may live on after its machine is said to
-	// be gone. Clouds forget a machine when its deletion is ordered; shutting it
-	// down takes a few minutes at most.
+	// lieAfter is how long a kubelet may live on after the provider declares its machine gone.
+	// Clouds forget a machine when its deletion is ordered; the shutdown takes a few minutes at
+	// most.
 	lieAfter = 5 * time.Minute
-	// lookPeriod bounds the work of going through all candidates and Nodes.
+	// lookPeriod bounds the work of scanning all candidates and Nodes.
 	lookPeriod = time.Second
-	// calm is how long nothing must be held before the brake is off.
+	// calm is how long no Node must be held before the brake disengages.
 	calm = 5 * time.Minute
 )
 
-// said notes that the provider says again that the Node is gone.
+// said records that the provider repeats that the Node is gone.
 func (b *Brake) said(node *corev1.Node, own terms) *candidate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, key := b.now(), keyOf(node)
 	c, ok := b.gone[key]
 	if !ok || now.Sub(c.said) > forgetAfter {
-		c = &candidate{key: key, first: now, since: now, status: heartbeat(node), told: map[Reason]bool{}}
+		c = &candidate{key: key, first: now, since: now, status: heartbeat(node), told: map[Reason]bool{}, explained: map[Reason]time.Time{}}
 		b.gone[key] = c
 	}
 	if beat := heartbeat(node); !beat.Equal(c.status) {
@@ -88,12 +89,12 @@ func (b *Brake) said(node *corev1.Node, own terms) *candidate {
 	return c
 }
 
-// lives begins the grace period anew.
+// lives restarts the grace period.
 func (c *candidate) lives(now time.Time) {
 	c.since, c.lived, c.granted, c.turn = now, now, false, time.Time{}
 }
 
-// again begins the grace period anew after an answer that contradicts.
+// again restarts the grace period after a contradicting answer.
 func (b *Brake) again(c *candidate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +107,7 @@ func (b *Brake) granted(c *candidate) bool {
 	return c.granted
 }
 
-// forget is for a Node that exists.
+// forget drops a Node that exists.
 func (b *Brake) forget(node *corev1.Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +126,7 @@ func (b *Brake) waited(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 	}
 	b.mu.Lock()
 	now := b.now()
-	wait, waiting, alive := c.since.Add(c.grace).Sub(now), now.Sub(c.first), !c.lived.IsZero()
+	over, waiting, alive := c.over(), now.Sub(c.first), !c.lived.IsZero()
 	lie := !c.accused && known(node) && c.lived.Sub(c.first) >= lieAfter
 	c.accused = c.accused || lie
 	b.mu.Unlock()
@@ -133,21 +134,25 @@ func (b *Brake) waited(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 		b.contradict(ctx, node, ByKubelet)
 	}
 	switch {
-	case wait <= 0:
+	case !over.After(now):
 		return nil
 	case waiting < explainAfter:
 	case !known(node):
 		return holdf(ReasonNotYetKnown, "the provider has never known it, so it is not called gone before its kubelet was silent for %v. Is its machine missing in the provider's inventory?", c.grace)
 	case alive:
-		return holdf(ReasonAlive, "its kubelet is alive")
+		return holdf(ReasonAlive, "its kubelet has given a sign of life since then")
 	}
-	return inGrace()
+	return inGrace(over)
 }
 
-func inGrace() *Hold { return holdf(ReasonGrace, "its grace period is not over") }
+func inGrace(over time.Time) *Hold {
+	hold := holdf(ReasonGrace, "its grace period is not over before %s", over.UTC().Format(time.RFC3339))
+	hold.Until = over
+	return hold
+}
 
-// turn holds a Node while others come first. What is allowed goes to those
-// that have not been Ready for the longest time.
+// turn holds a Node while others come first: permits go to the Nodes that have not been
+// Ready for the longest time.
 func (b *Brake) turn(ctx context.Context, _ *corev1.Node, c *candidate) *Hold {
 	if err := b.opened(ctx); err != nil {
 		return holdf(ReasonNoRecord, "the record of the deletion brake cannot be read: %v", err)
@@ -155,43 +160,42 @@ func (b *Brake) turn(ctx context.Context, _ *corev1.Node, c *candidate) *Hold {
 	b.mu.Lock()
 	now, r := b.now(), b.options.rate(b.census.size)
 	b.book.bucket.fill(now, r)
-	bucket, ahead := b.book.bucket, 0
-	if bucket.Permits >= 1 || !c.told[ReasonNoPermit] { // it is work, with thousands of Nodes
-		ahead = b.gone.ahead(c, now)
-	}
-	if float64(ahead)+1 <= bucket.Permits {
+	if permits := b.book.bucket.Permits; permits >= 1 && float64(b.gone.ahead(c, now))+1 <= permits {
 		defer b.mu.Unlock()
 		return c.takes(now)
 	}
 	c.turn, b.refused = time.Time{}, now
 	changed := !b.engaged
 	b.engaged = true
-	status := b.status(now)
+	status, p, all := b.status(now), b.place(c, now), len(b.line.places)
 	b.mu.Unlock()
 	if changed {
 		b.options.Observer.Engaged(status)
 	}
-	return holdf(ReasonNoPermit, "the provider says so of %d of %d Nodes; %.0f may go at once and %.0f in %v, those first that have not been Ready for the longest time, so it may go in %v",
-		status.Gone, status.Size, r.most, r.refill, r.period, bucket.wait(float64(ahead)+1, now, r).Round(time.Second))
+	hold := holdf(ReasonNoPermit, "the provider says so of %d of %d Nodes; %.0f may go at once and %.0f in %v, those first that have not been Ready for the longest time. Of the %d that wait it is number %d, and is expected to go at %s",
+		status.Gone, status.Size, r.most, r.refill, r.period, all, p.number, p.expected.UTC().Format(time.RFC3339))
+	hold.Until = p.expected
+	return hold
 }
 
-// takes begins the turn, or ends it when it took too long.
+// takes begins the turn, or ends one that took too long.
 func (c *candidate) takes(now time.Time) *Hold {
-	// Invariant N8 (host/SECURITY.md): one whose questions fail does not keep the others for ever.
+	// Invariant N8 (host/SECURITY.md): a Node with failing questions does not block the others for
+	// ever.
 	switch {
 	case c.turn.IsZero():
 		c.turn = now
 	case now.Sub(c.turn) > turnTime:
 		c.since, c.turn = now, time.Time{}
-		return inGrace() // others come first
+		return inGrace(c.over()) // others come first
 	}
 	return nil
 }
 
-// ahead counts those that may go before c.
+// ahead counts the candidates that may go before c.
 func (all candidates) ahead(c *candidate, now time.Time) (n int) {
 	for _, other := range all {
-		if other != c && other.due(now) && other.before(c) {
+		if other != c && other.due(now) && other.compare(c) < 0 {
 			n++
 		}
 	}
@@ -200,18 +204,16 @@ func (all candidates) ahead(c *candidate, now time.Time) (n int) {
 
 // due reports whether only a permit is missing.
 func (c *candidate) due(now time.Time) bool {
-	return c.counts && now.Sub(c.since) >= c.grace && now.Sub(c.said) <= rankAfter
+	return c.needs(now) && !c.over().After(now)
 }
 
-func (c *candidate) before(other *candidate) bool {
-	if !c.missing.Equal(other.missing) {
-		return c.missing.Before(other.missing)
-	}
-	return c.key.name < other.key.name
+// compare is negative if c goes before the other.
+func (c *candidate) compare(other *candidate) int {
+	return cmp.Or(c.missing.Compare(other.missing), cmp.Compare(c.key.name, other.key.name))
 }
 
-// look goes through what is known, now and then: Nodes that left the cluster by
-// another way, or are Ready again, of which nobody asks any more.
+// look scans the candidates, once per lookPeriod, for Nodes that left the cluster by other
+// means or are Ready again: nobody asks about these.
 func (b *Brake) look() {
 	b.mu.Lock()
 	now := b.now()
@@ -251,8 +253,8 @@ func member(key nodeKey, cluster corelisters.NodeLister) bool {
 	return err == nil && keyOf(node) == key
 }
 
-// waiting reports whether the lifecycle controller asks about the node: it is
-// in the cluster and not Ready.
+// waiting reports whether the lifecycle controller asks about the Node: it is in the cluster
+// and not Ready.
 func waiting(key nodeKey, cluster corelisters.NodeLister) bool {
 	node, err := cluster.Get(key.name)
 	return err == nil && keyOf(node) == key && !ready(node)
@@ -272,7 +274,7 @@ func ready(node *corev1.Node) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// notReadySince is the Node's creation where nobody has said.
+// notReadySince falls back to the Node's creation.
 func notReadySince(node *corev1.Node) time.Time {
 	if c := readyCondition(node); c != nil && !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.Time
@@ -280,22 +282,21 @@ func notReadySince(node *corev1.Node) time.Time {
 	return node.CreationTimestamp.Time
 }
 
-// Status is what the brake knows.
+// Status is the state of the brake.
 type Status struct {
-	// Engaged means that Nodes wait for permits, or did until lately.
+	// Engaged means that Nodes wait for permits, or did until recently.
 	Engaged bool
-	// Gone counts the Nodes that the provider says are gone, of Size.
+	// Gone counts the Nodes that are gone for the provider, of Size.
 	Gone, Size int
-	// Permits is how many Nodes may go now. As many as Burst may go at once, and
-	// Refill in Period.
+	// Permits is how many Nodes may go now, Burst the most at once, and Refill the permits added
+	// in Period.
 	Permits, Burst, Refill float64
 	Period                 time.Duration
-	// Distrusted is until when there are no permits, since the provider was
-	// contradicted; zero when there are.
+	// Distrusted is the end of the period without permits after a contradiction, or zero.
 	Distrusted time.Time
 }
 
-// Status returns what the brake knows now.
+// Status returns the current state.
 func (b *Brake) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -320,7 +321,7 @@ func soonf(reason Reason, format string, args ...any) *Hold {
 	return h
 }
 
-// unanswered is a Hold for a question that the provider has not answered, or not yet.
+// unanswered is a Hold for a question that the provider has not answered.
 func unanswered(reason Reason, question string, err error) *Hold {
 	h := soonf(reason, "%s has no answer: %v", question, err)
 	var later *cloudproviderapi.RetryError

@@ -49,11 +49,22 @@ type observed struct {
 	told    []string
 	message string // of the last Hold
 	status  brake.Status
+	// read is what people were told last of each Node; busy: nobody can be told.
+	read   map[string]brake.Hold
+	busy   bool
+	events int
 }
 
 func (o *observed) Held(node *corev1.Node, hold brake.Hold) {
 	o.told = append(o.told, node.Name+" "+string(hold.Reason))
 	o.message = hold.Message
+}
+func (o *observed) Explain(node *corev1.Node, hold brake.Hold) bool {
+	if !o.busy {
+		o.read[node.Name] = hold
+		o.events++
+	}
+	return !o.busy
 }
 func (o *observed) LetGo(*corev1.Node) {}
 func (o *observed) Contradicted(n *corev1.Node, by string) {
@@ -97,7 +108,7 @@ func newCluster(t *testing.T, size, gone int, change ...func(*brake.Options)) *c
 	t.Helper()
 	exists := func(node string) (bool, error) { return node >= fmt.Sprintf("n%03d", gone), nil }
 	c := &cluster{
-		t: t, observed: &observed{}, clock: testclock.NewFakeClock(time.Now()),
+		t: t, observed: &observed{read: map[string]brake.Hold{}}, clock: testclock.NewFakeClock(time.Now()),
 		instances: &fakeInstances{exists: exists, fresh: exists}, beats: map[string]time.Time{},
 		nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 	}

@@ -9,19 +9,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// heartbeats are the renewals of all Leases, as they were read last.
+// heartbeats are the renewals of all Leases, as last read.
 type heartbeats struct {
 	read func(context.Context) (map[string]time.Time, error)
 
 	mu     sync.Mutex
 	values map[string]time.Time
-	at     time.Time // before they were read
+	at     time.Time // start of the reading
 	tried  time.Time
 	err    error
 }
 
 const (
-	// heartbeatsAge is how old a renewal may be that later ones are compared with.
+	// heartbeatsAge is the greatest age of a reading that is the base of comparisons.
 	heartbeatsAge = 10 * time.Second
 	// heartbeatsPause is the time between two readings.
 	heartbeatsPause = time.Second
@@ -33,17 +33,17 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// errTooSoon is of a reading that must wait.
+// errTooSoon is the error of a reading that must wait.
 var errTooSoon = errors.New("the Leases were read a moment ago")
 
-// of returns the last renewal for a Node, zero when there is none, as it was
-// not before a time.
+// of returns the last renewal for a Node, zero if there is none, from a reading not older
+// than notBefore.
 func (h *heartbeats) of(ctx context.Context, node string, notBefore, now time.Time) (time.Time, error) {
 	if h.read == nil {
 		return time.Time{}, nil
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock() // also while they are read: who comes next wants the same
+	defer h.mu.Unlock() // also during the reading: the next caller needs the same
 	if h.err == nil && !h.at.IsZero() && !h.at.Before(notBefore) {
 		return h.values[node], nil
 	}
@@ -64,8 +64,8 @@ func (h *heartbeats) of(ctx context.Context, node string, notBefore, now time.Ti
 	return values[node], nil
 }
 
-// heartbeat is when the kubelet said last how its Node is, zero when it never
-// did. What others write into the condition leaves it as it is.
+// heartbeat is the kubelet's last heartbeat in the Node's status, or zero. Other writers of
+// the condition do not change it.
 func heartbeat(node *corev1.Node) time.Time {
 	if c := readyCondition(node); c != nil {
 		return c.LastHeartbeatTime.Time
@@ -73,7 +73,7 @@ func heartbeat(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// base notes the renewal that later ones are compared with.
+// base records the renewal for later comparisons.
 func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
 	now := b.now()
 	beat, hold := b.lease(ctx, c.key.name, now.Add(-heartbeatsAge))
@@ -87,7 +87,7 @@ func (b *Brake) base(ctx context.Context, c *candidate) *Hold {
 	return nil
 }
 
-// patient is a grace period in which a kubelet that lives is heard.
+// patient extends the grace period so that a living kubelet is heard in it.
 func (c *candidate) patient(grace time.Duration) time.Duration {
 	if c.renewed.IsZero() {
 		return grace
@@ -95,26 +95,27 @@ func (c *candidate) patient(grace time.Duration) time.Duration {
 	return max(grace, leastSilence)
 }
 
-// silent holds a Node whose kubelet has given a sign of life since the grace
-// period began. Clocks are not compared, only what one clock says twice.
+// silent holds a Node whose kubelet has given a sign of life since the grace period began.
+// Only times of the same clock are compared.
 func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
 	b.mu.Lock()
-	notBefore := c.since.Add(c.grace)
+	notBefore := c.over()
 	b.mu.Unlock()
 	if recent := b.now().Add(-heartbeatsPause); recent.After(notBefore) {
-		notBefore = recent // it may have waited for hours since
+		notBefore = recent // the Node may have waited for hours since
 	}
 	beat, hold := b.lease(ctx, c.key.name, notBefore)
 	if hold != nil {
 		return hold
 	}
 	b.mu.Lock()
-	// Invariant N6 (host/SECURITY.md): a kubelet that lives keeps its Node.
+	// Invariant N6 (host/SECURITY.md): a living kubelet keeps its Node.
 	lives := !beat.IsZero() && !beat.Equal(c.renewed)
 	if lives {
 		c.renewed = beat
 		c.lives(b.now())
 	}
+	over := c.over()
 	b.mu.Unlock()
 	if !lives {
 		return nil
@@ -122,10 +123,10 @@ func (b *Brake) silent(ctx context.Context, node *corev1.Node, c *candidate) *Ho
 	if hold := b.waited(ctx, node, c); hold != nil {
 		return hold
 	}
-	return inGrace()
+	return inGrace(over)
 }
 
-// lease returns the renewal of a Node's Lease as it was not before a time.
+// lease returns the renewal of a Node's Lease from a reading not older than notBefore.
 func (b *Brake) lease(ctx context.Context, node string, notBefore time.Time) (time.Time, *Hold) {
 	beat, err := b.beats.of(ctx, node, notBefore, b.now())
 	if errors.Is(err, errTooSoon) {

@@ -8,7 +8,7 @@ import (
 
 const liftedPeriod = 10 * time.Second
 
-// lift is whether an administrator has lifted the brake, as it was read last.
+// lift is the last reading of the lift annotation.
 type lift struct {
 	read func(context.Context) (time.Time, error)
 
@@ -18,7 +18,7 @@ type lift struct {
 	err   error
 }
 
-// lifted asks now and then. An error is no permission: whoever can make the API
+// lifted reads it once per period. An error is no permission: whoever can make the API
 // server fail must not be able to lift the brake.
 func (b *Brake) lifted(ctx context.Context) bool {
 	l, now := &b.lift, b.now()

@@ -4,9 +4,9 @@ import "time"
 
 // Limits are the part of the Options that may change while the brake works.
 type Limits struct {
-	// Percent of the cluster (0 to 100) or Nodes, whichever is more, are what
-	// the bucket is refilled with in Period. It holds Percent, or Nodes but at
-	// most a third of the cluster; at least one permit.
+	// Percent of the cluster (0 to 100) or Nodes, whichever is more, refill the bucket in
+	// Period. It holds Percent, or Nodes but at most a third of the cluster; at least one
+	// permit.
 	Percent, Nodes int
 	Period         time.Duration
 	// Settle is how long the provider must keep saying that a Node is gone, and
@@ -14,7 +14,7 @@ type Limits struct {
 	Settle time.Duration
 }
 
-// SetLimits changes the limits. What the brake has seen stays.
+// SetLimits changes the limits. The brake keeps its observations.
 func (b *Brake) SetLimits(l Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -27,13 +27,13 @@ func (b *Brake) limits() Limits {
 	return b.options.Limits
 }
 
-// rate is that of a bucket: how much it holds, and gets in a period.
+// rate is the capacity of a bucket and its refill per period.
 type rate struct {
 	most, refill float64
 	period       time.Duration
 }
 
-// rate of a cluster of so many Nodes.
+// rate returns the rate for a cluster of that size.
 func (l Limits) rate(size int) rate {
 	share := size * l.Percent / 100
 	return rate{

@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Held is a Node that the provider says is gone, and that stays.
+// Held is a Node that is gone for the provider, and stays.
 type Held struct {
 	Hold
-	// Since is when the provider began to say so, Said when it did last.
+	// Since and Said are when the provider first and last said so.
 	Since, Said time.Time
 }
 
-// Look returns why a Node stays that the provider says is gone, as it was
-// decided last; nil of any other Node.
+// Look returns why a Node that is gone for the provider stays, by the last decision; nil for
+// other Nodes.
 func (b *Brake) Look(node *corev1.Node) *Held {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,22 +28,22 @@ const (
 const (
 	// maxGrace bounds what an annotation may ask for.
 	maxGrace = 24 * time.Hour
-	// newNodeGrace is the grace period of a Node that the provider has never
-	// known: its machine may be there before its inventory, or its cloud, says
-	// so. A kubelet registers once and does not come back.
+	// newNodeGrace is the grace period of a Node that the provider has never known: its machine
+	// may exist before the inventory or the cloud shows it. A kubelet registers once and does
+	// not come back.
 	newNodeGrace = 15 * time.Minute
 )
 
-// terms are those of one Node.
+// terms are the rules for one Node.
 type terms struct {
 	never, unbraked bool
 	grace           time.Duration
 }
 
-// ownTerms reads a Node's annotations. With an error the Node stays.
+// ownTerms reads a Node's annotations. After an error the Node stays.
 func ownTerms(node *corev1.Node, settle time.Duration) (terms, error) {
 	own := terms{grace: settle}
-	// Invariant N7 (host/SECURITY.md): what was never there is not gone.
+	// Invariant N7 (host/SECURITY.md): a machine that was never seen is not gone.
 	if !known(node) {
 		own.grace = max(settle, newNodeGrace)
 	}
@@ -68,7 +68,7 @@ func ownTerms(node *corev1.Node, settle time.Duration) (terms, error) {
 	return own, nil
 }
 
-// known reports whether the provider has known the Node: it has initialised it.
+// known reports whether the provider has ever known the Node: it was initialised.
 func known(node *corev1.Node) bool {
 	return node.Spec.ProviderID != "" && !tainted(node, cloudproviderapi.TaintExternalCloudProvider)
 }
@@ -77,17 +77,17 @@ func tainted(node *corev1.Node, keys ...string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(keys, t.Key) })
 }
 
-// marked reports whether somebody else deletes the Node: the cluster
-// autoscaler, Karpenter, or whoever deletes the object itself. Cluster API marks
-// all Nodes of an old revision, and cordons the one that it drains. No provider
-// can set a taint, and kubelets only when they register.
+// marked reports whether another component is deleting the Node: the cluster autoscaler,
+// Karpenter, or a user who deletes the object. Cluster API marks all Nodes of an old
+// revision, and cordons the one that it drains. A provider cannot set taints, and a kubelet
+// only when it registers.
 func marked(node *corev1.Node) bool {
 	return node.DeletionTimestamp != nil ||
 		tainted(node, "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted") ||
 		node.Spec.Unschedulable && tainted(node, "node.cluster.x-k8s.io/outdated-revision")
 }
 
-// Labels of the control plane's Nodes; the second is that of old clusters.
+// Labels of the control plane's Nodes, today's and that of old clusters.
 const (
 	labelControlPlane = "node-role.kubernetes.io/control-plane"
 	labelMaster       = "node-role.kubernetes.io/master"
@@ -99,8 +99,8 @@ func controls(node *corev1.Node) bool {
 	return now || old
 }
 
-// quorum holds a Node while no other of the provider is Ready, and one of the
-// control plane unless as many are Ready as are not.
+// quorum holds a Node while no other Node of the provider is Ready, and a Node of the
+// control plane unless as many of these are Ready as are not.
 func (b *Brake) quorum(_ context.Context, node *corev1.Node, c *candidate) *Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,8 +117,8 @@ func (b *Brake) quorum(_ context.Context, node *corev1.Node, c *candidate) *Hold
 	return hold
 }
 
-// census counts the Nodes of the cluster: all, Ready ones, and Nodes of the
-// control plane that are Ready or not.
+// census counts the Nodes of the cluster: all, the Ready ones, and the Ready and not Ready
+// ones of the control plane.
 type census struct{ size, ready, here, away int }
 
 func count(nodes []*corev1.Node) (n census) {

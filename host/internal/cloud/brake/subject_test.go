@@ -40,6 +40,7 @@ func shipped() brake.Limits {
 func (w *world) Held(_ *corev1.Node, hold brake.Hold) {
 	w.line(fmt.Sprint("held ", hold.Reason))
 }
+func (w *world) Explain(*corev1.Node, brake.Hold) bool { return true }
 func (w *world) LetGo(*corev1.Node) { // no line of the log
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,41 +13,41 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// jury is a set of Ready Nodes of one zone. The provider is asked about them as
-// about missing ones: a provider that knows none of them is not believed.
+// jury is a set of Ready Nodes of one zone. The provider is asked about them as if they were
+// missing: a provider that knows none of them is not believed.
 type jury struct {
 	at     time.Time
-	nodes  []*corev1.Node // that are to be asked about
+	nodes  []*corev1.Node // to be asked about
 	asked  int
 	exists bool
-	// mixed: there are Nodes of other clouds that are Ready, by the scheme of
-	// their ProviderIDs. To deny one of another cloud is no lie.
+	// mixed: other clouds have Ready Nodes, by the scheme of their ProviderIDs. Not to know
+	// another cloud's Node is no lie.
 	mixed bool
-	// denied are those that the provider says do not exist, when it had said so
-	// of all, and when one of their kubelets renewed its Lease last after that.
+	// denied are the Nodes that do not exist by the provider's answers, answered the time of the
+	// last answer, and lived the last renewal of one of their Leases after that.
 	denied   []denial
 	answered time.Time
 	lived    time.Time
 }
 
-// denial is of a Node that was Ready when the provider was asked.
+// denial is a Node that was Ready when the provider denied it.
 type denial struct {
 	node    *corev1.Node
 	renewed time.Time
-	based   bool // the Lease was looked at
+	based   bool // the Lease was read
 }
 
 const (
-	// jurySize is how many are asked about at most. One that the provider knows
-	// is enough: others may have lost their machine a moment ago.
+	// jurySize is the largest jury. One known Node is enough: others may have lost their
+	// machines a moment ago.
 	jurySize = 3
-	// juryTime is how long an answer counts, and how long is waited for one.
+	// juryTime is how long an answer counts, and how long the brake waits for one.
 	juryTime = 2 * time.Minute
-	// maxJuries bounds how many zones are remembered.
+	// maxJuries bounds the zones in memory.
 	maxJuries = 64
 )
 
-// witnessed holds a Node while the provider knows no other that is there.
+// witnessed holds a Node while the provider knows no other existing Node.
 func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) *Hold {
 	j := b.jury(node)
 	for {
@@ -81,9 +81,9 @@ func (b *Brake) witnessed(ctx context.Context, node *corev1.Node, c *candidate) 
 	}
 }
 
-// answer notes one.
+// answer records an answer.
 func (j *jury) answer(node *corev1.Node, exists bool, now time.Time) {
-	if len(j.nodes) == 0 || j.nodes[0] != node { // another worker was told
+	if len(j.nodes) == 0 || j.nodes[0] != node { // another worker got an answer
 		return
 	}
 	j.nodes, j.asked, j.exists, j.answered = j.nodes[1:], j.asked+1, j.exists || exists, now
@@ -92,10 +92,10 @@ func (j *jury) answer(node *corev1.Node, exists bool, now time.Time) {
 	}
 }
 
-// unmask holds it against a provider that Nodes are denied of which a kubelet
-// lives on, as in waited. That they are Ready does not say so: a Node is for most
-// of a minute after its machine is gone, as where a zone is emptied one machine
-// after the other. Of one without a Lease nothing else is known.
+// unmask contradicts a provider that denies Nodes with a living kubelet, as in waited. Ready
+// does not prove life: a Node stays Ready for most of a minute after its machine is gone,
+// for example while a zone is emptied one machine after the other. Without a Lease there is
+// no other evidence.
 func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 	b.mu.Lock()
 	denied, notBefore, now := slices.Clone(j.denied), j.answered, b.now()
@@ -134,8 +134,8 @@ func (b *Brake) unmask(ctx context.Context, j *jury) *Hold {
 	return nil
 }
 
-// over reports whether the provider is to be asked anew. While one lives that it
-// denied, there is yet to be seen whether that is a lie.
+// over reports whether the jury must be asked anew. While a denied Node lives, the lie is
+// yet to be proven.
 func (j *jury) over(now time.Time) bool {
 	latest := j.at
 	if j.lived.After(latest) {
@@ -144,7 +144,7 @@ func (j *jury) over(now time.Time) bool {
 	return now.Sub(latest).Abs() >= juryTime || j.asked == 0 && len(j.nodes) == 0
 }
 
-// jury returns that of the Node's cloud and zone.
+// jury returns the jury of the Node's cloud and zone.
 func (b *Brake) jury(node *corev1.Node) *jury {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,16 +162,16 @@ func (b *Brake) jury(node *corev1.Node) *jury {
 	return j
 }
 
-// schemeOf is the scheme of the ProviderID, which names the provider of the
+// schemeOf returns the scheme of the ProviderID, which identifies the provider of the
 // machine.
 func schemeOf(node *corev1.Node) string {
 	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
 	return scheme
 }
 
-// picked are Nodes that are Ready and that the provider has known, of the same
-// cloud where it has any, and of the same zone where it has any there. Where no
-// Node has a ProviderID, it may be any. It reports whether there are other clouds.
+// picked returns Ready Nodes that the provider has known, of the same cloud if it has any,
+// and of the same zone if it has any there. If no Node has a ProviderID, any Node will do.
+// mixed reports whether there are other clouds.
 func picked(about *corev1.Node, cluster corelisters.NodeLister) (some []*corev1.Node, mixed bool) {
 	var near, far, abroad, others []*corev1.Node
 	all, err := cluster.List(labels.Everything())
