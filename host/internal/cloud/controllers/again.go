@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// againPeriod is the time between two objects that are looked at again: the
-	// client of a loop makes 20 requests per second by default.
+	// againPeriod is the time between two repeats: the client of a loop makes 20 requests per
+	// second by default.
 	againPeriod = 50 * time.Millisecond
-	// refreshed is how many Nodes that are initialised are taken at once: each
-	// time upstream looks through all Nodes.
+	// refreshed is how many initialised Nodes are repeated at once: each time upstream lists all
+	// Nodes.
 	refreshed = 10
 )
 
-// round has a loop look at objects again, a few per second. The set of them is
-// bounded by what the loop knows. It is safe for concurrent use.
+// round has a loop look at objects again, a few per second. The objects known to the loop
+// bound the set. It is safe for concurrent use.
 type round struct {
 	mu   sync.Mutex
 	due  map[string]struct{}
@@ -34,18 +34,18 @@ type round struct {
 
 func newRound() *round { return &round{due: map[string]struct{}{}, wake: make(chan struct{}, 1)} }
 
-// add has an object looked at again, once, however often it is added before.
+// add schedules an object once, however often it is added before its turn.
 func (r *round) add(object string) {
 	r.mu.Lock()
 	r.due[object] = struct{}{}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
-	default: // run is yet to look
+	default: // run has a signal already
 	}
 }
 
-// take takes the first few, in order.
+// take removes the first few, in order.
 func (r *round) take(most int) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *round) take(most int) []string {
 	return objects
 }
 
-// run looks at so many at a time until the context ends.
+// run looks at up to most objects at a time until the context ends.
 func (r *round) run(ctx context.Context, most int, look func(context.Context, []string)) {
 	for ctx.Err() == nil {
 		objects := r.take(most)
@@ -75,8 +75,8 @@ func (r *round) run(ctx context.Context, most int, look func(context.Context, []
 	}
 }
 
-// again has the loop look at an object again soon: in its queue, which ends a
-// back-off; or, of a Node that is initialised, by upstream's refresh.
+// again has the loop look at an object again soon: by its queue, which ends a back-off, or,
+// for an initialised Node, by upstream's refresh.
 func (i *incarnation) again(object string) {
 	if n := i.view.node(object); i.kind == kindNode && n != nil && !isUninitialised(n) {
 		i.refresh.add(object)
@@ -85,16 +85,16 @@ func (i *incarnation) again(object string) {
 	i.queue.add(object)
 }
 
-// repeat has the loop look again at what failed: the generation that serves now
-// may know better, and upstream's back-off is up to a quarter of an hour.
+// repeat has the loop look again at failed objects: the new generation may succeed, and
+// upstream's back-off is up to a quarter of an hour.
 func (i *incarnation) repeat() {
-	i.lease.later.rounds.Add(1) // first, so that a failure is in the list or is of a call that ends late
+	i.lease.later.rounds.Add(1) // first, so that each failure is either in the list or of a call that ends later
 	for _, object := range i.lease.later.failing() {
 		i.again(object)
 	}
 }
 
-// follow looks at what is due until the lease ends.
+// follow runs the scheduled repeats until the lease ends.
 func (i *incarnation) follow() {
 	i.inBackground(func(ctx context.Context) {
 		i.queue.run(ctx, 1, func(_ context.Context, objects []string) { i.view.repeat(i.kind, objects[0]) })
@@ -102,13 +102,13 @@ func (i *incarnation) follow() {
 	if nodes, ok := i.controller.(nodeLoop); ok {
 		i.inBackground(func(ctx context.Context) {
 			i.refresh.run(ctx, refreshed, func(ctx context.Context, names []string) {
-				_ = nodes.UpdateNodeStatus(refreshOf(ctx, names)) // what fails is heard of each Node
+				_ = nodes.UpdateNodeStatus(refreshOf(ctx, names)) // each Node reports its own failure
 			})
 		})
 	}
 }
 
-// inBackground runs something as a call under the lease.
+// inBackground runs a function as a call under the lease.
 func (i *incarnation) inBackground(run func(context.Context)) {
 	ctx, leave, err := i.lease.enter(i.lease.ctx)
 	if err != nil {
@@ -120,9 +120,8 @@ func (i *incarnation) inBackground(run func(context.Context)) {
 	}()
 }
 
-// nodeLoop is upstream's cloud-node controller. It asks for the Nodes that are to be
-// initialised from a queue, and for the others in rounds of its own, five minutes
-// apart.
+// nodeLoop is upstream's cloud-node controller. It asks for uninitialised Nodes from a
+// queue, and for the others in rounds, five minutes apart.
 type nodeLoop struct {
 	*nodecontroller.CloudNodeController
 }
@@ -130,14 +129,15 @@ type nodeLoop struct {
 // Name implements controller.Interface.
 func (nodeLoop) Name() string { return "cloud-node" }
 
-// startNodes starts it as upstream does, which does not return it.
+// startNodes starts the controller as upstream does; upstream's own function does not return
+// it.
 func startNodes(Provider) app.InitFuncConstructor {
 	return func(init app.ControllerInitContext, c *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
 		return func(ctx context.Context, manager controllermanager.ControllerContext) (controller.Interface, bool, error) {
 			nodes, err := nodecontroller.NewCloudNodeController(
 				c.SharedInformers.Core().V1().Nodes(), c.ClientBuilder.ClientOrDie(init.ClientName), cloud,
 				c.ComponentConfig.NodeStatusUpdateFrequency.Duration,
-				c.ComponentConfig.NodeController.ConcurrentNodeSyncs, c.ComponentConfig.NodeController.ConcurrentNodeStatusUpdates,
+				max(c.ComponentConfig.NodeController.ConcurrentNodeSyncs, nodeWorkers), max(c.ComponentConfig.NodeController.ConcurrentNodeStatusUpdates, nodeWorkers),
 			)
 			if err != nil {
 				return nil, false, err
@@ -150,14 +150,13 @@ func startNodes(Provider) app.InitFuncConstructor {
 
 type refreshKey struct{}
 
-// refreshOf returns a context for a round of upstream's over all Nodes in which these
-// alone are asked for.
+// refreshOf returns a context for a round of upstream's over all Nodes that asks for these
+// only.
 func refreshOf(ctx context.Context, names []string) context.Context {
 	return context.WithValue(ctx, refreshKey{}, names)
 }
 
-// refreshOnly returns the Nodes of a round for these alone; ok is false in any other
-// call.
+// refreshOnly returns the Nodes of such a round; ok is false in any other call.
 func refreshOnly(ctx context.Context) (names []string, ok bool) {
 	names, ok = ctx.Value(refreshKey{}).([]string)
 	return names, ok

@@ -5,21 +5,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// showServices returns how the service loop sees a Service. Upstream's loop
-// leaves one with a spec.loadBalancerClass to others; so a class that the
-// provider serves is moved to metadata.selfLink, which nothing else uses and no
-// API server fills in. There it goes with each copy that the loop makes or
-// keeps, until withClass moves it back before the provider is asked.
+// showServices returns how the service loop sees a Service. Upstream's loop ignores Services
+// with a spec.loadBalancerClass; so a class that the provider serves is moved to
+// metadata.selfLink, an unused field that no API server fills in. The class stays there in
+// every copy of the loop until withClass moves it back before the provider is asked.
 //
-// It cannot get to the API server: the loop writes the difference of two copies
-// without spec, and both have the same selfLink.
+// It cannot get to the API server: the loop writes the difference of two copies without
+// spec, and both have the same selfLink.
 func showServices(classes func(*corev1.Service) bool) func(any) any {
 	show := func(s *corev1.Service) *corev1.Service {
 		switch hide := classes != nil && s.Spec.LoadBalancerClass != nil && classes(s); {
 		case hide:
 			s = s.DeepCopy()
 			*carrier(s), s.Spec.LoadBalancerClass = *s.Spec.LoadBalancerClass, nil
-		case *carrier(s) != "": // a user's; API servers drop it
+		case *carrier(s) != "": // set by a user; API servers drop it
 			s = s.DeepCopy()
 			*carrier(s) = ""
 		}
@@ -39,7 +38,7 @@ func showServices(classes func(*corev1.Service) bool) func(any) any {
 	}
 }
 
-// withClass returns a Service that the loop was shown as its user wrote it.
+// withClass undoes showServices.
 func withClass(s *corev1.Service) *corev1.Service {
 	if *carrier(s) == "" {
 		return s
@@ -50,12 +49,12 @@ func withClass(s *corev1.Service) *corev1.Service {
 	return s
 }
 
-// carrier is where the class of a copy is.
+// carrier returns the field that carries the class.
 func carrier(s *corev1.Service) *string {
-	return &s.SelfLink //nolint:staticcheck // that it is deprecated is why it is free
+	return &s.SelfLink //nolint:staticcheck // deprecated, and therefore free
 }
 
-// shownTo returns a handler that passes on what is shown of the objects.
+// shownTo returns a handler that receives the shown objects.
 func shownTo(h cache.ResourceEventHandler, shown func(any) any) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { h.OnAdd(shown(obj), initial) },

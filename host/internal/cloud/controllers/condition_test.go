@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -224,9 +226,9 @@ func TestAConditionIsOfOneService(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		w.update("a-web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 		w.sleep()
-		said := w.said()
+		said := slices.Compact(w.said()) // upstream may take its finalizer off twice, if its cache is behind
 		if len(said) != 3 {
-			t.Errorf("%d writes: made, failed, gone", len(said))
+			t.Errorf("%d writes: made, failed, gone: %v", len(said), said)
 		}
 		for _, patch := range said {
 			if !strings.Contains(patch, uid) {
@@ -267,8 +269,58 @@ func TestAConditionThatCannotBeWritten(t *testing.T) {
 		if n := a.asks(); n != 1 {
 			w.t.Errorf("%d ensures of one change", n)
 		}
-		if n := w.logged("The condition of a Service is not written", "no right"); n == 0 {
+		if n := w.logged("Writing the condition of a Service failed", "no right"); n == 0 {
 			w.t.Error("nothing in the log")
 		}
 	})
+}
+
+// Upstream looks at a Service again as soon as an op on it ends, with a copy from
+// before what was written at that end.
+func TestAConditionIsNotThatOfAnOldCopy(t *testing.T) {
+	copied := balanced("a-web")
+	programmedAs := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: Programmed, Status: status, Reason: reason, Message: `Provider "a" has made the load balancer as the Service says`}}
+	}
+	patched := func(old []metav1.Condition, ops func(*conditions, *corev1.Service)) string {
+		copied.Status.Conditions = old
+		w := newWorld(t, copied)
+		ops(newConditions("a", w.api, newLater()), copied)
+		said := w.said()
+		return strings.Join(said[max(len(said)-1, 0):], "")
+	}
+	fails := func(c *conditions, s *corev1.Service) {
+		for range 2 {
+			c.ensured(t.Context(), s, nil, errors.New("no"))
+		}
+	}
+	if last := patched(programmedAs(metav1.ConditionTrue, programmed), func(c *conditions, s *corev1.Service) {
+		fails(c, s)
+		c.ensured(t.Context(), s, &s.Status.LoadBalancer, nil)
+	}); !strings.Contains(last, `"True"`) {
+		t.Errorf("it has failed, and works again: the last word is %s", last)
+	}
+	if last := patched(nil, func(c *conditions, s *corev1.Service) {
+		fails(c, s)
+		c.deleted(s)
+		_, err := statusServices{c.client.CoreV1().Services("default"), "default", c}.Patch(t.Context(), s.Name, types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
+		if err != nil {
+			t.Error(err)
+		}
+	}); !strings.Contains(last, `"$patch":"delete"`) {
+		t.Errorf("it has failed, and is deleted: the last word is %s", last)
+	}
+}
+
+// While another provider had the Service, the condition has changed.
+func TestAConditionOfSomebodyElseIsNotThatOfBefore(t *testing.T) {
+	service := balanced("a-web")
+	w := newWorld(t, service)
+	c := newConditions("a", w.api, newLater())
+	c.ensured(t.Context(), service, &service.Status.LoadBalancer, nil)
+	others := metav1.NewTime(time.Now().Add(time.Hour))
+	service.Status.Conditions = []metav1.Condition{{Type: Programmed, Status: metav1.ConditionFalse, Reason: failed, Message: "no", LastTransitionTime: others}}
+	if now := c.now(service); now == nil || now.Status != metav1.ConditionFalse {
+		t.Errorf("since another loop has written it, it is %v, want its", now)
+	}
 }

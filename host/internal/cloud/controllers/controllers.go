@@ -1,7 +1,7 @@
-// Package controllers makes the control loops of the manager: for each provider
-// Kubernetes' own four, and the PersistentVolume label loop of the package below.
-// Each loop sees only its provider's objects. It starts and stops in process as
-// its provider gains and loses the ops that the loop needs.
+// Package controllers makes the control loops of the manager: for each provider Kubernetes'
+// own four, and the PersistentVolume label loop of the package below. Each loop sees only
+// its provider's objects. It starts and stops in process as its provider gains and loses the
+// ops that the loop needs.
 //
 // It sees a provider only through cloudprovider.Interface.
 package controllers
@@ -23,72 +23,76 @@ import (
 // volumeWorkers is how many volumes of a provider are asked for at once.
 const volumeWorkers = 2
 
-// Provider is one provider as its control loops see it. Its functions are
-// called from several goroutines at once and must not block; those that take
-// an object must be cheap and depend on the object alone.
+// serviceWorkers is the minimum of Services of a provider in work at once. Each worker waits
+// for the end of its call; the provider's instances bound the running calls.
+const serviceWorkers = 64
+
+// nodeWorkers is the same for Nodes: for the uninitialised, and for the others.
+const nodeWorkers = 16
+
+// Provider is one provider as its control loops see it. Its functions are called from
+// several goroutines at once and must not block; those that take an object must be cheap and
+// depend on the object alone.
 //
-// An object that leaves a filter is a deleted one for the loop. That is
-// harmless for Nodes and volumes. For a Service it is not: when upstream's
-// service controller comes to it the next time, it deletes the load balancer.
-// So Services must keep its answer for as long as there is a load balancer.
+// To a loop, an object that leaves a filter is deleted. That is harmless for Nodes and
+// volumes, but not for a Service: at its next sync upstream's service controller deletes the
+// load balancer. So Services must keep its answer while a load balancer exists.
 type Provider struct {
 	// Name names the provider in logs, health checks and metrics.
 	Name string
-	// Cloud is what the provider can do now: LoadBalancer, InstancesV2 and
-	// Routes answer anew at each call. It is used while Changed tells nothing
-	// else, and what it returned is used until the loop stops.
+	// Cloud is what the provider can do now: LoadBalancer, InstancesV2 and Routes answer anew at
+	// each call. The loop keeps the results until it stops, which happens when Changed tells of
+	// a change.
 	Cloud cloudprovider.Interface
-	// Volumes labels volumes; nil: the provider has none.
+	// Volumes labels volumes; nil: the provider cannot.
 	Volumes persistentvolume.Labeler
-	// Changed returns a channel that is closed at the next change of the
-	// generation that serves, also the first; nil: it never changes.
+	// Changed returns a channel that is closed at the next change of the serving generation,
+	// also the first; nil: it never changes.
 	Changed func() <-chan struct{}
-	// Reconfigured returns a channel that is closed when a generation serves that
-	// has another configuration than the one before; nil: never.
+	// Reconfigured returns a channel that is closed when the next generation with another
+	// configuration serves; nil: never.
 	Reconfigured func() <-chan struct{}
-	// Nodes are the provider's own; nil: all. They are those of the cloud-node
-	// and route loops, and the nodes of its load balancers.
+	// Nodes selects the provider's own Nodes; nil: all. The cloud-node and route loops and the
+	// load balancers use these.
 	Nodes func(*corev1.Node) bool
-	// OwnedNodes are those of the lifecycle loop, which deletes Nodes: only
-	// those that surely are the provider's own; nil: as Nodes.
+	// OwnedNodes selects Nodes for the lifecycle loop, which deletes Nodes: only those that
+	// surely are the provider's own; nil: as Nodes.
 	OwnedNodes func(*corev1.Node) bool
-	// Services are the provider's own; nil: all.
+	// Services selects the provider's own Services; nil: all.
 	Services func(*corev1.Service) bool
-	// Classes are those of its Services that have a spec.loadBalancerClass which
-	// the provider serves: to upstream's loop they are shown without it, as it
-	// ignores them else. Nil: none.
+	// Classes selects its Services with a spec.loadBalancerClass that the provider serves:
+	// upstream's loop sees them without the class, and would ignore them otherwise. nil: none.
 	Classes func(*corev1.Service) bool
-	// PersistentVolumes are the provider's own; nil: all.
+	// PersistentVolumes selects the provider's own volumes; nil: all.
 	PersistentVolumes func(*corev1.PersistentVolume) bool
-	// Uninitialised is told, once for each cause, why a Node cannot be
-	// initialised; nil: nobody is. It must not change the Node.
+	// Uninitialised is told, once for each cause, why a Node cannot be initialised; it may be
+	// nil. It must not change the Node.
 	Uninitialised func(*corev1.Node, error)
-	// Delayed is told now and then that the provider puts an op on a Service off for too long. It may be nil.
+	// Delayed is told when an op on a Service takes more than a minute, and repeatedly from
+	// TooLongAfter on; err is the provider's last error, or nil. It may be nil.
 	Delayed func(service *corev1.Service, took time.Duration, err error)
-	// Heard is told how each call about an object has ended, as the loop was told; nil:
-	// nobody is.
+	// Heard is told the outcome of each call about an object, as the loop got it; it may be nil.
 	Heard func(Call)
-	// Healthy returns an error when a call of the provider holds a loop for
-	// good, which makes /healthz fail; nil: it is always healthy.
+	// Healthy returns an error when a call of the provider holds a loop for good, which makes
+	// /healthz fail; nil: it is always healthy.
 	Healthy func() error
 }
 
 // Call is one call of a loop about one object.
 type Call struct {
-	// Kind is Service, Node or Route; Name is NAMESPACE/NAME, or the Node's, "" of
-	// all routes.
+	// Kind is Service, Node or Route; Name is NAMESPACE/NAME, or the Node's, "" for all routes.
 	Kind, Name string
-	// UID is the object's; "" of a route.
+	// UID is the object's; "" for a route.
 	UID types.UID
-	// Op is what the loop wanted, such as ensure.
+	// Op is the loop's request, such as ensure.
 	Op string
-	// Began is when it did: the generation that served then may have answered.
+	// Began is the start of the call: the generation that served then may have answered.
 	Began time.Time
-	// Err is how it ended.
+	// Err is the outcome.
 	Err error
 }
 
-// loop is one kind of control loop; each provider gets one of its own.
+// loop is a kind of control loop; each provider gets its own.
 type loop struct {
 	name       string
 	clientName string // its ServiceAccount with --use-service-account-credentials
@@ -98,8 +102,8 @@ type loop struct {
 	reasonAgainst func(*config.CompletedConfig, Provider) string
 	// nodes are the Nodes that the loop sees.
 	nodes func(Provider) func(*corev1.Node) bool
-	// queued are the objects that the loop keeps in a queue with a back-off;
-	// "": it has none.
+	// queued is the kind of objects that the loop keeps in a queue with a back-off; "": no
+	// queue.
 	queued kind
 	// ownInformers is true when the loop lists with its own identity instead
 	// of the manager's.
@@ -156,16 +160,22 @@ func balancesLoad(_ *config.CompletedConfig, p Provider) string {
 	return ""
 }
 
-// canRoute says why there is no route controller, or "". With an empty
-// --cluster-cidr upstream's ends the process, although its flag is on by
-// default and a provider that is replaced may bring routes at any time.
+// Why there are no routes on purpose.
+const (
+	routesOff = "--configure-cloud-routes is false"
+	noRoutes  = "no provider serves that has routes"
+)
+
+// canRoute says why there is no route controller, or "". With an empty --cluster-cidr
+// upstream's ends the process, although its flag is on by default and a replaced provider
+// may add routes at any time.
 func canRoute(completed *config.CompletedConfig, p Provider) string {
 	shared := completed.ComponentConfig.KubeCloudShared
 	if !shared.ConfigureCloudRoutes {
-		return "--configure-cloud-routes is false"
+		return routesOff
 	}
 	if _, ok := p.Cloud.Routes(); !ok {
-		return "no provider serves that has routes"
+		return noRoutes
 	}
 	if strings.TrimSpace(shared.ClusterCIDR) == "" {
 		return "--cluster-cidr is empty, so no routes are made although the provider has them; " +

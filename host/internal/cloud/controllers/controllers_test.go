@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -59,5 +61,18 @@ func TestEveryLoopIsThere(t *testing.T) {
 			t.Errorf("%s has the client %q, want %q", name, got, client)
 		}
 		all[name].Constructor(all[name].InitContext, nil, nil)
+	}
+}
+
+// What bounds concurrency operators read in their own page.
+func TestWorkersAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../deploy/docs/configure.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{fmt.Sprintf("at least %d workers for Services", serviceWorkers), fmt.Sprintf("and %d for Nodes", nodeWorkers)} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("configure.md does not say %q", want)
+		}
 	}
 }

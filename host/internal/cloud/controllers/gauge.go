@@ -7,16 +7,16 @@ import (
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 )
 
-// gauge is that of a running controller, whose label manager changes when there
-// is another number of providers. Upstream's controllers set it when they begin
-// and end; what they were given at their begin stays theirs.
+// gauge is the metric of a running controller. Its label manager depends on the number of
+// providers. Upstream's controllers set the gauge at their start and end, and keep the
+// labels of their start.
 type gauge struct {
 	mu sync.Mutex
-	// name is the value of the label now; "" is upstream's.
+	// name is the current value of the label; "" is upstream's.
 	name string
-	// given is what the controller that runs was given; nil: none runs.
+	// given is the metric of the running controller; nil: none runs.
 	given *controllersmetrics.ControllerManagerMetrics
-	// shown is what shows it instead; nil: given does.
+	// shown replaces given under another label; nil: given is shown.
 	shown *controllersmetrics.ControllerManagerMetrics
 }
 
@@ -28,7 +28,7 @@ func gaugeNames() map[string]string {
 	}
 }
 
-// give returns what the next incarnation is given.
+// giveGauge returns the metric for the next incarnation.
 func (s *supervisor) giveGauge() *controllersmetrics.ControllerManagerMetrics {
 	g := &s.gauge
 	g.mu.Lock()
@@ -44,7 +44,7 @@ func (s *supervisor) metricsOf(name string) *controllersmetrics.ControllerManage
 	return controllersmetrics.NewControllerManagerMetrics(name)
 }
 
-// renameGauge shows the controller that runs by another name.
+// renameGauge shows the running controller under another name.
 func (s *supervisor) renameGauge(name string) {
 	g, controller := &s.gauge, gaugeNames()[s.loop.name]
 	g.mu.Lock()

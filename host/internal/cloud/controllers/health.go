@@ -10,7 +10,7 @@ import (
 	"k8s.io/controller-manager/pkg/healthz"
 )
 
-// supervised is one kind of control loop of every provider.
+// supervised is one kind of control loop of all providers.
 type supervised struct {
 	name string
 	all  *Loops
@@ -22,7 +22,7 @@ func (s supervised) Name() string { return s.name }
 // HealthChecker implements controller.HealthCheckable.
 func (s supervised) HealthChecker() healthz.UnnamedHealthChecker { return s }
 
-// Check asks every provider, and every loop that runs and has a check.
+// Check asks every provider, and every running loop that has a check.
 func (s supervised) Check(request *http.Request) error {
 	var failures []error
 	for _, one := range s.all.each(s.name) {
@@ -52,8 +52,7 @@ func (s *supervisor) check(request *http.Request) error {
 	return checkable.HealthChecker().Check(request)
 }
 
-// Checks are those of /healthz, one for each kind of loop: of kinds that do not
-// run, too.
+// Checks returns those of /healthz, one for each kind of loop, running or not.
 func (l *Loops) Checks() (all []kubehealthz.HealthChecker) {
 	for _, one := range loops() {
 		all = append(all, kubehealthz.NamedCheck(one.name, supervised{name: one.name, all: l}.Check))

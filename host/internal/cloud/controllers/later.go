@@ -17,81 +17,81 @@ import (
 )
 
 const (
-	// longAfter is how long a provider may put one op off before an Event says so, and tooLongAfter how long before it is a
-	// Warning: there are clouds that take minutes for a load balancer.
-	longAfter    = time.Minute
-	tooLongAfter = 5 * time.Minute
-	// putOffMemory is longer than any back-off: who was not put off for so long
-	// begins anew.
+	// longAfter is how long a provider may put an op off before an Event says so.
+	longAfter = time.Minute
+	// putOffMemory is longer than any back-off: an op that was not put off for so long starts
+	// anew.
 	putOffMemory = 30 * time.Minute
 	// textMemory is longer than an Event waits for its turn at the API server.
 	textMemory = 10 * time.Minute
-	// maxHeard bounds what is remembered of each kind. What is beyond it is not
-	// kept back, and not asked for at a replacement.
+	// maxHeard bounds the memory of each kind. Objects beyond it are neither suppressed nor
+	// repeated after a replacement.
 	maxHeard = 10_000
-	// maxTexts bounds the texts that are known: thousands of Services that are put
-	// off have another one each time they are asked about.
+	// maxTexts bounds the known texts: each answer about each of thousands of Services that are
+	// put off may have another text.
 	maxTexts = 100_000
-	// sweepPeriod is how often old things are looked for.
+	// sweepPeriod is the time between two searches for expired entries.
 	sweepPeriod = time.Minute
 )
 
-// opGet is the op of a load balancer that changes nothing; opEnsure is the one
-// of which the condition of a Service tells.
+// TooLongAfter is how long an op may take before a Warning says so: some clouds take minutes
+// for a load balancer.
+const TooLongAfter = 5 * time.Minute
+
+// opGet is the op of a load balancer that changes nothing; opEnsure is the op behind the
+// condition of a Service; opUpdate is abandoned when it takes long.
 const (
 	opGet    = "get"
 	opEnsure = "ensure"
+	opUpdate = "update"
 )
 
-// later keeps "not yet" from becoming a Warning. Upstream makes a Warning of
-// every error of a provider, also of the one by which it says when to ask again
-// (api.RetryError): on a cloud that takes some seconds that is each healthy
-// object. So it hears how calls end, and which texts no Warning is made of.
-// Errors of other kinds pass, and so does what is put off for long.
+// later keeps "not yet" from becoming a Warning. Upstream makes a Warning of every error of
+// a provider, also of the one that says when to ask again (api.RetryError): on a slow cloud
+// that is each healthy object. So later hears the outcome of calls, and which texts must not
+// become a Warning. Other errors pass, and so does what is put off for long.
 type later struct {
-	// rounds counts the generations that have come to serve.
+	// rounds counts the takeovers of generations.
 	rounds atomic.Int64
 
 	mu     sync.Mutex
 	putOff map[string]spells // by object
 	seed   maphash.Seed
-	texts  map[uint64]heard    // of errors, by a hash: they may be long
-	failed map[string]struct{} // objects whose last call had an error
+	texts  map[uint64]heard    // of errors, by hash: they may be long
+	failed map[string]struct{} // objects whose last call failed
 	swept  time.Time
 }
 
-// heard is what is known of the text of an error: when it was returned last, and
-// what becomes of its Event.
+// heard is a known text of an error: its last return, and the tone of its Event.
 type heard struct {
 	at   time.Time
 	tone tone
 }
 
-// tone is what becomes of upstream's Warning.
+// tone is how upstream's Warning appears.
 type tone int
 
 const (
-	warning  tone = iota // it stays one
-	progress             // it is a Normal Event that says so
-	quiet                // there is none
+	warning  tone = iota // unchanged
+	progress             // as a Normal Event
+	quiet                // not at all
 )
 
-// inProgress is the reason of Events that say that a provider has not finished.
-const inProgress = "ProviderInProgress"
+// InProgress is the reason of Events about an op that the provider has not finished.
+const InProgress = "ProviderInProgress"
 
-// toneOf is that of an op that was put off for so long.
+// toneOf returns the tone for an op that was put off for so long.
 func toneOf(putOff time.Duration) tone {
 	switch {
 	case putOff < longAfter:
 		return quiet
-	case putOff < tooLongAfter:
+	case putOff < TooLongAfter:
 		return progress
 	}
 	return warning
 }
 
-// spells are the times in which ops on one object were put off and nothing
-// else, by op.
+// spells are the times since which ops on one object were only put off, by op.
 type spells map[string]spell
 
 type spell struct{ first, last, warned time.Time }
@@ -100,8 +100,8 @@ func newLater() *later {
 	return &later{putOff: map[string]spells{}, seed: maphash.MakeSeed(), texts: map[uint64]heard{}, failed: map[string]struct{}{}}
 }
 
-// heard is told how a call of an op about an object ended. It returns when the
-// provider wants to be asked again, or 0 if it did not say.
+// heard is told the outcome of a call about an object. It returns when the provider wants to
+// be asked again, or 0 if it did not say.
 func (l *later) heard(op, object string, err error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,9 +123,8 @@ func (l *later) heard(op, object string, err error) time.Duration {
 	return retry.RetryAfter()
 }
 
-// said notes the text of an error, in place of what was known of it. Where there
-// is no room nothing is kept back: a failure whose text is not known could pass
-// for what it has in its words.
+// said records the tone of an error's text. When the map is full no Event is suppressed: an
+// unknown failure could be taken for a known text inside it.
 func (l *later) said(err error, t heard) {
 	if len(l.texts) >= maxTexts {
 		clear(l.texts)
@@ -133,8 +132,8 @@ func (l *later) said(err error, t heard) {
 	l.texts[maphash.String(l.seed, err.Error())] = t
 }
 
-// answered ends what was put off. A question that is answered says nothing of
-// the changes that wait.
+// answered ends the spell of an op. The answer to a question says nothing about waiting
+// changes.
 func (l *later) answered(op, object string) {
 	if op != opGet {
 		delete(l.putOff, object)
@@ -159,8 +158,15 @@ func (l *later) puttingOff(op, object string, now time.Time) time.Time {
 	return s.first
 }
 
-// isLong reports whether an ensure of an object is put off for so long that a
-// Warning says so.
+// waits reports whether an op on an object is put off.
+func (l *later) waits(op, object string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.putOff[object][op]
+	return ok
+}
+
+// isLong reports whether an ensure of an object is put off so long that a Warning is due.
 func (l *later) isLong(object string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,14 +174,14 @@ func (l *later) isLong(object string) bool {
 	return ok && s.last.Sub(s.first) >= longAfter
 }
 
-// overdue returns for how long an op on an object is put off, once in a while and only when that is too long. Upstream says it
-// as well, but has used up its Events on the object by then.
+// overdue returns for how long an op on an object is put off, at intervals and only when that is too
+// long. Upstream reports it as well, but has used up its Events on the object by then.
 func (l *later) overdue(op, object string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, ok := l.putOff[object][op]
 	took := s.last.Sub(s.first)
-	if !ok || took < tooLongAfter || s.last.Sub(s.warned) < putOffMemory {
+	if !ok || took < TooLongAfter || s.last.Sub(s.warned) < putOffMemory {
 		return 0
 	}
 	s.warned = s.last
@@ -183,14 +189,14 @@ func (l *later) overdue(op, object string) time.Duration {
 	return took
 }
 
-// remember puts something into a map unless there is too much of it.
+// remember adds to a map unless it is full.
 func remember[T any](all map[string]T, key string, value T) {
 	if _, known := all[key]; known || len(all) < maxHeard {
 		all[key] = value
 	}
 }
 
-// sweep forgets what is old, now and then.
+// sweep removes expired entries, once per sweepPeriod.
 func (l *later) sweep(now time.Time) {
 	if now.Sub(l.swept) < sweepPeriod {
 		return
@@ -203,22 +209,22 @@ func (l *later) sweep(now time.Time) {
 	maps.DeleteFunc(l.texts, func(_ uint64, t heard) bool { return now.Sub(t.at) > textMemory })
 }
 
-// failing returns the objects whose last call had an error, in order.
+// failing returns the objects whose last call failed, in order.
 func (l *later) failing() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(maps.Keys(l.failed))
 }
 
-// gone forgets that calls about an object failed.
+// gone forgets the failures of an object.
 func (l *later) gone(object string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.failed, object)
 }
 
-// tone returns what becomes of an Event, and the text of the error that it tells of. In
-// upstream's messages the error comes last, after a colon.
+// tone returns the tone of an Event and the error's text. In upstream's messages the error
+// comes last, after a colon.
 func (l *later) tone(event *corev1.Event) (tone, string) {
 	if event.Type != corev1.EventTypeWarning {
 		return warning, ""
@@ -226,8 +232,8 @@ func (l *later) tone(event *corev1.Event) (tone, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for rest := event.Message; ; {
-		// Invariant O8 (host/SECURITY.md): the longest text that is known decides. That is the whole
-		// error, so what a provider writes into one is not taken for another.
+		// Invariant O8 (host/SECURITY.md): the longest known text decides. It is the whole error, so
+		// a provider's words inside an error are not taken for another error.
 		if t, known := l.texts[maphash.String(l.seed, rest)]; known {
 			return t.tone, rest
 		}
@@ -238,8 +244,8 @@ func (l *later) tone(event *corev1.Event) (tone, string) {
 	}
 }
 
-// quietClient is the client of a loop, without the Events that later keeps back
-// and with the conditions that go with the status of load balancers.
+// quietClient is the client of a loop. It drops the Events that later suppresses, and adds
+// conditions to the writes of load balancers' status.
 type quietClient struct {
 	kubernetes.Interface
 	later      *later

@@ -51,8 +51,8 @@ func TestAFailureInTheWordsOfWhatIsPutOffIsTold(t *testing.T) {
 func TestWhatIsPutOffInTheSameWordsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, wait := newLater(), cloudproviderapi.NewRetryError("lb_ensure default/web: the load balancer is PENDING_CREATE (retry after 15s)", 15*time.Second)
-		for took := time.Duration(0); took < 2*tooLongAfter; took += 15 * time.Second {
-			want := map[bool]tone{took < longAfter: quiet, took >= longAfter && took < tooLongAfter: progress, took >= tooLongAfter: warning}[true]
+		for took := time.Duration(0); took < 2*TooLongAfter; took += 15 * time.Second {
+			want := map[bool]tone{took < longAfter: quiet, took >= longAfter && took < TooLongAfter: progress, took >= TooLongAfter: warning}[true]
 			if got, _ := l.tone(heardOf(l, "default/web", wait)); got != want {
 				t.Errorf("after %v: %v, must be %v", took, got, want)
 			}
@@ -88,7 +88,7 @@ func TestProgressIsANormalEvent(t *testing.T) {
 			{0, "", "none"},
 			{longAfter, "", "Normal ProviderInProgress 0: " + wait.Error()},
 			{time.Minute, `{"count":2}`, "Normal ProviderInProgress 2: " + wait.Error()},
-			{tooLongAfter, `{"count":3,"message":"Error"}`, "Warning SyncLoadBalancerFailed 3: Error"},
+			{TooLongAfter, `{"count":3,"message":"Error"}`, "Warning SyncLoadBalancerFailed 3: Error"},
 		} {
 			time.Sleep(step.sleep)
 			var err error

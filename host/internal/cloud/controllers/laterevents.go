@@ -23,7 +23,7 @@ func (e quietEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Even
 		return event, nil
 	case progress:
 		event = event.DeepCopy()
-		event.Type, event.Reason, event.Message = corev1.EventTypeNormal, inProgress, text
+		event.Type, event.Reason, event.Message = corev1.EventTypeNormal, InProgress, text
 	}
 	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
 }
@@ -36,7 +36,7 @@ func (e quietEvents) PatchWithEventNamespace(event *corev1.Event, data []byte) (
 	case quiet:
 		return event, nil
 	case progress:
-		fields = map[string]any{"type": corev1.EventTypeNormal, "reason": inProgress, "message": text}
+		fields = map[string]any{"type": corev1.EventTypeNormal, "reason": InProgress, "message": text}
 	}
 	data, err := withFields(data, fields)
 	if err != nil {
@@ -45,7 +45,8 @@ func (e quietEvents) PatchWithEventNamespace(event *corev1.Event, data []byte) (
 	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
 }
 
-// withFields returns a merge patch that sets these fields, too: an Event of progress becomes a Warning with time.
+// withFields returns a merge patch with these fields added: an Event of progress may become a Warning
+// later.
 func withFields(data []byte, fields map[string]any) ([]byte, error) {
 	patch := map[string]any{}
 	if err := json.Unmarshal(data, &patch); err != nil {

@@ -2,60 +2,67 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers/persistentvolume"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// lease lets one incarnation of a loop call its provider until it ends. Upstream
-// empties its queues after it was told to stop, and makes some calls with a
-// context that never ends; neither may reach the provider then.
+// lease lets one incarnation of a loop call its provider until it ends. Upstream empties its
+// queues after the stop, and makes some calls with a context that never ends; neither may
+// reach the provider then.
 type lease struct {
-	ctx     context.Context // of the incarnation
+	ctx     context.Context // the incarnation's
 	cancel  context.CancelCauseFunc
-	stopped error // what a call gets after the end
+	stopped error // the error of calls after the end
 
-	// later hears how calls end. repeat has the loop look at an object again at
-	// once; it is set before the loop starts.
+	// later hears the outcome of calls. repeat has the loop look at an object again at once; it
+	// is set before the loop starts.
 	later  *later
 	repeat func(object string)
-	// nodes hears of those that are to be initialised.
+	// nodes hears of uninitialised Nodes.
 	nodes *uninitialised
-	// delayed is told of what is put off for too long, or nil.
+	// leaves reports whether a Service in upstream's memory has lost its load balancer, or will:
+	// an update could create it again.
+	leaves func(*corev1.Service) bool
+	// unmade reports whether a Service has no address yet.
+	unmade func(*corev1.Service) bool
+	// delayed is told of an op that is put off too long; it may be nil.
 	delayed func(service *corev1.Service, took time.Duration, err error)
 	// conditions hears of load balancers.
 	conditions *conditions
 	// heard is the provider's Heard.
 	heard func(Call)
 
-	mu    sync.Mutex // no call begins while end looks
+	mu    sync.Mutex // no call begins during end
 	calls sync.WaitGroup
-	// repeats are when an object will be looked at again.
+	// repeats are the scheduled times of repeats.
 	repeats map[string]time.Time
-	// answer gets what the next ensure of what is awaited ends with; nil: nothing is.
-	awaited string
-	answer  chan error
+	// awaited get the outcome of the next ensure of a Service.
+	awaited map[string]chan error
 }
 
 func newLease(parent context.Context, stopped error) *lease {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &lease{
-		ctx: ctx, cancel: cancel, stopped: stopped, later: newLater(), repeat: func(string) {}, heard: func(Call) {}, nodes: newUninitialised(Provider{}),
-		repeats: map[string]time.Time{},
+		ctx: ctx, cancel: cancel, stopped: stopped, later: newLater(), repeat: func(string) {}, leaves: func(*corev1.Service) bool { return false }, unmade: func(*corev1.Service) bool { return false }, heard: func(Call) {}, nodes: newUninitialised(Provider{}),
+		repeats: map[string]time.Time{}, awaited: map[string]chan error{},
 	}
 }
 
-// end cancels the calls in flight, refuses others, and waits until they have
-// returned: a loop that is started again would else run twice.
+// end cancels the calls in flight, refuses others, and waits until they have returned:
+// otherwise a restarted loop would run twice.
 func (l *lease) end() {
 	l.cancel(l.stopped)
 	l.mu.Lock()
-	l.mu.Unlock() //nolint:staticcheck // whoever had the lock has counted its call
+	l.mu.Unlock() //nolint:staticcheck // earlier holders of the lock have registered their calls
 	l.calls.Wait()
 }
 
@@ -98,7 +105,7 @@ func (l *lease) repeatAfter(object string, delay time.Duration) {
 	})
 }
 
-// began is when a call began, and how many generations had come to serve.
+// began is the start of a call, and the number of takeovers by then.
 type began struct {
 	at     time.Time
 	rounds int64
@@ -106,9 +113,9 @@ type began struct {
 
 func (l *lease) began() began { return began{time.Now(), l.later.rounds.Load()} }
 
-// ended is told how a call about an object ended. It returns when the provider wants to
-// be asked again, or 0. Of a failure that may be of a generation that serves no more
-// upstream's back-off is not waited for.
+// ended is told the outcome of a call about an object. It returns when the provider wants to
+// be asked again, or 0. A failure that may be a replaced generation's skips upstream's
+// back-off.
 func (l *lease) ended(b began, object string, c Call) time.Duration {
 	c.Began = b.at
 	l.heard(c)
@@ -129,14 +136,14 @@ func leased[T any](ctx context.Context, l *lease, call func(context.Context) (T,
 	return call(ctx)
 }
 
-// leasedErr makes one call that answers nothing.
+// leasedErr makes one call that returns only an error.
 func leasedErr(ctx context.Context, l *lease, call func(context.Context) error) error {
 	_, err := leased(ctx, l, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
 	return err
 }
 
-// provider returns p with its calls under the lease. What it can do is looked
-// at now: a loop is not made for half of a provider that is just replaced.
+// provider returns p with its calls under the lease. The capabilities are read once: no loop
+// is built from two generations.
 func (l *lease) provider(p Provider) Provider {
 	cloud := &leasedCloud{Interface: p.Cloud}
 	if balancer, ok := p.Cloud.LoadBalancer(); ok {
@@ -178,6 +185,7 @@ func (c *leasedCloud) Instances() (cloudprovider.Instances, bool) { return nil, 
 // Zones is not supported, as Instances.
 func (c *leasedCloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
 
+// leasedBalancer waits for the end of each call: the loop has enough workers.
 type leasedBalancer struct {
 	cloudprovider.LoadBalancer
 	lease *lease
@@ -188,7 +196,11 @@ func (b leasedBalancer) GetLoadBalancerName(ctx context.Context, cluster string,
 }
 
 func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
-	ctx, leave, err := b.lease.enter(ctx)
+	if b.lease.later.waits(opUpdate, service.Namespace+"/"+service.Name) && !cleansUp(service) {
+		// Upstream asks this after an update that failed. This update goes on.
+		return &corev1.LoadBalancerStatus{}, true, nil
+	}
+	ctx, leave, err := b.lease.enter(opcontext.WithPatience(ctx))
 	if err != nil {
 		return nil, false, err
 	}
@@ -202,25 +214,31 @@ func (b leasedBalancer) GetLoadBalancer(ctx context.Context, cluster string, ser
 	return status, exists, err
 }
 
-// heard is told how a call about a Service ended. When upstream cleans up, it
-// drops what the provider says of when to ask again, and comes back after 5 s
-// to 5 minutes; so that is done here.
+// heard is told the outcome of a call about a Service. During cleanup upstream drops the
+// provider's retry delay, and returns after 5 s to 5 minutes; so the lease schedules the
+// repeat.
 func (b leasedBalancer) heard(began began, op string, service *corev1.Service, err error) {
 	key := service.Namespace + "/" + service.Name
 	delay := b.lease.ended(began, key, Call{Kind: "Service", Name: key, UID: service.UID, Op: op, Err: err})
 	if took := b.lease.later.overdue(op, key); took > 0 && b.lease.delayed != nil {
 		b.lease.delayed(service, took, err)
 	}
-	cleansUp := service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
-	if delay > 0 && cleansUp {
+	if delay > 0 && cleansUp(service) {
 		b.lease.repeatAfter(key, delay)
 	}
 }
 
+// cleansUp reports whether a Service must lose its load balancer.
+func cleansUp(s *corev1.Service) bool {
+	return s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceTypeLoadBalancer
+}
+
 func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	return leased(ctx, b.lease, func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
+	return leased(opcontext.WithPatience(ctx), b.lease, func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
 		began := b.lease.began()
+		now := b.goesOn(ctx, service)
 		status, err := b.LoadBalancer.EnsureLoadBalancer(ctx, cluster, withClass(service), nodes)
+		service := now()
 		b.heard(began, opEnsure, service, err)
 		b.lease.conditions.ensured(ctx, service, status, err)
 		b.lease.ensured(service.Namespace+"/"+service.Name, err)
@@ -229,16 +247,28 @@ func (b leasedBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, 
 }
 
 func (b leasedBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
-	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
+	if b.lease.leaves(service) {
+		return cloudprovider.ImplementedElsewhere // upstream ignores it
+	}
+	return leasedErr(opcontext.InPass(ctx), b.lease, func(ctx context.Context) error {
 		began := b.lease.began()
 		err := b.LoadBalancer.UpdateLoadBalancer(ctx, cluster, withClass(service), nodes)
-		b.heard(began, "update", service, err)
+		switch {
+		case err == nil || errors.Is(err, cloudprovider.ImplementedElsewhere):
+		case b.lease.leaves(service): // meanwhile
+			return cloudprovider.ImplementedElsewhere
+		case b.lease.unmade(service):
+			// Upstream's pass may come before the first ensure. The ensure follows at once, and reports
+			// to the user.
+			err = cloudproviderapi.NewRetryError(err.Error(), time.Second)
+		}
+		b.heard(began, opUpdate, service, err)
 		return err
 	})
 }
 
 func (b leasedBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
-	return leasedErr(ctx, b.lease, func(ctx context.Context) error {
+	return leasedErr(opcontext.WithPatience(ctx), b.lease, func(ctx context.Context) error {
 		began := b.lease.began()
 		err := b.LoadBalancer.EnsureLoadBalancerDeleted(ctx, cluster, withClass(service))
 		b.heard(began, "delete", service, err)
@@ -265,7 +295,11 @@ func (i leasedInstances) InstanceShutdown(ctx context.Context, node *corev1.Node
 func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	names, refreshes := refreshOnly(ctx)
 	if refreshes && !slices.Contains(names, node.Name) {
-		return &cloudprovider.InstanceMetadata{}, nil // upstream leaves it as it is
+		return &cloudprovider.InstanceMetadata{}, nil // upstream leaves the Node as it is
+	}
+	ctx = opcontext.WithPatience(ctx)
+	if !isUninitialised(node) { // upstream asks for initialised Nodes in passes, for others from a queue
+		ctx = opcontext.InPass(ctx)
 	}
 	return leased(ctx, i.lease, func(ctx context.Context) (*cloudprovider.InstanceMetadata, error) {
 		began := i.lease.began()
@@ -275,18 +309,17 @@ func (i leasedInstances) InstanceMetadata(ctx context.Context, node *corev1.Node
 			i.lease.repeatAfter(node.Name, delay)
 		}
 		if metadata == nil && err == nil && !isUninitialised(node) {
-			// Not the provider's. Upstream lets an uninitialised Node be for a nil,
-			// and reads through the nil for one that is initialised: nothing to say
-			// of its addresses has the same effect there.
+			// Not the provider's. For an uninitialised Node upstream accepts nil, for an initialised one
+			// it dereferences it: empty metadata has the same effect there.
 			metadata = &cloudprovider.InstanceMetadata{}
 		}
 		return metadata, err
 	})
 }
 
-// heard is told what was said of a Node, and returns when the provider wants to be
-// asked again, or 0. Upstream drops that, and comes back to a Node that it is to
-// initialise after up to a quarter of an hour.
+// heard is told the answer about a Node, and returns when the provider wants to be asked
+// again, or 0. Upstream drops that delay, and returns to an uninitialised Node after up to a
+// quarter of an hour.
 func (i leasedInstances) heard(began began, node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) time.Duration {
 	err = i.lease.nodes.heard(node, metadata, err)
 	return i.lease.ended(began, node.Name, Call{Kind: "Node", Name: node.Name, UID: node.UID, Op: "metadata", Err: err})

@@ -11,22 +11,22 @@ import (
 	controllermanager "k8s.io/controller-manager/app"
 )
 
-// Loops are the control loops of providers that come and go. Upstream starts
-// each kind of loop once, when the manager begins to lead; from then on each
-// provider has one of its own. It is safe for concurrent use.
+// Loops are the control loops of a changing set of providers. Upstream starts each kind of
+// loop once, when the manager begins to lead; from then on each provider has its own. It is
+// safe for concurrent use.
 type Loops struct {
 	ctx  context.Context // of all loops
 	stop context.CancelFunc
 
-	mu      sync.Mutex // nothing begins while Stop or Remove look
+	mu      sync.Mutex // no loop begins during Stop and Remove
 	running sync.WaitGroup
 	kinds   []*kindOfLoop
 	members []*member
-	// leaving are the last of each name that were removed, until they have stopped.
+	// leaving are the last removed providers by name, until they have stopped.
 	leaving map[string]*member
 }
 
-// kindOfLoop is one that upstream has started.
+// kindOfLoop is a kind that upstream has started.
 type kindOfLoop struct {
 	loop
 	ctx       context.Context // ends with upstream's, and with Stop
@@ -40,22 +40,21 @@ type member struct {
 	provider    Provider
 	ctx         context.Context
 	cancel      context.CancelFunc
-	after       <-chan struct{} // nothing of it begins before; nil: at once
+	after       <-chan struct{} // closed before its loops may begin; nil: at once
 	supervisors map[string]*supervisor
 	running     sync.WaitGroup
 	stopped     chan struct{} // made by Remove; closed when none of its loops runs
 }
 
-// NewLoops returns those of no provider.
+// NewLoops returns Loops without a provider.
 func NewLoops() *Loops {
 	l := &Loops{leaving: map[string]*member{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
 
-// Constructors returns every kind of control loop by its name in --controllers.
-// Each returns at once when it is started and never fails; from then on it
-// follows the providers, until its context is done.
+// Constructors returns every kind of control loop by its name in --controllers. Each start
+// returns at once and never fails; the loop follows the providers until its context is done.
 func (l *Loops) Constructors() map[string]app.ControllerInitFuncConstructor {
 	all := map[string]app.ControllerInitFuncConstructor{}
 	for _, one := range loops() {
@@ -77,9 +76,9 @@ func (l *Loops) start(k *kindOfLoop) {
 	}
 }
 
-// Add begins the loops of a provider, and with it those kinds that upstream has
-// yet to start. Where one of that name was removed and has not stopped yet, it
-// begins when that has: a provider's loop never runs twice.
+// Add begins the loops of a provider, also of kinds that upstream starts later. If a removed
+// provider of that name has not stopped yet, Add waits for it: a provider's loop never runs
+// twice.
 func (l *Loops) Add(p Provider) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,9 +94,8 @@ func (l *Loops) Add(p Provider) {
 	l.renameGauges()
 }
 
-// Remove ends the loops of a provider, calls in flight included. The channel is
-// closed when none of them calls the provider any more. What the provider has
-// begun in the background goes on.
+// Remove ends the loops of a provider, calls in flight included. The channel is closed after
+// the last call. Ops in the background go on.
 func (l *Loops) Remove(name string) (stopped <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +112,7 @@ func (l *Loops) Remove(name string) (stopped <-chan struct{}) {
 	m.cancel()
 	go func() {
 		m.running.Wait()
-		if m.after != nil { // it was removed before it could begin: the one before may still run
+		if m.after != nil { // it was removed before it began: its predecessor may still run
 			<-m.after
 		}
 		l.mu.Lock()
@@ -128,8 +126,8 @@ func (l *Loops) Remove(name string) (stopped <-chan struct{}) {
 	return m.stopped
 }
 
-// LookAtVolumes has a provider's volume loop look at all volumes again: other
-// ones may be the provider's now.
+// LookAtVolumes has a provider's volume loop look at all volumes again, after a change of
+// the rules.
 func (l *Loops) LookAtVolumes(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,13 +140,12 @@ func (l *Loops) LookAtVolumes(name string) {
 	}
 }
 
-// Stop ends all loops, for good: none begins after it. It returns when none
-// calls its provider any more, or when the context ends. What a provider has
-// begun in the background goes on.
+// Stop ends all loops for good. It returns when none calls its provider any more, or when
+// the context ends. Ops in the background go on.
 func (l *Loops) Stop(ctx context.Context) error {
 	l.stop()
 	l.mu.Lock()
-	l.mu.Unlock() //nolint:staticcheck // whoever had the lock has counted its loop
+	l.mu.Unlock() //nolint:staticcheck // earlier holders of the lock have registered their loops
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -162,7 +159,7 @@ func (l *Loops) Stop(ctx context.Context) error {
 	}
 }
 
-// begin runs a loop of a provider in the background. It is called with the lock.
+// begin runs a loop of a provider in the background. The caller holds the lock.
 func (l *Loops) begin(k *kindOfLoop, m *member) {
 	// Invariant P2 (host/SECURITY.md): each provider has loops of its own.
 	s := &supervisor{loop: k.loop, provider: m.provider, completed: k.completed, manager: k.manager, informers: k.informers, informing: k.ctx}
@@ -171,8 +168,8 @@ func (l *Loops) begin(k *kindOfLoop, m *member) {
 	l.run(k.ctx, m, s.run)
 }
 
-// run runs something of a provider until any of its contexts ends. It is called
-// with the lock.
+// run runs a function of a provider until any of its contexts ends. The caller holds the
+// lock.
 func (l *Loops) run(ctx context.Context, m *member, run func(context.Context)) {
 	if m.ctx.Err() != nil {
 		return
@@ -206,8 +203,8 @@ func (l *Loops) each(kind string) (all []*supervisor) {
 	return all
 }
 
-// managerName is the label of the gauge of running controllers, which is set and
-// not counted: of several providers each has its own; "" is upstream's.
+// managerName is the label of the gauge of running controllers, which is set and not
+// counted: of several providers each has its own; "" is upstream's.
 func (l *Loops) managerName(m *member) string {
 	if len(l.members) < 2 {
 		return ""
@@ -215,7 +212,7 @@ func (l *Loops) managerName(m *member) string {
 	return "cloud-controller-manager/" + m.provider.Name
 }
 
-// renameGauges follows from one provider to several, and back.
+// renameGauges follows a change between one provider and several.
 func (l *Loops) renameGauges() {
 	for _, m := range l.members {
 		for _, s := range m.supervisors {

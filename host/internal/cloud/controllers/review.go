@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,24 +11,24 @@ import (
 )
 
 const (
-	// reviewPeriod is the least time between two Services of a review: each is two
-	// Events, and the client of a loop makes 20 requests per second by default.
+	// reviewPeriod is the least time between two Services of a review: each causes two Events,
+	// and the client of a loop makes 20 requests per second by default.
 	reviewPeriod = 200 * time.Millisecond
-	// laterReviewPeriod is that after one whose op goes on in the background: few are
-	// under way at once, and users' ops find instances of the guest.
-	laterReviewPeriod = time.Second
-	// reviewPatience bounds how long a review waits for the loop to come to a
-	// Service, for example behind others that take long.
-	reviewPatience = 10 * time.Second
+	// reviewed is how many Services are under review at once: few, so that users' ops find
+	// instances of the guest.
+	reviewed = 4
+	// laterReviewPeriod is the pause after a Service that the provider puts off.
+	laterReviewPeriod = 4 * time.Second
+	// reviewPatience bounds the wait for an ensure, for example of a Service that was deleted
+	// meanwhile.
+	reviewPatience = 30 * time.Second
 )
 
-// review has a loop look again at the load balancers that it has made: what the
-// provider was configured with has changed, and the loop comes back to none that
-// is as its Service says. It is one Service after the other, and the next one
-// when the provider has answered for the one before: the queue of the loop holds
-// at most one for it, so a user's change waits for no more than that. A review
-// takes the place of the one before; each has an order of its own, so that
-// none is always last.
+// review has a loop look again at its load balancers after a change of the provider's
+// configuration, since the loop does not return to a finished Service by itself. A few
+// Services are under review at a time, and the next one follows when the provider has
+// answered for one: the loop's queue holds no more, so a user's change does not wait. A new
+// review replaces the one before, in another order, so that no Service is always last.
 func (i *incarnation) review() {
 	if i.endReview != nil {
 		i.endReview()
@@ -38,30 +39,54 @@ func (i *incarnation) review() {
 }
 
 func (v *view) review(ctx context.Context) {
-	pause := reviewPeriod
-	for _, key := range v.balanced() {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		pause = reviewPeriod
-		ended := v.lease.nextEnsure(key)
-		v.repeat(kindService, key)
-		select {
-		case err := <-ended:
-			if retry := (*cloudproviderapi.RetryError)(nil); errors.As(err, &retry) {
-				pause = laterReviewPeriod
+	keys := make(chan string)
+	var group sync.WaitGroup
+	for range reviewed {
+		group.Go(func() {
+			for key := range keys {
+				v.reviewOne(ctx, key)
 			}
-		case <-time.After(reviewPatience):
-		case <-ctx.Done():
-			return
+		})
+	}
+	for _, key := range v.balanced() {
+		if !pause(ctx, reviewPeriod) {
+			break
 		}
+		select {
+		case keys <- key:
+		case <-ctx.Done():
+		}
+	}
+	close(keys)
+	group.Wait()
+}
+
+// reviewOne returns when the provider has answered for a Service.
+func (v *view) reviewOne(ctx context.Context, key string) {
+	ended, forget := v.lease.nextEnsure(key)
+	defer forget()
+	v.repeat(kindService, key)
+	select {
+	case err := <-ended:
+		if retry := (*cloudproviderapi.RetryError)(nil); errors.As(err, &retry) {
+			pause(ctx, laterReviewPeriod)
+		}
+	case <-time.After(reviewPatience):
+	case <-ctx.Done():
 	}
 }
 
-// balanced are the Services of the loop that are to have a load balancer, in no
-// order.
+// pause returns false when the context has ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// balanced returns the Services of the loop that must have a load balancer, in no order.
 func (v *view) balanced() (keys []string) {
 	for _, obj := range v.Core().V1().Services().Informer().GetStore().List() {
 		if s, ok := obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil {
@@ -71,20 +96,27 @@ func (v *view) balanced() (keys []string) {
 	return keys
 }
 
-// nextEnsure returns a channel that gets what the next ensure of a Service ends
-// with. One waits at a time.
-func (l *lease) nextEnsure(object string) <-chan error {
+// nextEnsure returns a channel that gets the outcome of the next ensure of a Service, until
+// forget is called.
+func (l *lease) nextEnsure(object string) (ended <-chan error, forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.awaited, l.answer = object, make(chan error, 1)
-	return l.answer
+	answer := make(chan error, 1)
+	l.awaited[object] = answer
+	return answer, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.awaited[object] == answer {
+			delete(l.awaited, object)
+		}
+	}
 }
 
 func (l *lease) ensured(object string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.answer != nil && l.awaited == object {
-		l.answer <- err
-		l.answer = nil
+	if answer, ok := l.awaited[object]; ok {
+		answer <- err
+		delete(l.awaited, object)
 	}
 }

@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 )
 
 // reconfigured is a cloud whose configuration changes.
@@ -98,6 +104,54 @@ func TestAChangedConfigurationReachesEveryService(t *testing.T) {
 			t.Errorf("%d ensures in the end", n)
 		}
 	})
+}
+
+// An ensure that is under way when another configuration begins to serve is told, and
+// the guest that serves is asked all the same.
+func TestAnEnsureUnderWayIsAskedAgainUnderAnotherConfiguration(t *testing.T) {
+	for _, latency := range []time.Duration{300 * time.Millisecond, 3 * time.Second, 25 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, again := newWorld(t), newCloud("")
+			c := &ofGeneration{slowCloud: newSlowCloud(latency)}
+			invoker := async.New(c, async.Options{})
+			w.start(Provider{Name: "slow", Cloud: provider.New(invoker), Changed: c.Changed, Reconfigured: again.Changed})
+			w.sleep()
+			for n := range 20 {
+				w.create(t, balanced(fmt.Sprint("a-", n)))
+			}
+			time.Sleep(latency / 2)
+			c.serving.Store(1)
+			c.replace(invoker)
+			again.has(true, true, true, true)
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			for n := range 20 {
+				s, err := w.service("default", fmt.Sprint("a-", n))
+				if err != nil || len(s.Status.LoadBalancer.Ingress) != 1 || s.Status.LoadBalancer.Ingress[0].IP != "198.51.100.11" {
+					t.Errorf("%v per op: a-%d is %v, %v", latency, n, s.Status.LoadBalancer, err)
+				}
+			}
+			w.stop()
+			if err := invoker.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// ofGeneration answers with the address of the generation that an op began with.
+type ofGeneration struct {
+	*slowCloud
+	serving atomic.Int32
+}
+
+func (c *ofGeneration) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
+	generation := c.serving.Load()
+	err := c.slowCloud.Invoke(ctx, op, req, resp)
+	if r, ok := resp.(*abi.LoadBalancerEnsureResponse); ok && err == nil {
+		r.Status.Ingress[0].Ip = fmt.Sprint("198.51.100.1", generation)
+	}
+	return err
 }
 
 // Another module with the same configuration, or a Secret, is no reason.

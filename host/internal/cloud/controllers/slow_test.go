@@ -99,8 +99,9 @@ func (c *slowCloud) balance(op abi.Op, s *abi.Service, resp abi.Message) {
 		c.lbs[s.Uid] = true
 		r.Status = status
 	case *abi.Done:
-		if op == abi.OpLoadBalancerDelete {
-			delete(c.lbs, s.Uid)
+		delete(c.lbs, s.Uid)
+		if op == abi.OpLoadBalancerUpdate { // as clouds whose PUT makes what is not there
+			c.lbs[s.Uid] = true
 		}
 		r.Done = true
 	}
@@ -191,6 +192,13 @@ func quarterOfAnHour(t *testing.T, latency time.Duration) {
 	time.Sleep(3 * time.Minute)
 	w.change(t, "default", "web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8080 })
 	w.change(t, services[deletedLater].Namespace, services[deletedLater].Name, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	// The load balancers are updated beside the deletion. Workers that were there, and the
+	// next line, have a lock in common: upstream has none here ("Why do some tests hide the Nodes").
+	time.Sleep(latency / 2)
+	invoker.Counts()
+	last := late.DeepCopy()
+	last.Name, last.UID, last.Spec.ProviderID, last.Spec.PodCIDRs, last.Spec.PodCIDR = "last", "last", "slow://last", nil, ""
+	w.create(t, last)
 	time.Sleep(7 * time.Minute)
 	synctest.Wait()
 
@@ -254,7 +262,9 @@ func (w *world) nodesAreRight(t *testing.T, c *slowCloud, latency time.Duration)
 func (w *world) warnings(t *testing.T) {
 	t.Helper()
 	for _, e := range w.events(t) {
-		if e.Type == corev1.EventTypeWarning {
+		// Upstream takes the finalizer a second time where its cache is behind its own patch.
+		behind := strings.Contains(e.Message, "remove load balancer cleanup finalizer") && strings.HasSuffix(e.Message, "not found")
+		if e.Type == corev1.EventTypeWarning && !behind {
 			t.Errorf("Warning %s on %s %s/%s: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message)
 		}
 	}
@@ -352,15 +362,12 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.warnings(t)
-		if !w.toldAs(corev1.EventTypeNormal, inProgress, "has been in progress for 1m") {
-			t.Errorf("nobody was told: %v", w.events(t))
+		if d := delayed(); len(d) != 1 || !strings.Contains(d[0], "ingress-nginx-controller 1m0s ") {
+			t.Errorf("told %q", d)
 		}
-		if d := delayed(); len(d) > 0 {
-			t.Errorf("warned already: %q", d)
-		}
-		time.Sleep(tooLongAfter)
+		time.Sleep(TooLongAfter)
 		synctest.Wait()
-		if d := delayed(); len(d) != 1 || !strings.Contains(d[0], "ingress-nginx-controller 5m0s ") {
+		if d := delayed(); len(d) != 2 || !strings.Contains(d[1], "ingress-nginx-controller 5m0s ") {
 			t.Errorf("warned %q", d)
 		}
 		w.stop()
@@ -368,14 +375,4 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// toldAs reports whether there is an Event of that kind and reason with these words.
-func (w *world) toldAs(kind, reason, words string) bool {
-	for _, e := range w.events(w.t) {
-		if e.Type == kind && e.Reason == reason && strings.Contains(e.Message, words) {
-			return true
-		}
-	}
-	return false
 }

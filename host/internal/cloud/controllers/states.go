@@ -1,16 +1,18 @@
 package controllers
 
-// LoopState says whether a control loop of a provider runs.
+// LoopState is the state of a provider's control loop.
 type LoopState struct {
-	// Name is that of --controllers.
+	// Name as in --controllers.
 	Name    string
 	Running bool
-	// Reason is why it does not run; "" where that is not known yet.
+	// Reason is why it does not run; "" while unknown.
 	Reason string
+	// Off says that it is not to run.
+	Off bool
 }
 
-// States returns those of the loops of a provider that upstream has started, in
-// their usual order; none of a provider that there is not.
+// States returns the states of a provider's loops that upstream has started, in their usual
+// order; none for an unknown provider.
 func (l *Loops) States(provider string) (all []LoopState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,5 +32,5 @@ func (s *supervisor) state() LoopState {
 	if s.current != nil {
 		return LoopState{Name: s.loop.name, Running: true}
 	}
-	return LoopState{Name: s.loop.name, Reason: s.said}
+	return LoopState{Name: s.loop.name, Reason: s.said, Off: s.said == routesOff || s.said == noRoutes}
 }

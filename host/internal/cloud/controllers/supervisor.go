@@ -70,8 +70,8 @@ type supervisor struct {
 	completed *config.CompletedConfig
 	manager   controllermanager.ControllerContext
 	informers informersFunc
-	// informing is the context of the informers: other providers' loops go on with
-	// those that this one was the first to need.
+	// informing is the context of the informers: they outlive the provider that was the first to
+	// need them.
 	informing context.Context
 	gauge     gauge
 
@@ -79,7 +79,7 @@ type supervisor struct {
 
 	mu      sync.Mutex // guards these two for other goroutines; only run writes them
 	current *incarnation
-	said    string // why the loop does not run, as it was logged last
+	said    string // the last logged reason why the loop does not run
 }
 
 // run follows the provider until the context is done and the loop has stopped.
@@ -89,7 +89,7 @@ func (s *supervisor) run(ctx context.Context) {
 	backoff := retries()
 	reconfigured := s.reconfigured()
 	for {
-		changed := s.changed() // before looking, so that no change is missed
+		changed := s.changed() // before the check, so that no change is missed
 		var again <-chan time.Time
 		if failed := s.follow(ctx); failed {
 			again = time.After(backoff.Step())
@@ -125,7 +125,7 @@ func (s *supervisor) changed() <-chan struct{} {
 	return s.provider.Changed()
 }
 
-// reconfigured is of the loop of load balancers. Nodes are looked at all the time.
+// reconfigured concerns load balancers only. Nodes are looked at all the time.
 func (s *supervisor) reconfigured() <-chan struct{} {
 	if s.provider.Reconfigured == nil || s.loop.queued != kindService {
 		return nil
@@ -133,8 +133,8 @@ func (s *supervisor) reconfigured() <-chan struct{} {
 	return s.provider.Reconfigured()
 }
 
-// follow starts or stops the loop as the provider now is. It returns true when
-// the loop could not be started although it should run.
+// follow starts or stops the loop to match the provider. It returns true when a start has
+// failed.
 func (s *supervisor) follow(ctx context.Context) (failed bool) {
 	reason := s.loop.reasonAgainst(s.completed, s.provider)
 	switch {
@@ -152,14 +152,14 @@ func (s *supervisor) follow(ctx context.Context) (failed bool) {
 			return false
 		}
 		s.say(err.Error(), func() {
-			klog.FromContext(ctx).Error(err, "control loop not started, it is tried again at the next change of the provider and after a while")
+			klog.FromContext(ctx).Error(err, "control loop not started; the next change of the provider or a timer tries again")
 		})
 		return true
 	}
 	return false
 }
 
-// say logs a reason unless it was the last one.
+// say logs a reason unless it is the last logged one.
 func (s *supervisor) say(reason string, log func()) {
 	if s.said != reason {
 		log()
@@ -186,8 +186,8 @@ func (s *supervisor) start(ctx context.Context) error {
 		s.takeGauge()
 		return err
 	}
-	// The manager starts the informers once; one that is asked for later would
-	// never run. Those that run already are not touched.
+	// The manager starts the informers once; later ones must be started here. Running informers
+	// are not affected.
 	factory.Start(s.informing.Done())
 	current.follow()
 	s.setCurrent(current)
@@ -204,7 +204,7 @@ func (s *supervisor) stop(ctx context.Context, reason string) {
 	klog.FromContext(ctx).Info("control loop stopped", "reason", reason)
 }
 
-// lookAgain has the loop that runs look at all objects of its queue.
+// lookAgain has the running loop look at all objects of its queue.
 func (s *supervisor) lookAgain() {
 	s.mu.Lock()
 	current := s.current
@@ -226,11 +226,11 @@ type incarnation struct {
 	lease    *lease
 	view     *view
 	kind     kind // of the objects in the loop's queue
-	// queue and refresh are what is due to be looked at again.
+	// queue and refresh are the scheduled repeats.
 	queue, refresh *round
 	// controller is what the loop returned at its start, or nil.
 	controller controller.Interface
-	// endReview ends the review that is under way; nil: there was none.
+	// endReview ends the current review; nil: none.
 	endReview context.CancelFunc
 }
 
@@ -244,19 +244,21 @@ func (s *supervisor) newIncarnation(ctx context.Context, factory informers.Share
 	l.conditions = newConditions(s.provider.Name, s.client, l.later)
 	v := newView(factory, l, s.provider, s.loop.nodes(s.provider))
 	i := &incarnation{provider: l.provider(s.provider), lease: l, view: v, kind: s.loop.queued, queue: newRound(), refresh: newRound()}
-	l.repeat = i.again
+	l.repeat, l.leaves, l.unmade = i.again, v.leaves, v.unmade
 	return i
 }
 
-// start runs the InitFunc of the loop. Upstream ends the process when a client
-// cannot be made; so it gets one that is made.
+// start runs the InitFunc of the loop. Upstream ends the process when it cannot make a
+// client; so it gets a finished one.
 func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager controllermanager.ControllerContext, client kubernetes.Interface) error {
 	own := *completed.Config
 	own.SharedInformers = i.view
 	own.ClientBuilder = oneClient{completed.ClientBuilder, quietClient{client, i.lease.later, i.lease.conditions}}
 	own.LoopbackClientConfig = nil // Complete would change how requests are authenticated
-	// What the provider can do may have changed since it was looked at; half of
-	// upstream's controllers begin something before they look.
+	syncs := &own.ComponentConfig.ServiceController.ConcurrentServiceSyncs
+	*syncs = max(*syncs, serviceWorkers)
+	// The provider's capabilities may have changed since the check; half of upstream's
+	// controllers start work before their own check.
 	if reason := l.reasonAgainst(completed, i.provider); reason != "" {
 		return errors.New(reason)
 	}
@@ -272,13 +274,13 @@ func (i *incarnation) start(l loop, completed *config.CompletedConfig, manager c
 	return nil
 }
 
-// end returns when the loop calls its provider no more, and never will.
+// end returns when the loop has made its last call of the provider.
 func (i *incarnation) end() {
 	i.lease.end()
 	i.view.release()
 }
 
-// oneClient is a ClientBuilder that has made its client already.
+// oneClient is a ClientBuilder with a finished client.
 type oneClient struct {
 	cloudprovider.ControllerClientBuilder
 	client kubernetes.Interface

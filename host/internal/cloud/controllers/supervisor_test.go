@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cloud-provider/names"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/controller-manager/controller"
@@ -189,8 +190,8 @@ func ensureAll(t *testing.T, hangs bool) (took time.Duration) {
 		for ; b.count("ensure") < 100 && took < time.Minute; took = time.Since(start) {
 			time.Sleep(time.Millisecond)
 		}
-		if n := a.count("ensure"); hangs && n != 1 {
-			t.Errorf("%d ensures of the provider that hangs in its only worker", n)
+		if n := a.count("ensure"); hangs && n != serviceWorkers {
+			t.Errorf("%d ensures of the provider that hangs in all of its workers", n)
 		}
 		w.stop()
 	})
@@ -203,7 +204,11 @@ func TestAStoppedLoopDropsItsWork(t *testing.T) {
 	for _, op := range []string{"ensure", "update"} {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, balanced("a-1"), balanced("a-2"), balanced("a-3"))
+				var services []kruntime.Object // more than the loop has workers for
+				for n := range serviceWorkers + 3 {
+					services = append(services, balanced(fmt.Sprint("a-", n)))
+				}
+				w := newWorld(t, services...)
 				a := newCloud("a")
 				a.hang = func(call string) bool { return strings.HasPrefix(call, op) }
 				w.start(a.provider())
@@ -214,20 +219,20 @@ func TestAStoppedLoopDropsItsWork(t *testing.T) {
 					}
 					w.sleep()
 				}
-				if n := a.count(op); n != 1 {
-					t.Fatalf("%d calls hang, want 1", n)
+				if n := a.count(op); n != serviceWorkers {
+					t.Fatalf("%d calls hang, want %d", n, serviceWorkers)
 				}
 				a.has(false, true, true, true)
 				w.sleep()
-				if n := a.count(op); n != 1 {
-					t.Errorf("%d calls after the stop", n-1)
+				if n := a.count(op); n != serviceWorkers {
+					t.Errorf("%d calls after the stop", n-serviceWorkers)
 				}
 				if n := w.logged("control loop stopped", names.ServiceLBController); n != 1 {
 					t.Errorf("the loop has stopped %d times", n)
 				}
 				if op == "ensure" {
-					if n := finalizers(t, w); n != 1 {
-						t.Errorf("%d Services have the finalizer, want the one that was being ensured", n)
+					if n := finalizers(t, w); n != serviceWorkers {
+						t.Errorf("%d Services have the finalizer, want the %d that were being ensured", n, serviceWorkers)
 					}
 				}
 				w.stop()

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// tellAfter is how long a Node fails before that is told: a machine may
-	// join some seconds before its cloud shows it to everybody.
+	// tellAfter is how long a Node fails before that is reported: a machine may join some
+	// seconds before its cloud shows it everywhere.
 	tellAfter = 5 * time.Second
-	// tellPeriod is the least time between two causes that are told of a Node.
+	// tellPeriod is the least time between two reports about a Node.
 	tellPeriod = time.Minute
-	// maxUninitialised bounds the Nodes that are remembered.
+	// maxUninitialised bounds the Nodes in memory.
 	maxUninitialised = 4096
 )
 
-// uninitialised tells why Nodes are not initialised, once for each cause.
-// Upstream only logs it, and tries again for ever.
+// uninitialised reports why Nodes are not initialised, once for each cause. Upstream only
+// logs it, and retries for ever.
 type uninitialised struct {
 	tell func(*corev1.Node, error)
-	// surely are the Nodes that are no other provider's; nil: all.
+	// surely selects the Nodes that cannot be another provider's; nil: all.
 	surely func(*corev1.Node) bool
 
 	mu    sync.Mutex
@@ -41,15 +41,15 @@ type uninitialised struct {
 // failing is a Node that fails.
 type failing struct {
 	since, told time.Time
-	cause       string // that was told
+	cause       string // the reported cause
 }
 
 func newUninitialised(p Provider) *uninitialised {
 	return &uninitialised{tell: p.Uninitialised, surely: p.OwnedNodes, nodes: map[types.UID]*failing{}}
 }
 
-// heard is told what a provider said of a Node, and returns why that does not
-// initialise it, or nil.
+// heard is told the answer about a Node, and returns why that does not initialise it, or
+// nil.
 func (u *uninitialised) heard(node *corev1.Node, metadata *cloudprovider.InstanceMetadata, err error) error {
 	if err == nil && isUninitialised(node) {
 		err = unusable(node, metadata)
@@ -60,11 +60,11 @@ func (u *uninitialised) heard(node *corev1.Node, metadata *cloudprovider.Instanc
 	return err
 }
 
-// unusable is why upstream does not initialise a Node of this metadata, which
-// it looks at after the provider has answered.
+// unusable returns why upstream does not initialise a Node with this metadata. Upstream
+// checks after the provider has answered.
 func unusable(node *corev1.Node, metadata *cloudprovider.InstanceMetadata) error {
 	if metadata == nil {
-		return nil // "leave it alone"
+		return nil // the provider disowns the Node
 	}
 	if metadata.ProviderID == "" && node.Spec.ProviderID == "" {
 		return errors.New("the provider gives it no provider ID")
@@ -88,7 +88,7 @@ func addressList(addresses []corev1.NodeAddress) string {
 	return strings.Join(all, ", ")
 }
 
-// due reports whether a cause is to be told now.
+// due reports whether a cause must be reported now.
 func (u *uninitialised) due(node *corev1.Node, err error, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,8 +112,8 @@ func (u *uninitialised) due(node *corev1.Node, err error, now time.Time) bool {
 	return true
 }
 
-// grace is how long a Node may fail before that is told: longer where the
-// provider said "later", or where another one may know the Node.
+// grace is how long a Node may fail before that is reported: longer if the provider said
+// "later", or if another provider may know the Node.
 func (u *uninitialised) grace(node *corev1.Node, err error) time.Duration {
 	var retry *cloudproviderapi.RetryError
 	if errors.As(err, &retry) || u.surely != nil && !u.surely(node) {
@@ -122,7 +122,8 @@ func (u *uninitialised) grace(node *corev1.Node, err error) time.Duration {
 	return tellAfter
 }
 
-// withoutDigits is the text of an error without what differs from time to time.
+// withoutDigits returns an error's text without its digits, which change between repeats of
+// one cause.
 func withoutDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/informers"
 	coregroup "k8s.io/client-go/informers/core"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -15,9 +16,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// view is the shared informers as one incarnation of a loop sees them: its
-// provider's Nodes, Services and PersistentVolumes only, through Core().V1().
-// It remembers the event handlers, so that they can be taken off again.
+// view is the shared informers as one incarnation of a loop sees them: its provider's Nodes,
+// Services and PersistentVolumes only, through Core().V1(). It remembers the event handlers,
+// so that they can be removed.
 type view struct {
 	informers.SharedInformerFactory
 	lease                    *lease
@@ -28,7 +29,7 @@ type view struct {
 	handlers []handler
 }
 
-// kind is that of the objects of an informer.
+// kind is the kind of an informer's objects.
 type kind string
 
 const (
@@ -51,9 +52,8 @@ func newView(factory informers.SharedInformerFactory, l *lease, p Provider, node
 	}
 }
 
-// only turns a filter of one kind into one of what an informer delivers. A
-// deletion of which nothing but the name is known passes: loops look the name
-// up, and find nothing.
+// only turns a filter of one kind into a filter of an informer's deliveries. A deletion
+// known by name only passes: loops look the name up, and find nothing.
 func only[T any](match func(T) bool) func(any) bool {
 	if match == nil {
 		return nil
@@ -67,8 +67,8 @@ func only[T any](match func(T) bool) func(any) bool {
 	}
 }
 
-// release takes the event handlers off. The lease must have ended before: no
-// handler is added then.
+// release removes the event handlers. The lease must have ended before: no handler is added
+// then.
 func (v *view) release() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,8 +80,8 @@ func (v *view) release() {
 	v.handlers = nil
 }
 
-// repeat tells the loop of an object as if it were new: a loop with a queue
-// looks at it at once, and not when its back-off is over.
+// repeat delivers an object as if it were new: a loop with a queue looks at it at once
+// instead of after its back-off.
 func (v *view) repeat(kind kind, key string) {
 	v.mu.Lock()
 	handlers := slices.Clone(v.handlers)
@@ -101,6 +101,19 @@ func (v *view) repeat(kind kind, key string) {
 	}
 }
 
+// leaves reports whether a Service is gone, replaced by a new one of its name, or must lose
+// its load balancer.
+func (v *view) leaves(s *corev1.Service) bool {
+	now, err := v.Core().V1().Services().Lister().Services(s.Namespace).Get(s.Name)
+	return apierrors.IsNotFound(err) || err == nil && (now.UID != s.UID || cleansUp(now))
+}
+
+// unmade reports whether a Service has no address yet, which upstream's copy does not show.
+func (v *view) unmade(s *corev1.Service) bool {
+	now, err := v.Core().V1().Services().Lister().Services(s.Namespace).Get(s.Name)
+	return err == nil && len(now.Status.LoadBalancer.Ingress) == 0
+}
+
 // node returns a Node that the loop sees, or nil.
 func (v *view) node(name string) *corev1.Node {
 	n, err := v.Core().V1().Nodes().Lister().Get(name)
@@ -110,7 +123,7 @@ func (v *view) node(name string) *corev1.Node {
 	return n
 }
 
-// repeatAll tells the loop of all objects as if they were new.
+// repeatAll delivers all objects as if they were new.
 func (v *view) repeatAll(kind kind) {
 	v.mu.Lock()
 	handlers := slices.Clone(v.handlers)
@@ -125,9 +138,9 @@ func (v *view) repeatAll(kind kind) {
 	}
 }
 
-// unfinished leaves out the Services that are being deleted and wait for others
-// only. Upstream would begin anew with one that it looks at once more, also
-// after a restart: it may not add its finalizer, and warns of that for ever.
+// unfinished leaves out Services in deletion that wait only for others. Upstream would start
+// again with such a Service, also after a restart: it may not add its finalizer, and warns
+// of that for ever.
 func unfinished(services func(*corev1.Service) bool) func(*corev1.Service) bool {
 	return func(s *corev1.Service) bool {
 		return (services == nil || services(s)) && (s.DeletionTimestamp == nil || servicehelper.HasLBFinalizer(s))
@@ -201,7 +214,7 @@ type filteredInformer struct {
 	cache.SharedIndexInformer
 	kind  kind
 	match func(any) bool
-	shown func(any) any // what the loop sees of an object; nil: the object
+	shown func(any) any // how the loop sees an object; nil: unchanged
 	view  *view
 }
 
@@ -222,7 +235,7 @@ func (i filteredInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandle
 	if i.shown != nil {
 		h = shownTo(h, i.shown)
 	}
-	// Invariant P1 (host/SECURITY.md): a loop hears of its provider's objects and of no others.
+	// Invariant P1 (host/SECURITY.md): a loop gets its provider's objects and no others.
 	if i.match != nil {
 		h = cache.FilteringResourceEventHandler{FilterFunc: i.match, Handler: h}
 	}
@@ -239,9 +252,8 @@ func (i filteredInformer) GetIndexer() cache.Indexer {
 	return filteredIndexer{i.SharedIndexInformer.GetIndexer(), i.match, i.shown, i.view.lease}
 }
 
-// filteredIndexer holds matching objects. After the end of the lease a lookup
-// of one object is an error, so that what a stopped loop still has in its
-// queue is dropped before anything is written.
+// filteredIndexer holds matching objects. After the end of the lease a lookup of one object
+// is an error, so that a stopped loop drops the rest of its queue before it writes anything.
 type filteredIndexer struct {
 	cache.Indexer
 	match func(any) bool

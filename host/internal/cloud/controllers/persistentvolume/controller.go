@@ -1,6 +1,6 @@
-// Package persistentvolume is the control loop that labels PersistentVolumes
-// with their zone and region and makes the scheduler respect both, as
-// Kubernetes' own cloud-controller-manager once did.
+// Package persistentvolume is the control loop that labels PersistentVolumes with their zone
+// and region and makes the scheduler respect both, as Kubernetes' own
+// cloud-controller-manager once did.
 //
 // It sees the cloud only through Labeler.
 package persistentvolume
@@ -40,11 +40,10 @@ const (
 
 // Labeler asks the cloud for the labels of a volume.
 type Labeler interface {
-	// GetLabelsForVolume returns no labels for a volume that is not the
-	// cloud's, and cloudprovider.NotImplemented when it knows no volumes.
+	// GetLabelsForVolume returns no labels for a volume of another cloud, and
+	// cloudprovider.NotImplemented if the provider labels no volumes.
 	GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error)
-	// Supports reports whether asking makes sense now. The loop is meant to
-	// run only while it does.
+	// Supports reports whether the provider labels volumes now. The loop should run only then.
 	Supports() bool
 }
 
@@ -81,7 +80,7 @@ func NewController(client kubernetes.Interface, informer coreinformers.Persisten
 		},
 	})
 	if err != nil {
-		c.queue.ShutDown() // it has goroutines from the beginning, and nobody calls Run
+		c.queue.ShutDown() // the queue has goroutines from the start, and Run will not end them
 		return nil, fmt.Errorf("watching PersistentVolumes: %w", err)
 	}
 	c.synced = registration.HasSynced
@@ -135,7 +134,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	return true
 }
 
-// retry waits as long as the cloud asked for, or longer each time.
+// retry waits for the cloud's delay, or with exponential back-off.
 func (c *Controller) retry(name string, err error) {
 	var asked *cloudproviderapi.RetryError
 	if errors.As(err, &asked) {
@@ -145,7 +144,7 @@ func (c *Controller) retry(name string, err error) {
 	c.queue.AddRateLimited(name)
 }
 
-// sync brings one volume to what the labeler says of it.
+// sync gives one volume the labeler's labels.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	pv, err := c.lister.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -157,8 +156,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if !needsLabels(pv) {
 		return nil
 	}
-	// A provider that is just replaced may support it again before anybody
-	// has stopped this loop.
+	// A replaced provider may support volumes again before this loop is stopped.
 	if !c.labeler.Supports() {
 		return errors.New("the provider labels no volumes now")
 	}
@@ -191,8 +189,8 @@ func (c *Controller) apply(ctx context.Context, pv *corev1.PersistentVolume, ans
 	return nil
 }
 
-// needsLabels reports whether the cloud's answer can still matter: a zone
-// label, ours or a user's, is the last word.
+// needsLabels reports whether the cloud's answer can still matter: an existing zone label,
+// ours or a user's, is final.
 func needsLabels(pv *corev1.PersistentVolume) bool {
 	if pv.DeletionTimestamp != nil {
 		return false
@@ -202,9 +200,9 @@ func needsLabels(pv *corev1.PersistentVolume) bool {
 	return !stable && !beta
 }
 
-// changed reports whether an update touches what an answer is made from. The
-// status changes when a claim is bound, and a resync changes nothing: neither
-// is a reason to ask the cloud again.
+// changed reports whether an update touches the input of an answer. The status changes when
+// a claim is bound, and a resync changes nothing: neither is a reason to ask the cloud
+// again.
 func changed(old, obj any) bool {
 	a, okA := old.(*corev1.PersistentVolume)
 	b, okB := obj.(*corev1.PersistentVolume)

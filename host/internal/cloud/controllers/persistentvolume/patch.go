@@ -11,8 +11,8 @@ import (
 	volumehelpers "k8s.io/cloud-provider/volume/helpers"
 )
 
-// patch is a JSON merge patch of a PersistentVolume. The resourceVersion makes
-// it fail when anybody else has written since the volume was read.
+// patch is a JSON merge patch of a PersistentVolume. The resourceVersion makes it fail after
+// any other write since the read.
 type patch struct {
 	Metadata patchMetadata `json:"metadata"`
 	Spec     *patchSpec    `json:"spec,omitempty"`
@@ -28,9 +28,8 @@ type patchSpec struct {
 	NodeAffinity *corev1.VolumeNodeAffinity `json:"nodeAffinity"`
 }
 
-// patchFor returns what the answer adds to the volume, or nil when that is
-// nothing. A label that is there stays, and so does a node affinity, which the
-// API server would not let us change.
+// patchFor returns what the answer adds to the volume, or nil for nothing. An existing label
+// stays, and so does a node affinity, which the API server would not let us change.
 func patchFor(pv *corev1.PersistentVolume, answer map[string]string) ([]byte, error) {
 	p := patch{Metadata: patchMetadata{UID: pv.UID, ResourceVersion: pv.ResourceVersion, Labels: missing(pv.Labels, answer)}}
 	if pv.Spec.NodeAffinity == nil {
@@ -61,8 +60,8 @@ func missing(present, answer map[string]string) map[string]string {
 	return out
 }
 
-// affinity requires the zone and region of the answer, or is nil when it has
-// neither. Other labels stay labels: Nodes need not have them.
+// affinity requires the answer's zone and region; nil without both. Other labels stay
+// labels: Nodes need not have them.
 func affinity(answer map[string]string) (*corev1.VolumeNodeAffinity, error) {
 	var requirements []corev1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(answer)) {
@@ -82,9 +81,8 @@ func affinity(answer map[string]string) (*corev1.VolumeNodeAffinity, error) {
 	}}, nil
 }
 
-// topologyValues returns the values that a Node may have, or none for a label
-// that is neither zone nor region. Zones of a volume that is in several are
-// written "a__b".
+// topologyValues returns the allowed values of a Node's label, or none for a label other
+// than zone and region. A volume's several zones are written "a__b".
 func topologyValues(key, value string) ([]string, error) {
 	switch key {
 	case corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone:

@@ -19,8 +19,8 @@ import (
 // --use-service-account-credentials.
 const ClientName = "persistentvolume-label-controller"
 
-// stuckAfter is when one volume has taken so long that a worker must be lost:
-// every op has a deadline far below.
+// stuckAfter is when a worker counts as lost in one volume: every op has a deadline far
+// below.
 const stuckAfter = 10 * time.Minute
 
 // InitFuncConstructor lets the manager start the loop under Name, over the
@@ -50,7 +50,7 @@ func (c *Controller) HealthChecker() healthz.UnnamedHealthChecker { return check
 
 type checker struct{ controller *Controller }
 
-// Check fails when a worker is lost in one volume.
+// Check fails when a worker is lost in a volume.
 func (c checker) Check(*http.Request) error {
 	name, since := c.controller.busy.longest(time.Now())
 	if since < stuckAfter {
@@ -59,7 +59,7 @@ func (c checker) Check(*http.Request) error {
 	return fmt.Errorf("PersistentVolume %s has been worked on for %v", name, since.Round(time.Second))
 }
 
-// busy knows which volumes are worked on, and since when.
+// busy holds the volumes in work, and since when.
 type busy struct {
 	mu    sync.Mutex
 	since map[string]time.Time

@@ -1,0 +1,6 @@
+//go:build race
+
+package controllers
+
+// raceEnabled tells whether the race detector looks on.
+const raceEnabled = true
