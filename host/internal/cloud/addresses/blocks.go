@@ -2,7 +2,7 @@ package addresses
 
 import "net/netip"
 
-// block is a network that nothing of a cluster is in.
+// block is a network that no part of a cluster uses.
 type block struct {
 	prefix netip.Prefix
 	why    string
@@ -12,11 +12,10 @@ type block struct {
 
 const metadata = "a metadata or credential service of a cloud"
 
-// blocks are refused by default. Networks for documentation are not among them:
-// they are nobody's, so they steer nothing. Nor are private ones: most clusters
-// are there.
+// blocks are refused by default. Networks for documentation are not among them: nobody
+// routes them, so they steer nothing. Nor are private networks: most clusters use them.
 //
-// Invariant A5 (host/SECURITY.md): nothing is in here that an ordinary cluster has.
+// Invariant A5 (host/SECURITY.md): no block is a network that an ordinary cluster uses.
 func blocks() []block {
 	of := func(never bool, why string, prefixes ...string) (all []block) {
 		for _, p := range prefixes {
@@ -40,9 +39,9 @@ func blocks() []block {
 // aroundBits: no Node's pods are in a network of 16 addresses or fewer.
 const aroundBits = 4
 
-// overlapping returns the blocks that have something of what is asked. A block
-// of one address does not speak for the networks around it: 100.100.100.0/24 may
-// well be a Node's pods. One of a few addresses was made for that one.
+// overlapping returns the blocks that overlap the network. A block of a single address
+// counts only for a network of similar size: 100.100.100.0/24 may well hold a Node's pods, a
+// network of a few addresses was chosen for the address.
 func overlapping(all []block, asked netip.Prefix) (found []block) {
 	for _, b := range all {
 		if b.prefix.Overlaps(asked) && (!b.prefix.IsSingleIP() || asked.Bits() >= asked.Addr().BitLen()-aroundBits) {
@@ -52,8 +51,8 @@ func overlapping(all []block, asked netip.Prefix) (found []block) {
 	return found
 }
 
-// translation is a network of IPv6 whose addresses have IPv4 addresses in them,
-// to which routers on the way translate them.
+// translation is an IPv6 network whose addresses embed IPv4 addresses, to which routers on
+// the path translate them.
 type translation struct {
 	prefix netip.Prefix
 	// v4 returns the IPv4 addresses in the 16 bytes of an address.
@@ -75,9 +74,8 @@ func translations() []translation {
 
 func v4(b []byte) netip.Addr { return netip.AddrFrom4([4]byte(b)) }
 
-// meanings returns the address and those that it is translated to.
-func (p *Policy) meanings(ip netip.Addr) []netip.Addr {
-	all := []netip.Addr{ip}
+// translated returns the addresses to which routers translate this one.
+func (p *Policy) translated(ip netip.Addr) (all []netip.Addr) {
 	for _, t := range p.translations {
 		if t.prefix.Contains(ip) {
 			all = append(all, t.v4(ip.As16())...)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 // FuzzConfiguration: the entries that a HostConfiguration may have are entries
@@ -18,7 +19,7 @@ func FuzzConfiguration(f *testing.F) {
 		c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "one", Source: v1alpha1.Source{Directory: "/one"}}}}
 		c.Providers[0].Addresses.Allow = []string{entry}
 		v1alpha1.SetDefaults(c)
-		if len(v1alpha1.Validate(c)) > 0 {
+		if len(validation.Validate(c)) > 0 {
 			return
 		}
 		if _, err := addresses.New(c.Providers[0].Addresses.Allow, nil); err != nil {

@@ -4,7 +4,7 @@ package addresses
 type Error struct {
 	// What was refused, and Why, as "a loopback address".
 	What, Why string
-	// mend is the entry of allow that would open it; "" where none does.
+	// mend is the entry of allow that would open the address; "" if none does.
 	mend   string
 	denied bool
 }

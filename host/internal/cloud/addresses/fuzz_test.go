@@ -133,7 +133,7 @@ func FuzzEntries(f *testing.F) {
 }
 
 func translated(p *Policy, ip netip.Addr, network netip.Prefix) bool {
-	for _, meant := range p.meanings(ip) {
+	for _, meant := range append(p.translated(ip), ip) {
 		if network.Contains(meant) {
 			return true
 		}

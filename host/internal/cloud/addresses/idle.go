@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Idle returns the entries of allow that open nothing now: they lie within no
-// network, and are no names, that are refused by default, or deny has them. To
-// open a block it takes an entry that lies within it.
+// Idle returns the entries of allow without effect: those that lie in no network and below
+// no name that is refused by default, and those that deny overrides. Only an entry within a
+// block opens it.
 func (p *Policy) Idle() (entries []string) {
 	for _, network := range p.allow.networks {
 		if !p.opensAny(network) {

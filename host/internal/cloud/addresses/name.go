@@ -16,8 +16,8 @@ const (
 	maxLabelBytes = 63
 )
 
-// reserved is a part of the tree of names that nothing outside of the cluster
-// has. All below the name belong to it; with prefix those that begin with it do.
+// reserved is a subtree of DNS names that exist only in a cluster: all names below the name,
+// and with prefix all that begin with it.
 type reserved struct {
 	name, why string
 	prefix    bool
@@ -43,9 +43,9 @@ func (r reserved) has(name string) bool {
 	return below(name, r.name) || r.prefix && strings.HasPrefix(name, r.name+".")
 }
 
-// Hostname returns nil, or an error where a load balancer must not have the
-// name: an *Error if only the administrator can tell, any other if it is no
-// name at all. The API server takes what passes.
+// Hostname returns nil, or an error if a load balancer must not have the name: an *Error if
+// the administrator may allow it, another error if it is not a valid name. The API server
+// accepts every name that passes.
 func (p *Policy) Hostname(name string) error {
 	switch {
 	case name != strings.ToLower(name):
@@ -58,23 +58,25 @@ func (p *Policy) Hostname(name string) error {
 	if err := nameSyntax(name); err != nil {
 		return err
 	}
-	for _, label := range strings.Split(name, ".") {
+	for label := range strings.SplitSeq(name, ".") {
 		if strings.Trim(label, "-") != label {
 			return fmt.Errorf("%s: a part begins or ends with '-'", text.Quote(name))
 		}
 	}
-	// A machine may be called so, so a Node's name may be it.
+	// A machine may have this name, so a Node may, too.
 	if name == "kubernetes" && !slices.Contains(p.allow.names, name) {
 		return &Error{What: text.Quote(name), Why: "the API server's name, for pods of the namespace default", mend: name}
 	}
 	return p.name(name)
 }
 
-// NodeName is Hostname for the names among a Node's addresses. Machines are
-// called as they are called: with capitals, with '_', and by their address.
+// NodeName is Hostname for the names among a Node's addresses. Names of machines may have
+// capitals and '_', and may be addresses.
 func (p *Policy) NodeName(name string) error {
-	if ip, err := netip.ParseAddr(name); err == nil && ip.Is4() {
-		return p.IP(ip)
+	if strings.Trim(name, ".0123456789") == "" {
+		if ip, err := netip.ParseAddr(name); err == nil {
+			return p.IP(ip)
+		}
 	}
 	if err := nameSyntax(name); err != nil {
 		return err
@@ -87,8 +89,7 @@ func (p *Policy) name(name string) error {
 		return &Error{What: text.Quote(name), Why: "denied by " + p.deny.names[i], denied: true}
 	}
 	for _, r := range p.names {
-		opened := slices.ContainsFunc(p.allow.names, func(entry string) bool { return below(name, entry) && r.has(entry) })
-		if r.has(name) && !opened {
+		if r.has(name) && !slices.ContainsFunc(p.allow.names, func(entry string) bool { return below(name, entry) && r.has(entry) }) {
 			return &Error{What: text.Quote(name), Why: r.why, mend: name}
 		}
 	}
@@ -98,13 +99,16 @@ func (p *Policy) name(name string) error {
 	return nil
 }
 
-// below reports whether a name is the other or below it.
-func below(name, other string) bool { return name == other || strings.HasSuffix(name, "."+other) }
+// below reports whether a name equals the other or is below it.
+func below(name, other string) bool {
+	rest, ok := strings.CutSuffix(name, other)
+	return ok && (rest == "" || strings.HasSuffix(rest, "."))
+}
 
 func lastLabel(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// nameSyntax checks that a text is a name in ASCII of at most 253 bytes, without
-// a dot at its end. Other alphabets have letters that resolvers take for ASCII.
+// nameSyntax checks for an ASCII name of at most 253 bytes without a trailing dot. Other
+// alphabets have letters that resolvers convert to ASCII.
 func nameSyntax(name string) error {
 	switch {
 	case name == "":
@@ -114,7 +118,7 @@ func nameSyntax(name string) error {
 	case strings.HasSuffix(name, "."):
 		return fmt.Errorf("%s: leave out the dot at its end", text.Quote(name))
 	}
-	for _, label := range strings.Split(name, ".") {
+	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > maxLabelBytes {
 			return fmt.Errorf("%s: each part has 1 to %d characters", text.Quote(name), maxLabelBytes)
 		}
@@ -132,12 +136,17 @@ func nameCharacter(r rune) bool {
 // readAsAddress reports whether inet_aton takes the name for an IPv4 address:
 // one to four numbers, each decimal, octal or hexadecimal.
 func readAsAddress(name string) bool {
-	labels := strings.Split(strings.ToLower(name), ".")
-	return len(labels) <= 4 && !slices.ContainsFunc(labels, func(label string) bool {
-		digits, hex := strings.CutPrefix(label, "0x")
-		if hex {
-			return strings.Trim(digits, "0123456789abcdef") != ""
+	if strings.Count(name, ".") > 3 {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.ToLower(name), ".") {
+		digits, all := label, "0123456789"
+		if hex, ok := strings.CutPrefix(label, "0x"); ok {
+			digits, all = hex, "0123456789abcdef"
 		}
-		return strings.Trim(digits, "0123456789") != ""
-	})
+		if strings.Trim(digits, all) != "" {
+			return false
+		}
+	}
+	return true
 }

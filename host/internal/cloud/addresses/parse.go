@@ -11,8 +11,8 @@ import (
 // to Kubernetes and to libc: no leading zeros, no zone, no IPv4 address in the
 // spelling of IPv6. IPv6 may be written in upper case or at length.
 func ParseIP(s string) (netip.Addr, error) {
-	// Invariant A2 (host/SECURITY.md): one spelling means one address to all readers; what some
-	// read otherwise is refused.
+	// Invariant A2 (host/SECURITY.md): a spelling means the same address to all readers;
+	// ambiguous spellings are refused.
 	ip, err := netip.ParseAddr(s)
 	switch {
 	case err != nil:
@@ -25,8 +25,7 @@ func ParseIP(s string) (netip.Addr, error) {
 	return ip, nil
 }
 
-// ParseCIDR reads a network as strictly. Bits behind the length are dropped, as
-// every reader does.
+// ParseCIDR reads a network as strictly. Host bits are dropped, as by every other reader.
 func ParseCIDR(s string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(s)
 	switch {

@@ -19,23 +19,23 @@ type Policy struct {
 	names        []reserved
 }
 
-// Default returns the policy of an administrator who says nothing.
+// Default returns the policy without allow and deny lists.
 func Default() *Policy {
 	return &Policy{blocks: blocks(), translations: translations(), names: reservedNames()}
 }
 
-// list is what one list of the administrator's says.
+// list is one parsed list of the administrator.
 type list struct {
 	networks []netip.Prefix
-	names    []string // in lower case; each stands for all below it, too
+	names    []string // in lower case; each includes all names below it
 }
 
-// New returns the policy of an administrator's lists. Their entries are
-// networks, as 10.0.0.0/8 or fd00::/8 without host bits, and DNS names.
+// New returns the policy of an administrator's lists. Their entries are networks, as
+// 10.0.0.0/8 or fd00::/8 without host bits, and DNS names.
 //
-// An entry of allow opens a refused block only when it lies within it: a wider
-// one, as 10.0.0.0/8 where the cluster's Services are in 10.96.0.0/12, was not
-// written with the block in mind. What deny has is refused in any case.
+// An entry of allow opens a refused block only if it lies within the block: a wider entry,
+// as 10.0.0.0/8 where the cluster's Services are in 10.96.0.0/12, was not written with the
+// block in mind. Entries of deny are refused in any case.
 func New(allow, deny []string) (*Policy, error) {
 	p := Default()
 	var err error
@@ -56,23 +56,24 @@ func (p *Policy) WithServiceCIDRs(cidrs []netip.Prefix) *Policy {
 	return &c
 }
 
-// IP returns nil, or an *Error where a load balancer or a Node must not have
-// the address, which ParseIP has read.
+// IP returns nil, or an *Error if a load balancer or a Node must not have the address.
+// ParseIP has read it.
 func (p *Policy) IP(ip netip.Addr) error {
-	// Invariant A1 (host/SECURITY.md): every address that is meant by it is looked at.
-	for _, meant := range p.meanings(ip) {
-		if err := p.covering(netip.PrefixFrom(meant, meant.BitLen()), ip.String()); err != nil {
-			return err
+	// Invariant A1 (host/SECURITY.md): the address and all its translations are checked.
+	for _, meant := range append([]netip.Addr{ip}, p.translated(ip)...) {
+		if refused := p.covering(netip.PrefixFrom(meant, meant.BitLen())); refused != nil {
+			refused.What = ip.String()
+			return refused
 		}
 	}
 	return nil
 }
 
-// shortestDestination are the fewest bits of a route's destination.
+// shortestDestination is the shortest prefix of a route's destination, in bits.
 const shortestDestination, shortestDestination6 = 8, 16
 
-// Destination returns nil, or an *Error where a route must not lead there. The
-// network is one that ParseCIDR has read.
+// Destination returns nil, or an *Error if a route must not lead to the network. ParseCIDR
+// has read it.
 func (p *Policy) Destination(to netip.Prefix) error {
 	least := shortestDestination
 	if to.Addr().Is6() {
@@ -86,20 +87,25 @@ func (p *Policy) Destination(to netip.Prefix) error {
 			return &Error{What: to.String(), Why: "a network whose addresses routers translate to IPv4", mend: to.String()}
 		}
 	}
-	return p.covering(to, to.String())
+	if refused := p.covering(to); refused != nil {
+		refused.What = to.String()
+		return refused
+	}
+	return nil
 }
 
-// covering refuses what overlaps with a block that no entry of allow opens.
-func (p *Policy) covering(asked netip.Prefix, what string) error {
+// covering refuses a network that overlaps a block which no entry of allow opens. The caller
+// fills in the network's name.
+func (p *Policy) covering(asked netip.Prefix) *Error {
 	all := overlapping(p.blocks, asked)
 	for _, b := range all {
 		if b.never {
-			return &Error{What: what, Why: b.why}
+			return &Error{Why: b.why}
 		}
 	}
 	// Invariant A6 (host/SECURITY.md): deny is asked before allow.
 	if i := slices.IndexFunc(p.deny.networks, asked.Overlaps); i >= 0 {
-		return &Error{What: what, Why: "denied by " + p.deny.networks[i].String(), denied: true}
+		return &Error{Why: "denied by " + p.deny.networks[i].String(), denied: true}
 	}
 	for _, s := range p.services {
 		if s.Overlaps(asked) {
@@ -108,16 +114,16 @@ func (p *Policy) covering(asked netip.Prefix, what string) error {
 	}
 	for _, b := range all {
 		if !p.opens(b, asked) {
-			return &Error{What: what, Why: b.why, mend: asked.String()}
+			return &Error{Why: b.why, mend: asked.String()}
 		}
 	}
 	return nil
 }
 
-// opens reports whether an entry within the block covers what is asked.
+// opens reports whether an entry within the block covers the network.
 func (p *Policy) opens(b block, asked netip.Prefix) bool {
 	return slices.ContainsFunc(p.allow.networks, func(entry netip.Prefix) bool {
-		// Invariant A6 (host/SECURITY.md): an entry opens a block only from within it.
+		// Invariant A6 (host/SECURITY.md): only an entry within a block opens it.
 		return within(entry, b.prefix) && within(asked, entry)
 	})
 }

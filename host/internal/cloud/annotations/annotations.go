@@ -1,6 +1,6 @@
-// Package annotations finds annotations and labels of this project's domain on
-// Services and Nodes that no package reads, because they are misspelt or on the
-// wrong object. It reports them by an Event on the object.
+// Package annotations finds annotations and labels of this project's domain on Services and
+// Nodes that no package reads, because they are misspelt or on the wrong object. It reports
+// them by an Event on the object.
 //
 // A package that reads a key registers it.
 package annotations
@@ -15,11 +15,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Key is an annotation or a label that somebody reads.
+// Key is an annotation or a label that a package reads.
 type Key struct {
 	// Kind of the object, Service or Node.
 	Kind string
-	// Label: it is a label, and no annotation.
+	// Label is true for a label, false for an annotation.
 	Label bool
 	// Name with its prefix, as wasm-ccm.dev/provider.
 	Name string
@@ -33,7 +33,7 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s %s of a %s", place, k.Name, k.Kind)
 }
 
-// Keys are those that are read, and the domain that they are in.
+// Keys are the registered keys of a domain.
 type Keys struct {
 	domain string
 	all    []Key
@@ -42,22 +42,21 @@ type Keys struct {
 // NewKeys returns the keys of a domain, as wasm-ccm.dev.
 func NewKeys(domain string, all ...Key) *Keys { return &Keys{domain, all} }
 
-// Has reports whether somebody reads a key of this name.
+// Has reports whether a key of this name is registered.
 func (k *Keys) Has(name string) bool {
 	return slices.ContainsFunc(k.all, func(key Key) bool { return key.Name == name })
 }
 
-// Bounds of what is looked at and told.
+// Bounds per object.
 const (
-	maxKeys   = 1000 // of one object; it may have many, of 256 KiB together
-	maxUnread = 5    // that are told of one object
-	// slips are as many characters as may be wrong in a key that is meant to be
-	// another one.
+	maxKeys   = 1000 // keys examined; 256 KiB of annotations can hold many
+	maxUnread = 5    // keys reported
+	// slips is the largest edit distance at which a registered key is suggested.
 	slips = 2
 )
 
-// unread returns the keys of an object that are in our domain and that nobody
-// reads, sorted, each with the key that may be meant.
+// unread returns the unregistered keys of our domain on an object, sorted, each with the
+// suggested key.
 func (k *Keys) unread(kind string, annotations, labels map[string]string) (texts []string) {
 	for _, name := range few(annotations) {
 		texts = append(texts, k.explain(Key{Kind: kind, Name: name})...)
@@ -68,13 +67,13 @@ func (k *Keys) unread(kind string, annotations, labels map[string]string) (texts
 	return texts[:min(len(texts), maxUnread)]
 }
 
-// few are the names in order, not too many.
+// few returns the names in order, at most maxKeys.
 func few(all map[string]string) []string {
 	names := slices.Sorted(maps.Keys(all))
 	return names[:min(len(names), maxKeys)]
 }
 
-// explain says what is wrong with a key; nothing when it is read, or another's.
+// explain says what is wrong with a key; nothing for a registered key or another domain's.
 func (k *Keys) explain(found Key) []string {
 	if slices.Contains(k.all, found) {
 		return nil
@@ -94,9 +93,9 @@ func (k *Keys) explain(found Key) []string {
 	return []string{text}
 }
 
-// ours reports whether a name is in the domain or below it, and whether it has a
-// prefix that keys are known of: a provider may have annotations that only it
-// knows, under a name of its own below the domain.
+// ours reports whether a name is in the domain or below it, and whether keys with its prefix
+// are registered: a provider may read annotations of its own, under a prefix of its own
+// below the domain.
 func (k *Keys) ours(name string) (ours, known bool) {
 	prefix, _, ok := strings.Cut(name, "/")
 	ours = ok && (prefix == k.domain || strings.HasSuffix(prefix, "."+k.domain))
@@ -123,8 +122,7 @@ func (k *Keys) nearest(found Key) (best Key, distance int) {
 	return best, far(best) / 4
 }
 
-// edits are the characters to be changed, added or left out to make one text of
-// the other; where that is many, some number that is many.
+// edits is the edit distance of two texts, or a large number for long texts.
 func edits(a, b string) int {
 	if diff := len(a) - len(b); diff > 32 || diff < -32 {
 		return 32

@@ -23,8 +23,8 @@ import (
 // Unread is the reason of the Event.
 const Unread = "AnnotationNotRead"
 
-// The bounds of the Events: ten at once, then one in ten seconds, of the latest
-// 4096 objects each text once; as many wait, and the rest is left out.
+// The bounds of the Events: a burst of ten, then one in ten seconds; each text once per
+// object, for the latest 4096 objects. As many objects wait; more are dropped.
 const (
 	eventPeriod = 10 * time.Second
 	eventBurst  = 10
@@ -32,8 +32,7 @@ const (
 	eventBytes  = 1000
 )
 
-// Reporter tells of the keys of Services and Nodes that nobody reads. Run may be
-// called once.
+// Reporter reports unregistered keys of Services and Nodes. Run may be called once.
 type Reporter struct {
 	keys     *Keys
 	client   metadata.Interface
@@ -43,7 +42,7 @@ type Reporter struct {
 	said     *lru.Cache
 }
 
-// object is what an Event needs.
+// object is the part of an object that an Event needs.
 type object struct {
 	kind, namespace, name string
 	uid                   types.UID
@@ -87,7 +86,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// strip leaves what is looked at, so that little is kept.
+// strip drops all fields but those examined, to save memory.
 func strip(o any) (any, error) {
 	full, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -99,13 +98,14 @@ func strip(o any) (any, error) {
 	}}, nil
 }
 
-// look queues what is to be said of an object, if anything.
+// look queues the report about an object, if its keys need one.
 func (r *Reporter) look(kind string, o any) {
 	meta, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return
 	}
-	// Invariant R11 (host/SECURITY.md): what waits, what is looked at and what is told is bounded.
+	// Invariant R11 (host/SECURITY.md): the queue, the keys examined and the keys reported are
+	// bounded.
 	if texts := r.keys.unread(kind, meta.Annotations, meta.Labels); len(texts) > 0 && r.queue.Len() < remembered {
 		r.queue.Add(object{kind, meta.Namespace, meta.Name, meta.UID, strings.Join(texts, "; ")})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 )
 
-// InstanceMetadataAnswer checks and converts what a guest answers about a Node:
-// nil without an error is its word for a Node that is not the provider's.
+// InstanceMetadataAnswer checks and converts a guest's answer about a Node: nil without an
+// error means that the Node is not the provider's.
 func InstanceMetadataAnswer(answer *abi.InstanceMetadataResponse, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {
 	switch {
 	case !answer.GetNotMine():
@@ -26,9 +26,8 @@ func InstanceMetadataAnswer(answer *abi.InstanceMetadataResponse, policy *addres
 	return nil, nil
 }
 
-// InstanceMetadata checks and converts what a guest says of an instance. A nil
-// message is an error: silence is no answer. One
-// address that the policy refuses refuses them all: a Node with a part of its
+// InstanceMetadata checks and converts a guest's metadata of an instance. A nil message is
+// an error: silence is no answer. One refused address refuses all: a Node with some of its
 // addresses is another Node.
 func InstanceMetadata(m *abi.InstanceMetadata, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {
 	if m == nil {
@@ -37,8 +36,8 @@ func InstanceMetadata(m *abi.InstanceMetadata, policy *addresses.Policy) (*cloud
 	if err := checkText("provider_id", m.ProviderId, MaxProviderIDBytes); err != nil {
 		return nil, err
 	}
-	for what, value := range map[string]string{"instance_type": m.InstanceType, "zone": m.Zone, "region": m.Region} {
-		if err := checkLabelValue(what, value); err != nil {
+	for _, label := range [...]struct{ what, value string }{{"instance_type", m.InstanceType}, {"zone", m.Zone}, {"region", m.Region}} {
+		if err := checkLabelValue(label.what, label.value); err != nil {
 			return nil, err
 		}
 	}
@@ -59,18 +58,21 @@ func InstanceMetadata(m *abi.InstanceMetadata, policy *addresses.Policy) (*cloud
 	}, nil
 }
 
-// steering is what decides about a Node's addresses.
+// steering is the policy about a Node's addresses.
 type steering interface {
 	IP(netip.Addr) error
 	NodeName(string) error
 }
 
-// cloudAddresses leaves out repeated addresses, which the API server refuses.
+// cloudAddresses drops repeated addresses, which the API server refuses.
 func cloudAddresses(in []*abi.NodeAddress, policy steering) ([]corev1.NodeAddress, error) {
 	if len(in) > MaxAddresses {
 		return nil, fmt.Errorf("%d addresses, at most %d are allowed", len(in), MaxAddresses)
 	}
-	var out []corev1.NodeAddress
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]corev1.NodeAddress, 0, len(in))
 	for i, a := range in {
 		address, err := cloudAddress(a, policy)
 		if err != nil {
@@ -99,7 +101,7 @@ func cloudAddress(a *abi.NodeAddress, policy steering) (corev1.NodeAddress, erro
 	if err := checkText(string(kind), text, maxAddressBytes); err != nil {
 		return corev1.NodeAddress{}, err
 	}
-	// Invariant A3 (host/SECURITY.md): what is no address is a name, and decided as one.
+	// Invariant A3 (host/SECURITY.md): a text that is no address is checked as a name.
 	if err := policy.NodeName(text); err != nil {
 		return corev1.NodeAddress{}, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -122,14 +124,20 @@ func addressType(t abi.AddressType) (corev1.NodeAddressType, error) {
 	return "", fmt.Errorf("unknown address type %d", int32(t))
 }
 
-// checkIP returns the one spelling of an address that Kubernetes recommends, so
-// that two spellings never look like a change.
+// checkIP returns an address in the spelling that Kubernetes recommends, so that another
+// spelling never looks like a change.
 func checkIP(text string, policy interface{ IP(netip.Addr) error }) (string, error) {
 	ip, err := addresses.ParseIP(text)
 	if err != nil {
 		return "", err
 	}
-	// Invariant A1 (host/SECURITY.md): no address of an answer gets into an object but by way of
-	// this.
-	return ip.String(), policy.IP(ip)
+	// Invariant A1 (host/SECURITY.md): every address of an answer passes this check on its way
+	// into an object.
+	if err := policy.IP(ip); err != nil {
+		return "", err
+	}
+	if written := ip.AppendTo(make([]byte, 0, 64)); string(written) != text {
+		return string(written), nil
+	}
+	return text, nil // most clouds write this spelling
 }

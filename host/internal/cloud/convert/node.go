@@ -22,17 +22,16 @@ const (
 	nodeMachineID   = 9
 )
 
-// Node returns what providers read of a node, every field filled.
+// Node returns the message of a node with every field filled.
 func Node(n *corev1.Node) *abi.Node {
 	dst := &abi.Node{}
 	NodeFields(dst, n, nil)
 	return dst
 }
 
-// NodeFields fills the fields of dst that have the given numbers in abi.Node,
-// or all of them when fields is empty, and leaves the others as they are.
-// Numbers that this version does not know are ignored: a guest may be newer
-// than the host. Maps are copied.
+// NodeFields fills the fields of dst that have the given numbers in abi.Node, or all of them
+// when fields is empty, and leaves the others as they are. Unknown numbers are ignored: a
+// guest may be newer than the host. Maps are copied.
 func NodeFields(dst *abi.Node, n *corev1.Node, fields []uint32) {
 	if len(fields) == 0 {
 		for field := uint32(nodeName); field <= nodeMachineID; field++ {
@@ -75,12 +74,12 @@ func podCIDRs(n *corev1.Node) []string {
 	return slices.Clone(n.Spec.PodCIDRs)
 }
 
-// abiAddresses leaves out addresses of types that the ABI has no number for.
+// abiAddresses drops addresses of types without a number in the ABI.
 func abiAddresses(addresses []corev1.NodeAddress) []*abi.NodeAddress {
 	if len(addresses) == 0 {
 		return nil
 	}
-	// One allocation for all of them: node lists are long.
+	// One allocation for the whole list: node lists are long.
 	values := make([]abi.NodeAddress, 0, len(addresses))
 	out := make([]*abi.NodeAddress, 0, len(addresses))
 	for _, a := range addresses {

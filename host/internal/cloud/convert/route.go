@@ -11,9 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 )
 
-// Route returns the message of a route. The addresses mean something when the
-// route has any: upstream fills them in for a new route without setting
-// EnableNodeAddresses.
+// Route returns the message of a route. The addresses count whenever there are any: upstream
+// fills them in for a new route without setting EnableNodeAddresses.
 func Route(r *cloudprovider.Route) *abi.Route {
 	if r == nil {
 		return nil
@@ -28,11 +27,10 @@ func Route(r *cloudprovider.Route) *abi.Route {
 	}
 }
 
-// CloudRoutes checks and converts the routes that a guest listed, and returns
-// what the policy says of each that it left out. One invalid route refuses them
-// all: a route of a Node that is left out would be created again. What the
-// policy refuses leads nowhere that a Node's pods may be, and a network of many
-// users has such routes: the default route is one.
+// CloudRoutes checks and converts the routes that a guest listed, and returns the policy's
+// error for each dropped route. One invalid route refuses them all: a missing route of a
+// Node would be created again. A destination that the policy refuses cannot hold a Node's
+// pods, and a shared network has such routes: the default route, for example.
 func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovider.Route, foreign []error, err error) {
 	if len(in) > MaxRoutes {
 		return nil, nil, fmt.Errorf("%d routes, at most %d are allowed", len(in), MaxRoutes)
@@ -47,7 +45,7 @@ func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovide
 		if err != nil {
 			return nil, nil, fmt.Errorf("routes[%d]: %w", i, err)
 		}
-		// Invariant A4 (host/SECURITY.md): what upstream compares with has no such route.
+		// Invariant A4 (host/SECURITY.md): upstream compares with a list without such routes.
 		if err := policy.Destination(destination); err != nil {
 			foreign = append(foreign, fmt.Errorf("routes[%d]: %w", i, err))
 			continue
@@ -57,9 +55,9 @@ func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovide
 	return out, foreign, nil
 }
 
-// cloudRoute keeps the spelling of the destination: upstream compares it with
-// the node's CIDR as a string. The target's addresses are compared with the
-// Node's as well, and written nowhere: there is nothing to refuse in them.
+// cloudRoute keeps the spelling of the destination: upstream compares it with the node's
+// CIDR as a string. The target's addresses are only compared with the Node's, and never
+// written: there is nothing to refuse in them.
 func cloudRoute(r *abi.Route) (*cloudprovider.Route, error) {
 	if err := checkText("name", r.GetName(), maxNameBytes); err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func cloudRoute(r *abi.Route) (*cloudprovider.Route, error) {
 	return route, nil
 }
 
-// anywhere is for addresses that steer nothing.
+// anywhere is the policy for addresses that steer nothing.
 type anywhere struct{}
 
 func (anywhere) IP(netip.Addr) error   { return nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Service returns what providers read of a Service.
+// Service returns the message of a Service.
 func Service(s *corev1.Service) *abi.Service {
 	out := &abi.Service{
 		Namespace:                s.Namespace,

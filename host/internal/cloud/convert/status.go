@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// LoadBalancerStatus returns the message of a status; nil for nil.
+// LoadBalancerStatus returns the message of a status, nil for nil.
 func LoadBalancerStatus(s *corev1.LoadBalancerStatus) *abi.LoadBalancerStatus {
 	if s == nil {
 		return nil
@@ -27,10 +27,9 @@ func LoadBalancerStatus(s *corev1.LoadBalancerStatus) *abi.LoadBalancerStatus {
 	return out
 }
 
-// CloudLoadBalancerStatus checks and converts the status that a guest
-// answered. A nil message is an error. An ingress with an IP address gets an
-// ipMode in any case: the API server fills in VIP, and a status that differs
-// from the stored one in that is patched again at every Ensure.
+// CloudLoadBalancerStatus checks and converts a guest's status. A nil message is an error.
+// An ingress with an IP address always gets an ipMode: the API server fills in VIP, and a
+// status without it would differ and be patched at every Ensure.
 func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus, policy *addresses.Policy) (*corev1.LoadBalancerStatus, error) {
 	if s == nil {
 		return nil, errors.New("the answer has no load balancer status")
@@ -62,8 +61,8 @@ func cloudIngress(in *abi.LoadBalancerIngress, policy *addresses.Policy) (out co
 		return out, err
 	}
 	if out.Hostname = in.GetHostname(); out.Hostname != "" {
-		// Invariant A1 (host/SECURITY.md): no name of an answer gets into a Service but by way of
-		// this.
+		// Invariant A1 (host/SECURITY.md): every name of an answer passes this check on its way into
+		// a Service.
 		if err := policy.Hostname(out.Hostname); err != nil {
 			return out, fmt.Errorf("hostname: %w", err)
 		}

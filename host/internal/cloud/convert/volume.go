@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Volume returns what providers read of a PersistentVolume. References to
-// Secrets are objects, not strings, and so stay behind.
+// Volume returns the message of a PersistentVolume. References to Secrets are objects, not
+// strings, and are left out.
 func Volume(pv *corev1.PersistentVolume) (*abi.Volume, error) {
 	out := &abi.Volume{
 		Name:          pv.Name,
@@ -37,8 +37,8 @@ func Volume(pv *corev1.PersistentVolume) (*abi.Volume, error) {
 	return out, nil
 }
 
-// sourceFields goes through JSON, so that the names are those of the API's
-// documentation and a source that the API gains later needs no code.
+// sourceFields goes through JSON, so that the names are the API's documented ones and a
+// source of a later API needs no code.
 func sourceFields(source *corev1.PersistentVolumeSource) (name string, fields map[string]string, err error) {
 	encoded, err := json.Marshal(source)
 	if err != nil {
@@ -48,8 +48,7 @@ func sourceFields(source *corev1.PersistentVolumeSource) (name string, fields ma
 	if err := json.Unmarshal(encoded, &members); err != nil {
 		return "", nil, fmt.Errorf("decoding the volume source: %w", err)
 	}
-	// The API server allows one member. Were there more, the choice must not
-	// change from call to call.
+	// The API server allows one member. With several, the choice must be stable.
 	names := slices.Sorted(maps.Keys(members))
 	if len(names) == 0 {
 		return "", nil, nil
@@ -65,8 +64,8 @@ func sourceFields(source *corev1.PersistentVolumeSource) (name string, fields ma
 	return names[0], fields, nil
 }
 
-// volumeIDField names the field of a source by which its storage system knows
-// the volume, or is empty.
+// volumeIDField names the field of a source that identifies the volume in its storage
+// system, or is empty.
 func volumeIDField(source string) string {
 	switch source {
 	case "gcePersistentDisk":
@@ -92,11 +91,11 @@ func volumeIDField(source string) string {
 	case "nfs", "glusterfs", "cephfs", "local", "hostPath":
 		return "path"
 	}
-	return "" // iscsi and fc address a unit by several fields, flexVolume by none
+	return "" // iscsi and fc identify a unit by several fields, flexVolume by none
 }
 
-// affinityNodeNames returns the nodes that the affinity requires by name.
-// Terms are alternatives: one without a node name means that none is required.
+// affinityNodeNames returns the nodes that the affinity requires by name. Terms are
+// alternatives: one without a node name makes all names optional.
 func affinityNodeNames(affinity *corev1.VolumeNodeAffinity) []string {
 	if affinity == nil || affinity.Required == nil {
 		return nil
@@ -123,8 +122,8 @@ func termNodeNames(term corev1.NodeSelectorTerm) []string {
 	return names
 }
 
-// CloudVolumeLabels checks the labels that a guest answered for a volume and
-// returns a copy; never nil without an error.
+// CloudVolumeLabels checks a guest's labels of a volume and returns a copy; never nil
+// without an error.
 func CloudVolumeLabels(labels map[string]string) (map[string]string, error) {
 	if err := checkLabels(labels); err != nil {
 		return nil, err

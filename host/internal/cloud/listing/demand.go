@@ -3,20 +3,20 @@ package listing
 import "time"
 
 const (
-	// few nodes are asked directly; more of them use a listing, unless that
-	// has more pages.
+	// few is the number of nodes up to which they are asked for directly; more use a listing,
+	// unless that has more pages than there are nodes.
 	few = 5
-	// window is how long a node counts after it was asked for. The lifecycle
-	// controller asks for each node that is not Ready every five seconds.
+	// window is how long a node counts after a question about it. The lifecycle controller asks
+	// about each node that is not Ready every five seconds.
 	window = 30 * time.Second
 )
 
-// demand is the nodes other than those that are merely refreshed, by the time
-// when they were last asked for.
+// demand holds the nodes asked about other than by a refresh, with the time of the last
+// question.
 type demand map[string]time.Time
 
-// add notes a node and reports whether more than limit are asked for. It keeps
-// no more than one over the limit: then it does not matter how many there are.
+// add records a node and reports whether demand exceeds the limit. It keeps at most one node
+// over the limit: more make no difference.
 func (d demand) add(node string, limit int, now time.Time) bool {
 	for name, at := range d {
 		if now.Sub(at) > window {

@@ -14,37 +14,34 @@ import (
 )
 
 const (
-	// pageWait is how long a caller waits without another page, and callWait
-	// how long at all; both count for all callers of a flight together. The
-	// first is more than a page takes that host/internal/cloud/async waits for (2 s), and
-	// hands over when it is asked again.
+	// pageWait bounds a caller's wait for the next page, and callWait its whole wait; both count
+	// for all callers of a flight together. The first is longer than the time of a page in the
+	// foreground of host/internal/cloud/async (2 s), and than its handover at the next question.
 	pageWait = 3 * time.Second
 	callWait = 10 * time.Second
-	// flightTime is the longest that a flight takes, its callers gone.
+	// flightTime bounds a flight without callers.
 	flightTime = 3 * time.Minute
-	// The time without a flight after one that failed, and the longest; each
-	// is twice the one before.
+	// The bounds of the pause after a failed flight; each pause doubles the one before.
 	minBackOff = 10 * time.Second
 	maxBackOff = 5 * time.Minute
 	// The delay between two questions for one page.
 	minPoll, maxPoll = 100 * time.Millisecond, time.Minute
 )
 
-// flight is one listing that is being fetched.
+// flight is a listing being fetched.
 type flight struct {
 	number  uint64
 	started time.Time
-	// trial is a flight after one that failed: nobody waits for it.
+	// trial is a flight after a failed one: no caller waits for it.
 	trial  bool
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it has ended and the result is in place
-	// page is when the last page came; guarded by Listing.mu.
+	done   chan struct{} // closed when it has ended and its result is stored
+	// page is the time of the last page; guarded by Listing.mu.
 	page time.Time
 }
 
-// newest returns a listing not older than age, which it has fetched if need
-// be. Without one, slow says that it is on its way and takes longer than
-// callers wait; else it is not to be had.
+// newest returns a listing not older than age, fetched if need be. Without one, slow reports
+// that a flight takes longer than callers wait; else no listing can be had.
 func (l *Listing) newest(ctx context.Context, age time.Duration) (s *snapshot, slow bool) {
 	if !l.CanList() {
 		return nil, false
@@ -60,8 +57,8 @@ func (l *Listing) newest(ctx context.Context, age time.Duration) (s *snapshot, s
 	return s, s == nil && l.flight != nil && !l.flight.trial
 }
 
-// join returns a listing that is young enough, or the flight that brings one,
-// or neither when the last one has failed.
+// join returns a listing that is young enough, or the flight that fetches one, or neither
+// after a failure.
 func (l *Listing) join(ctx context.Context, age time.Duration) (*snapshot, *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +71,7 @@ func (l *Listing) join(ctx context.Context, age time.Duration) (*snapshot, *flig
 	return nil, l.flight
 }
 
-// take begins a flight. What the context carries goes along, its end does not.
+// take begins a flight. The flight keeps the context's values, not its end.
 func (l *Listing) take(ctx context.Context) {
 	l.number++
 	now := time.Now()
@@ -89,7 +86,7 @@ func (l *Listing) take(ctx context.Context) {
 	})
 }
 
-// wait returns when the flight has ended or callers have waited enough.
+// wait returns when the flight has ended or its callers' time is over.
 func (l *Listing) wait(ctx context.Context, f *flight) {
 	for {
 		left := l.patience(f)
@@ -99,7 +96,7 @@ func (l *Listing) wait(ctx context.Context, f *flight) {
 		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:
-			continue // there may have been a page
+			continue // a page may have come
 		case <-f.done:
 		case <-ctx.Done():
 		}
@@ -117,7 +114,7 @@ func (l *Listing) patience(f *flight) time.Duration {
 	return min(time.Until(f.page.Add(pageWait)), time.Until(f.started.Add(callWait)))
 }
 
-// land is the end of every flight. One that was discarded leaves nothing.
+// land ends every flight. A discarded flight leaves no trace.
 func (l *Listing) land(f *flight, s *snapshot, err error) {
 	l.mu.Lock()
 	if l.flight != f {
@@ -141,8 +138,8 @@ func (l *Listing) land(f *flight, s *snapshot, err error) {
 	l.options.Observer.Listed(s.instances, s.pages, s.took)
 }
 
-// contained makes an error of a panic: it would end the manager, for a page
-// that finds one in it.
+// contained turns a panic into an error: a page that triggers a panic must not end the
+// manager.
 func (l *Listing) contained(ctx context.Context, f *flight) (s *snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -172,7 +169,7 @@ func (l *Listing) fetch(ctx context.Context, f *flight) (*snapshot, error) {
 	}
 }
 
-// fetchPage asks for one page until it is there.
+// fetchPage asks for one page until it comes.
 func (l *Listing) fetchPage(ctx context.Context, f *flight, token string) (*abi.ListInstancesResponse, error) {
 	for {
 		page, err := l.ListInstances(ctx, f.number, token, l.options.PageSize)

@@ -1,12 +1,11 @@
-// Package listing answers upstream's questions about single nodes from pages of
-// instances (list_instances), if the provider has them. A refresh of N nodes then
-// costs a few pages and not N questions, each of which costs some calls of the
-// cloud's API.
+// Package listing answers upstream's questions about single nodes from pages of instances
+// (list_instances), if the provider has them. A refresh of N nodes then costs a few pages
+// and not N questions, each of which costs some calls of the cloud's API.
 //
-// A listing only says which instances exist. The provider is asked directly about
-// a node that is missing from the listing, is in it twice, or is unusable; and
-// about all nodes when there is no listing. So a listing can save questions, and
-// never causes the deletion of a Node.
+// A listing only says which instances exist. The provider is asked directly about a node
+// that is missing from the listing, is in it twice, or is unusable; and about all nodes when
+// there is no listing. So a listing can save questions, and never causes the deletion of a
+// Node.
 package listing
 
 import (
@@ -30,51 +29,47 @@ type Instances interface {
 	cloudprovider.InstancesV2
 	// InstanceExistsFresh is never answered from a listing.
 	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
-	// CanList reports whether the serving guest can list. It may change from
-	// call to call and must not block.
+	// CanList reports whether the serving guest can list. It may change from call to call and
+	// must not block.
 	CanList() bool
-	// ListInstances returns a page of the listing with that number; the first
-	// page has the token "". A page that needs more time is an
-	// api.RetryError, and is asked for again, with the same arguments, after
-	// its delay.
+	// ListInstances returns a page of the listing with that number; the first page has the token
+	// "". A page that needs more time is an api.RetryError, and is asked for again, with the
+	// same arguments, after its delay.
 	ListInstances(ctx context.Context, listing uint64, token string, size uint32) (*abi.ListInstancesResponse, error)
 }
 
 // Observer hears what a Listing does. Its methods must be safe for concurrent
 // use, must not block and must not call the Listing.
 type Observer interface {
-	// Listed is told of a listing that is complete, and how long it took.
+	// Listed is told of a complete listing and its duration.
 	Listed(instances, pages int, took time.Duration)
-	// Failed is told, once for each, of a listing that failed. No other is
-	// begun before the delay has passed; until one succeeds all is asked
-	// directly.
+	// Failed is told once of each failed listing. The next one begins after the delay; until one
+	// succeeds all questions are direct.
 	Failed(err error, delay time.Duration)
-	// Served is told of an answer that came from a listing of that age.
+	// Served is told of an answer from a listing of that age.
 	Served(op abi.Op, age time.Duration)
 	// Asked is told of a direct question about one node.
 	Asked(op abi.Op)
-	// PutOff is told of metadata that there is none of yet, since the listing
-	// takes long.
+	// PutOff is told of metadata that must wait for a slow listing.
 	PutOff()
 }
 
-// DefaultPageSize is how many instances are asked for at once.
+// DefaultPageSize is the default number of instances per page.
 const DefaultPageSize = 100
 
-// How old a listing may be, counted from its beginning, to answer.
+// The greatest age of a listing, counted from its beginning, for an answer.
 const (
-	// recent is for existence, power state, and nodes that are new: what is
-	// gone or came up is seen that much later.
+	// recent is for existence, power state, and new nodes: changes are seen that much later.
 	recent = 15 * time.Second
 	// fresh is for metadata of initialised nodes, which upstream refreshes
 	// every five minutes.
 	fresh = time.Minute
-	// stale is for the same while a listing takes longer than its callers wait.
+	// stale is the same while a listing takes longer than its callers wait.
 	stale = 10 * time.Minute
 )
 
-// putOffDelay is in the error of metadata that is put off. Upstream only logs
-// it and comes back with its next refresh.
+// putOffDelay is the delay in the error of metadata that is put off. Upstream only logs it,
+// and returns at its next refresh.
 const putOffDelay = 5 * time.Second
 
 // Options of a Listing.
@@ -83,16 +78,16 @@ type Options struct {
 	PageSize uint32
 	// Observer may be nil.
 	Observer Observer
-	// Addresses decides which addresses of instances are used, once for each
-	// listing. Reset drops the decisions. nil is addresses.Default.
+	// Addresses is the policy for instances' addresses, applied once per listing. Reset drops
+	// the decisions. nil is addresses.Default.
 	Addresses func() *addresses.Policy
 }
 
-// Listing is Instances. It is safe for concurrent use.
+// Listing wraps Instances. It is safe for concurrent use.
 type Listing struct {
 	Instances
 	options Options
-	// flights are the goroutines that fetch; none is added once closed is set.
+	// flights counts the fetching goroutines; none starts once closed is set.
 	flights sync.WaitGroup
 
 	mu     sync.Mutex
@@ -101,13 +96,12 @@ type Listing struct {
 	flight *flight
 	last   *snapshot // the last complete listing
 	demand demand
-	// failures in a row; no flight begins before until.
+	// failures counts those in a row; no flight begins before until.
 	failures int
 	until    time.Time
 }
 
-// New returns a listing over the instances. It starts nothing: pages are
-// fetched when nodes are asked for.
+// New returns a listing over the instances. It starts nothing: pages are fetched on demand.
 func New(instances Instances, options Options) *Listing {
 	if options.PageSize == 0 {
 		options.PageSize = DefaultPageSize
@@ -129,8 +123,8 @@ func (nobody) Served(abi.Op, time.Duration)   {}
 func (nobody) Asked(abi.Op)                   {}
 func (nobody) PutOff()                        {}
 
-// InstanceExists returns true for an instance that is listed. Only a direct
-// question says that one does not exist.
+// InstanceExists returns true for a listed instance. Only a direct question can return
+// false.
 func (l *Listing) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	s := l.recent(ctx, node)
 	if s.find(node) != nil {
@@ -141,8 +135,8 @@ func (l *Listing) InstanceExists(ctx context.Context, node *corev1.Node) (bool, 
 	return l.Instances.InstanceExists(ctx, node)
 }
 
-// InstanceShutdown returns whether the instance is shut down, as a listing
-// knows it or else a direct question.
+// InstanceShutdown returns whether the instance is shut down, from a listing or else by a
+// direct question.
 func (l *Listing) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	s := l.recent(ctx, node)
 	if i := s.find(node); i != nil && (i.state == abi.PowerState_POWER_STATE_ON || i.state == abi.PowerState_POWER_STATE_SHUTDOWN) {
@@ -153,9 +147,8 @@ func (l *Listing) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool
 	return l.Instances.InstanceShutdown(ctx, node)
 }
 
-// InstanceMetadata returns metadata that the caller may change. For an
-// initialised node the error is an api.RetryError while a listing takes long
-// and there is none before it that may serve.
+// InstanceMetadata returns metadata that the caller may change. For an initialised node the
+// error is an api.RetryError while a slow listing is fetched and no older one may be used.
 func (l *Listing) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	s, err := l.forMetadata(ctx, node)
 	if err != nil {
@@ -172,8 +165,8 @@ func (l *Listing) InstanceMetadata(ctx context.Context, node *corev1.Node) (*clo
 
 func (l *Listing) forMetadata(ctx context.Context, node *corev1.Node) (*snapshot, error) {
 	if !initialised(node) {
-		// A single new node is asked directly even when there is a listing: it
-		// is seldom, and the instance may have changed since.
+		// A single new node is asked for directly even with a listing: that is rare, and the
+		// instance may have changed since.
 		if !l.many(node) {
 			return nil, nil
 		}
@@ -190,8 +183,8 @@ func (l *Listing) forMetadata(ctx context.Context, node *corev1.Node) (*snapshot
 	return s, nil
 }
 
-// recent returns a recent listing: the one that is there, or a new one if many
-// nodes are asked for. It may be nil.
+// recent returns a recent listing: an existing one, or a new one if many nodes are asked
+// for. It may be nil.
 func (l *Listing) recent(ctx context.Context, node *corev1.Node) *snapshot {
 	many := l.many(node)
 	if s := l.known(recent); s != nil || !many {
@@ -200,8 +193,7 @@ func (l *Listing) recent(ctx context.Context, node *corev1.Node) *snapshot {
 	return l.fetched(ctx, recent)
 }
 
-// fetched is newest, unless a listing takes so long that it is old when it is
-// complete.
+// fetched is newest, unless listings take so long that they are too old once complete.
 func (l *Listing) fetched(ctx context.Context, age time.Duration) *snapshot {
 	if l.took() > age/2 {
 		return nil
@@ -210,8 +202,8 @@ func (l *Listing) fetched(ctx context.Context, age time.Duration) *snapshot {
 	return s
 }
 
-// Reset forgets the listing and discards one that is under way: another
-// generation of the guest may know other instances.
+// Reset forgets the listing and discards one in flight: another generation of the guest may
+// know other instances.
 func (l *Listing) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,8 +219,7 @@ func (l *Listing) reset() {
 	clear(l.demand)
 }
 
-// Close ends the listing that is under way and returns when nothing of it
-// runs any more. After that all is asked directly.
+// Close ends the flight and returns when it has ended. After that all questions are direct.
 func (l *Listing) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -239,8 +230,8 @@ func (l *Listing) Close() {
 
 func (l *Listing) served(op abi.Op, s *snapshot) { l.options.Observer.Served(op, time.Since(s.at)) }
 
-// known returns the last listing if it is not older than age and the guest
-// that serves can still list; else nil.
+// known returns the last listing if it is not older than age and the serving guest can still
+// list; else nil.
 func (l *Listing) known(age time.Duration) *snapshot {
 	if !l.CanList() {
 		return nil
@@ -250,7 +241,7 @@ func (l *Listing) known(age time.Duration) *snapshot {
 	return l.last.within(age)
 }
 
-// took is how long the last listing took; 0 when there is none.
+// took is the duration of the last listing; 0 without one.
 func (l *Listing) took() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,8 +251,7 @@ func (l *Listing) took() time.Duration {
 	return l.last.took
 }
 
-// many notes that a node is asked for and reports whether so many are that a
-// listing is cheaper.
+// many records a question about a node and reports whether a listing is cheaper by now.
 func (l *Listing) many(node *corev1.Node) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +269,7 @@ func initialised(node *corev1.Node) bool {
 	})
 }
 
-// clone copies what upstream appends to and writes into.
+// clone copies the parts that upstream appends to and writes into.
 func clone(m *cloudprovider.InstanceMetadata) *cloudprovider.InstanceMetadata {
 	c := *m
 	c.NodeAddresses = slices.Clone(m.NodeAddresses)

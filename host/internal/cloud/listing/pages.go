@@ -16,45 +16,43 @@ import (
 // bounds of one listing.
 type bounds struct {
 	pages, instances int
-	// bytes is about the memory that the listing and its tokens take.
+	// bytes is the approximate memory of the listing and its tokens.
 	bytes int
 }
 
 func defaultBounds() bounds { return bounds{pages: 1000, instances: 20_000, bytes: 32 << 20} }
 
-// Bounds of what has no bound in convert, in bytes.
+// Bounds in bytes where convert has none.
 const (
 	maxTokenBytes    = 4096
 	maxNodeNameBytes = 253 // a Node's name is a DNS name
 )
 
-// What an instance, an address and a label take beside their text, in bytes,
-// about.
+// The approximate memory of an instance, an address and a label beside their text, in bytes.
 const (
 	instanceOverhead = 512
 	addressOverhead  = 64
 	labelOverhead    = 128
 )
 
-// instance is what a listing knows of one. It is not changed.
+// instance is a listed instance. It is immutable.
 type instance struct {
-	// metadata is nil where it cannot be used.
+	// metadata is nil if it is unusable.
 	metadata *cloudprovider.InstanceMetadata
 	state    abi.PowerState
 	id       string
 }
 
-// snapshot is a complete listing. It is not changed.
+// snapshot is a complete listing. It is immutable.
 type snapshot struct {
 	at               time.Time     // when its first page was asked for
 	took             time.Duration // until it was complete
 	instances, pages int
-	// A key that several instances have leads to nil.
+	// A key shared by several instances maps to nil.
 	byID, byName map[string]*instance
 }
 
-// within returns the snapshot if it is not older than age, else nil. s may be
-// nil.
+// within returns the snapshot if it is not older than age, else nil. s may be nil.
 func (s *snapshot) within(age time.Duration) *snapshot {
 	if s == nil || time.Since(s.at) > age {
 		return nil
@@ -62,8 +60,8 @@ func (s *snapshot) within(age time.Duration) *snapshot {
 	return s
 }
 
-// find returns the one instance of a node, or nil. It is found by the provider
-// ID, or by the name as long as the node has none: a name may be used again.
+// find returns the only instance of a node, or nil: by the provider ID, or by the name while
+// the node has none, since names may be reused.
 func (s *snapshot) find(node *corev1.Node) *instance {
 	if s == nil {
 		return nil
@@ -72,13 +70,13 @@ func (s *snapshot) find(node *corev1.Node) *instance {
 		return s.byID[id]
 	}
 	i := s.byName[node.Name]
-	if i == nil || i.id != "" && s.byID[i.id] == nil { // another has its ID, too
+	if i == nil || i.id != "" && s.byID[i.id] == nil { // another instance has its ID, too
 		return nil
 	}
 	return i
 }
 
-// assembly makes a snapshot of pages. After an error it is of no use.
+// assembly builds a snapshot from pages. It is useless after an error.
 type assembly struct {
 	bounds bounds
 	policy *addresses.Policy
@@ -94,13 +92,13 @@ func newAssembly(b bounds, policy *addresses.Policy) *assembly {
 	}
 }
 
-// Check returns why a listing with this page would not be taken.
+// Check returns why a listing with this page would be refused.
 func Check(page *abi.ListInstancesResponse, policy *addresses.Policy) error {
 	_, err := newAssembly(defaultBounds(), policy).add(page)
 	return err
 }
 
-// add takes a page and returns the token of the next; "" when there is none.
+// add takes a page and returns the token of the next; "" for the last.
 func (a *assembly) add(page *abi.ListInstancesResponse) (next string, err error) {
 	a.pages++
 	if !page.Done {
@@ -114,7 +112,7 @@ func (a *assembly) add(page *abi.ListInstancesResponse) (next string, err error)
 	return page.NextPageToken, a.turn(page.NextPageToken)
 }
 
-// turn checks that the pages come to an end.
+// turn checks that the pages end.
 func (a *assembly) turn(token string) error {
 	if token == "" {
 		return nil
@@ -146,8 +144,7 @@ func (a *assembly) addInstance(m *abi.Instance) error {
 	a.instances++
 	i := &instance{id: m.Metadata.ProviderId, state: m.State}
 	size := instanceOverhead + len(i.id) + len(m.NodeName)
-	// Metadata that cannot be used is left out: the direct question about that
-	// instance says why.
+	// Unusable metadata is left out: the direct question about that instance says why.
 	if metadata, err := convert.InstanceMetadata(m.Metadata, a.policy); err == nil {
 		i.metadata = metadata
 		size += m.Metadata.SizeVT() + addressOverhead*len(m.Metadata.Addresses) + labelOverhead*len(m.Metadata.AdditionalLabels)
@@ -174,9 +171,9 @@ func index(by map[string]*instance, key string, i *instance) {
 	by[key] = i
 }
 
-// finish returns the snapshot of pages that were asked for from then on.
+// finish returns the snapshot of pages asked for since started.
 func (a *assembly) finish(started time.Time) *snapshot {
-	s := a.snapshot // a copy: the rest of the assembly goes
+	s := a.snapshot // a copy, so that the assembly is freed
 	s.at, s.took = started, time.Since(started)
 	return &s
 }

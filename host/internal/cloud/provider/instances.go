@@ -17,15 +17,14 @@ import (
 // instance exists, and with lists. It is safe for concurrent use.
 type Instances interface {
 	cloudprovider.InstancesV2
-	// InstanceExistsFresh is InstanceExists asked of a fresh instance of the
-	// guest. It never returns what an earlier call was told.
+	// InstanceExistsFresh is InstanceExists in a fresh instance of the guest. It never returns
+	// an earlier call's answer.
 	InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error)
 	// CanList reports whether the serving guest has list_instances.
 	CanList() bool
-	// ListInstances returns the page of a listing that the token names; "" is
-	// the first. The answer says done; nothing else of it is checked. An answer
-	// that came in the background is handed over only to the same listing's
-	// question for the same page, so each listing needs a number of its own.
+	// ListInstances returns the page of a listing for the token; "" is the first. The answer is
+	// done; nothing else of it is checked. An answer from the background goes only to the same
+	// listing's question for the same page, so each listing needs its own number.
 	ListInstances(ctx context.Context, listing uint64, token string, size uint32) (*abi.ListInstancesResponse, error)
 }
 
@@ -35,14 +34,14 @@ type instances struct {
 	steering *steering
 }
 
-// InstanceExists returns false without an error only when the guest said in so
-// many words that the instance does not exist: the Node is deleted on it.
+// InstanceExists returns false without an error only if the guest explicitly answered that
+// the instance does not exist: the Node is deleted then.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	return exists(ctx, i.invoker.Invoke, node)
 }
 
-// InstanceExistsFresh asks a fresh instance of the guest: the same one asked
-// twice is no second opinion.
+// InstanceExistsFresh asks a fresh instance of the guest: the same instance is no second
+// opinion.
 func (i *instances) InstanceExistsFresh(ctx context.Context, node *corev1.Node) (bool, error) {
 	return exists(ctx, i.invoker.InvokeFresh, node)
 }
@@ -74,9 +73,9 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 	return false, invalidAnswer(abi.OpInstanceShutdown, node.Name, fmt.Errorf("unknown power state %d", int32(answer.State)))
 }
 
-// InstanceMetadata returns metadata or an error, or neither for a Node that is
-// not the provider's (upstream's own word for it). An address that is refused is
-// an error: the Node keeps what it has, its taint as well.
+// InstanceMetadata returns metadata or an error, or neither for a Node that is not the
+// provider's (upstream's convention). A refused address is an error: the Node keeps its
+// metadata, its taint as well.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	var answer abi.InstanceMetadataResponse
 	if err := invokeNode(ctx, i.invoker.Invoke, abi.OpInstanceMetadata, node, &answer); err != nil {
@@ -94,7 +93,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 // CanList reports whether the serving guest has list_instances.
 func (i *instances) CanList() bool { return i.invoker.Supports(abi.OpListInstances) }
 
-// ListInstances returns a page that the guest said is one.
+// ListInstances returns a page that the guest marked as done.
 func (i *instances) ListInstances(ctx context.Context, listing uint64, token string, size uint32) (*abi.ListInstancesResponse, error) {
 	const op = abi.OpListInstances
 	ctx = opcontext.NewContext(ctx, opcontext.Op{Serial: fmt.Sprintf("listing %d", listing)})
@@ -116,7 +115,7 @@ func invokeNode(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, node *
 }
 
 func existence(e abi.Existence) (bool, error) {
-	// Invariant N1 (host/SECURITY.md): no default says anything: what is not known is an error.
+	// Invariant N1 (host/SECURITY.md): no value is a default: an unknown one is an error.
 	switch e {
 	case abi.Existence_EXISTENCE_EXISTS:
 		return true, nil

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,19 +15,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// loadBalancer implements cloudprovider.LoadBalancer. Ops on one Service run
-// one after the other: upstream runs Ensure and Update of the same Service at
-// the same time.
+// loadBalancer implements cloudprovider.LoadBalancer. Ops on one Service are serialised by
+// its name: upstream runs Ensure and Update of the same Service concurrently.
 type loadBalancer struct {
 	invoker  opcontext.Invoker
 	steering *steering
-	services keyedMutex
 }
 
-// GetLoadBalancer returns false without an error only when the guest said in
-// so many words that there is none: the finalizer is removed on it. Of a Service
-// that is to lose its load balancer, a status that is refused is left out:
-// nobody gets it any more, and the load balancer must be deletable.
+// GetLoadBalancer returns false without an error only if the guest explicitly answered that
+// there is none: the finalizer is removed then. For a Service that must lose its load
+// balancer a refused status is dropped: nothing uses it any more, and the load balancer must
+// be deletable.
 func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	const op = abi.OpLoadBalancerGet
 	var answer abi.LoadBalancerGetResponse
@@ -52,13 +49,13 @@ func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, serv
 	return status, true, nil
 }
 
-// unwanted reports whether the Service is to lose its load balancer.
+// unwanted reports whether the Service must lose its load balancer.
 func unwanted(service *corev1.Service) bool {
 	return service.DeletionTimestamp != nil || service.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
 
-// GetLoadBalancerName returns upstream's default name where the guest has no
-// valid answer: the interface knows no error.
+// GetLoadBalancerName returns upstream's default name if the guest has no valid answer: the
+// interface has no error.
 func (l *loadBalancer) GetLoadBalancerName(ctx context.Context, cluster string, service *corev1.Service) string {
 	const op = abi.OpLoadBalancerName
 	if !l.invoker.Supports(op) {
@@ -100,8 +97,8 @@ func (l *loadBalancer) UpdateLoadBalancer(ctx context.Context, cluster string, s
 	return done(abi.OpLoadBalancerUpdate, serviceKey(service), &answer)
 }
 
-// EnsureLoadBalancerDeleted returns nil when the guest said that nothing of
-// the load balancer is left.
+// EnsureLoadBalancerDeleted returns nil when the guest said that the load balancer is gone
+// completely.
 func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
 	var answer abi.Done
 	if err := l.serialised(ctx, abi.OpLoadBalancerDelete, cluster, service, nil, &answer); err != nil {
@@ -111,12 +108,7 @@ func (l *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, cluster st
 }
 
 func (l *loadBalancer) serialised(ctx context.Context, op abi.Op, cluster string, service *corev1.Service, nodes []*corev1.Node, answer abi.Message) error {
-	// Invariant O3 (host/SECURITY.md): each op but the name's holds the Service's lock.
-	unlock, err := l.services.lock(ctx, serviceKey(service))
-	if err != nil {
-		return fmt.Errorf("%s: waiting for another op on the Service: %w", about(op, serviceKey(service)), err)
-	}
-	defer unlock()
+	// Invariant O3 (host/SECURITY.md): each op except the name's has the Service to itself.
 	return l.invokeSerial(ctx, "Service "+serviceKey(service), op, cluster, service, nodes, answer)
 }
 
@@ -137,14 +129,14 @@ func (l *loadBalancer) invokeSerial(ctx context.Context, serial string, op abi.O
 	})
 	request := &abi.LoadBalancerRequest{ClusterName: cluster, Service: convert.Service(service), Nodes: &abi.NodeSnapshot{}}
 	if op == abi.OpLoadBalancerEnsure || op == abi.OpLoadBalancerUpdate {
-		// Also without any node: then the snapshot is empty, not absent.
+		// Also without nodes: the snapshot is empty, not absent.
 		request.Nodes = &abi.NodeSnapshot{Id: opcontext.SnapshotID, Count: uint32(len(nodes))}
 	}
 	return invoke(ctx, l.invoker.Invoke, op, serviceKey(service), request, answer)
 }
 
-// byName returns the nodes in the order of their names: a lister has none, and a
-// provider that compares what it wrote would write for nothing.
+// byName returns the nodes sorted by name: a lister has no order, and a provider that
+// compares its last write would write in vain.
 func byName(nodes []*corev1.Node) []*corev1.Node {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// How long a guest can put off a retry. Upstream adds the object to its queue
-// after exactly that time: none at all would spin.
+// The bounds of a guest's retry delay. Upstream requeues the object after exactly that time:
+// without a delay it would spin.
 const (
 	minRetryAfter     = time.Second
 	defaultRetryAfter = 5 * time.Second // upstream's first back-off
 	maxRetryAfter     = 15 * time.Minute
 )
 
-// invoke runs one op on the subject, e.g. "default/web", and gives the error
-// its upstream meaning.
+// invoke runs one op on the subject, e.g. "default/web", and translates the error into
+// upstream's.
 func invoke(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, subject string, req, resp abi.Message) error {
 	err := run(ctx, op, req, resp)
 	if err == nil {
@@ -48,10 +48,9 @@ func invoke(ctx context.Context, run opcontext.InvokeFunc, op abi.Op, subject st
 	return fmt.Errorf("%s: %w", about(op, subject), err)
 }
 
-// sentinel returns the error that upstream compares with ==, so it must be
-// bare, or nil. A code has one only where upstream gives it a meaning: on
-// instance_exists "instance not found" is a failure like any other, as only an
-// explicit answer may delete a Node.
+// sentinel returns the bare error that upstream compares with ==, or nil. A code has one
+// only where upstream gives it a meaning: on instance_exists "instance not found" is a
+// failure like any other, as only an explicit answer may delete a Node.
 func sentinel(op abi.Op, code abi.Code) error {
 	switch {
 	case !op.MayAnswer(code):
@@ -66,9 +65,8 @@ func sentinel(op abi.Op, code abi.Code) error {
 	return nil
 }
 
-// retryAfter returns when to ask again and whether the guest said so. Without
-// a time, "in progress" gets a fixed one and "throttled" upstream's
-// exponential back-off.
+// retryAfter returns when to ask again, and whether the guest said so. Without a time, "in
+// progress" gets a fixed delay and "throttled" upstream's exponential back-off.
 func retryAfter(answer *abi.Error) (time.Duration, bool) {
 	switch {
 	case answer.Code == abi.CodeRetryAfter && answer.RetryAfter <= 0:
@@ -76,15 +74,15 @@ func retryAfter(answer *abi.Error) (time.Duration, bool) {
 	case answer.Code == abi.CodeThrottled && answer.RetryAfter <= 0:
 		return 0, false
 	case answer.Code == abi.CodeRetryAfter, answer.Code == abi.CodeThrottled:
-		// Invariant O7 (host/SECURITY.md): whatever a guest says, its object comes back within
-		// these bounds.
+		// Invariant O7 (host/SECURITY.md): the object is retried within these bounds, whatever the
+		// guest says.
 		return min(max(answer.RetryAfter, minRetryAfter), maxRetryAfter), true
 	}
 	return 0, false
 }
 
-// retryError is upstream's RetryError that still knows the guest's answer. Its
-// text holds the delay for the paths on which upstream drops everything else.
+// retryError is upstream's RetryError that keeps the guest's answer. Its text holds the
+// delay for the paths on which upstream drops everything else.
 type retryError struct {
 	*cloudproviderapi.RetryError
 	answer *abi.Error
@@ -92,7 +90,7 @@ type retryError struct {
 
 func (e *retryError) Unwrap() []error { return []error{e.RetryError, e.answer} }
 
-// invalidAnswer is the error of an answer that was decoded but cannot be used.
+// invalidAnswer is the error of an answer that was decoded but is unusable.
 func invalidAnswer(op abi.Op, subject string, err error) error {
 	return fmt.Errorf("%s: invalid answer of the guest: %w", about(op, subject), err)
 }

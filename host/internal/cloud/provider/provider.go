@@ -1,11 +1,9 @@
-// Package provider is cloudprovider.Interface over a guest: it converts
-// Kubernetes objects to the messages of the ABI, runs the op through an
-// Invoker, and gives each result the exact meaning that upstream's controllers
-// attach to it.
+// Package provider is cloudprovider.Interface over a guest: it converts Kubernetes objects
+// to the messages of the ABI, runs the op through an Invoker, and gives each result the
+// exact meaning that upstream's controllers attach to it.
 //
-// Upstream keeps the objects of this package for its whole life; they stay the
-// same while the guest behind the Invoker is replaced. All of them are safe for
-// concurrent use.
+// Upstream keeps the objects of this package for its whole life; they stay the same while
+// the guest behind the Invoker is replaced. All of them are safe for concurrent use.
 //
 // It knows the guest only as an opcontext.Invoker.
 package provider
@@ -38,25 +36,25 @@ var (
 	_ cloudprovider.PVLabeler = (*Provider)(nil)
 )
 
-// Option changes what New returns.
+// Option changes the result of New.
 type Option func(*Provider)
 
-// WithInstances lets wrap stand between the controllers and the instances of
-// the guest, e.g. to hold back deletions. It is called once, by New.
+// WithInstances puts a wrapper between the controllers and the guest's instances, e.g. to
+// hold back deletions. New calls wrap once.
 func WithInstances(wrap func(Instances) cloudprovider.InstancesV2) Option {
 	return func(p *Provider) { p.instances = wrap(&instances{p.invoker, p.steering}) }
 }
 
-// WithAddresses sets what decides about the addresses of the guest's answers;
-// without it addresses.Default does. policy is asked at each answer, so that a
-// change is in force at once. refused is told of a Node whose metadata cannot be
-// used, with the reason: upstream tells of Services and routes by Events, of
-// Nodes in the log only. Both must be safe for concurrent use and not block.
+// WithAddresses sets the policy for the addresses of the guest's answers; the default is
+// addresses.Default. policy is asked at each answer, so that a change is in force at once.
+// refused is told of a Node with unusable metadata, and the reason: upstream reports
+// Services and routes by Events, Nodes in the log only. Both must be safe for concurrent use
+// and not block.
 func WithAddresses(policy func() *addresses.Policy, refused func(node *corev1.Node, err error)) Option {
 	return func(p *Provider) { *p.steering = steering{policy, refused} }
 }
 
-// steering decides about the addresses of answers.
+// steering is the policy for the addresses of answers.
 type steering struct {
 	policy  func() *addresses.Policy
 	refused func(*corev1.Node, error)
@@ -80,7 +78,7 @@ func New(invoker opcontext.Invoker, options ...Option) *Provider {
 	return p
 }
 
-// Initialize does nothing: what the guest needs it gets through host calls.
+// Initialize does nothing: the guest uses host calls.
 func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
 
 // LoadBalancer reports whether the serving guest has load balancers.
@@ -107,7 +105,7 @@ func (p *Provider) Routes() (cloudprovider.Routes, bool) {
 	return p.routes, true
 }
 
-// Volumes returns what labels volumes; its Supports tells whether it can.
+// Volumes returns the labeler of volumes; its Supports tells whether it works.
 func (p *Provider) Volumes() *Volumes { return p.volumes }
 
 // GetLabelsForVolume is Volumes().GetLabelsForVolume.
@@ -124,20 +122,20 @@ func (p *Provider) Zones() (cloudprovider.Zones, bool) { return nil, false }
 // Clusters is not supported: nothing calls it.
 func (p *Provider) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
 
-// ProviderName is what the serving guest calls itself, or "".
+// ProviderName is the serving guest's own name, or "".
 func (p *Provider) ProviderName() string { return p.invoker.ProviderName() }
 
 // HasClusterID is what the serving guest says of its configuration.
 func (p *Provider) HasClusterID() bool { return p.invoker.HasClusterID() }
 
-// supports asks for every op that upstream may call: a controller that works
-// by half would leave objects behind.
+// supports asks for every op that upstream may call: a controller with only some of its ops
+// would leave objects behind.
 func (p *Provider) supports(g abi.Group) bool {
 	lacks := func(op abi.Op) bool { return !p.invoker.Supports(op) }
 	return !slices.ContainsFunc(g.Required(), lacks)
 }
 
-// done turns the answer of an op that returns nothing into an error.
+// done returns nil, or an error for an answer that is not done.
 func done(op abi.Op, subject string, answer *abi.Done) error {
 	if answer.Done {
 		return nil

@@ -21,9 +21,9 @@ type routes struct {
 	steering *steering
 }
 
-// ListRoutes returns an empty list only when the guest said that the list is
-// complete: upstream creates every route that is not in it. What leads where no
-// route of a Node may is left out, as upstream would leave it alone.
+// ListRoutes returns an empty list only if the guest said that the list is complete:
+// upstream creates every missing route. Routes with destinations that no Node's route may
+// have are dropped; upstream would leave them alone.
 func (r *routes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
 	const op = abi.OpRouteList
 	var answer abi.RouteListResponse
@@ -43,9 +43,8 @@ func (r *routes) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovid
 	return list, nil
 }
 
-// CreateRoute creates a route; its name is a hint only. Its destination is what
-// the Node says of its pods: who may make Nodes must not get the traffic of
-// others by it.
+// CreateRoute creates a route; its name is only a hint. The destination comes from the
+// Node's pod CIDR: whoever can create Nodes must not attract others' traffic by it.
 func (r *routes) CreateRoute(ctx context.Context, cluster, nameHint string, route *cloudprovider.Route) error {
 	if err := r.check(route); err != nil {
 		return fmt.Errorf("%s: %w", about(abi.OpRouteCreate, routeSubject(route)), err)
@@ -73,7 +72,7 @@ func (r *routes) check(route *cloudprovider.Route) error {
 	if err != nil {
 		return err
 	}
-	// Invariant A4 (host/SECURITY.md): before the guest is asked to make it.
+	// Invariant A4 (host/SECURITY.md): checked before the guest is asked to create the route.
 	return r.steering.policy().Destination(destination)
 }
 

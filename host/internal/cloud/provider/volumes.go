@@ -17,8 +17,8 @@ type Volumes struct{ invoker opcontext.Invoker }
 // Supports reports whether the serving guest labels volumes.
 func (v *Volumes) Supports() bool { return v.invoker.Supports(abi.OpVolumeLabels) }
 
-// GetLabelsForVolume returns the labels of a volume; an empty map when the
-// guest said that it has none for it.
+// GetLabelsForVolume returns the labels of a volume; an empty map if the guest has none for
+// it.
 func (v *Volumes) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	const op = abi.OpVolumeLabels
 	volume, err := convert.Volume(pv)

@@ -16,10 +16,10 @@ import (
 // adoptPage is how many Services are listed at a time.
 const adoptPage = 500
 
-// Adopt writes the owner label to the Services of a provider that has had
-// everything, where it has not any more by the next rules: nothing else says whose
-// their load balancers are. It may be called again. One client needs the verb list on
-// services, the other one patch on services/status.
+// Adopt writes the owner label to the Services of a provider that had everything and loses
+// some by the next rules: without the label nothing would name the owner of their load
+// balancers. It may be called again. One client needs the verb list on services, the other
+// one patch on services/status.
 func (n *Next) Adopt(ctx context.Context, lists, patches kubernetes.Interface) error {
 	now := n.router.table()
 	if !now.everything || n.table.everything {
@@ -29,7 +29,7 @@ func (n *Next) Adopt(ctx context.Context, lists, patches kubernetes.Interface) e
 	for {
 		page, err := lists.CoreV1().Services("").List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("listing the Services of provider %q, whose they stay: %w", now.names[0], err)
+			return fmt.Errorf("listing the Services that provider %q keeps: %w", now.names[0], err)
 		}
 		for i := range page.Items {
 			if err := now.adopt(ctx, patches, &page.Items[i]); err != nil {
@@ -48,13 +48,14 @@ func (t *table) adopt(ctx context.Context, client kubernetes.Interface, s *corev
 	if !servicehelpers.HasLBFinalizer(s) || s.Labels[ServiceOwnerLabel] != "" || class != nil && t.classes[*class] == "" {
 		return nil
 	}
-	// Without its version: whatever else it says by now, the load balancer is the provider's.
+	// Without a resourceVersion: other changes of the Service do not matter, the load balancer
+	// is the provider's.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.UID, "labels": map[string]any{ServiceOwnerLabel: t.names[0]}}})
 	if err != nil {
 		return err
 	}
 	_, err = client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) { // it is gone, or another one of its name: another UID
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) { // it is gone, or a new one of its name with another UID
 		return nil
 	}
 	if err != nil {

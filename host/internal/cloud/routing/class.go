@@ -11,9 +11,9 @@ import (
 // classDecides is the Event's reason.
 const classDecides = "LoadBalancerClassDecides"
 
-// Classes selects, among the provider's Services, those of a class
-// (spec.loadBalancerClass) that it serves: the owner decides, and without one
-// the class. All others with a class are of other controllers.
+// Classes selects, among the provider's Services, those with a class
+// (spec.loadBalancerClass) that it serves: the owner label decides, and without one the
+// class. All other classes are other controllers'.
 func (r *Router) Classes(provider string) func(*corev1.Service) bool {
 	return func(service *corev1.Service) bool {
 		t := r.table()
@@ -21,21 +21,21 @@ func (r *Router) Classes(provider string) func(*corev1.Service) bool {
 	}
 }
 
-// cleanedByOthers reports whether a Service of another controller's class is
-// being deleted. All controllers have the same finalizer (KEP-1959): upstream
-// would take off that of the other one, which then forgets its load balancer.
+// cleanedByOthers reports whether a Service of another controller's class is being deleted.
+// All controllers have the same finalizer (KEP-1959): upstream would remove the other
+// controller's, which would then forget its load balancer.
 func (t *table) cleanedByOthers(service *corev1.Service) bool {
 	return service.DeletionTimestamp != nil && service.Spec.LoadBalancerClass != nil && t.serviceName(service) == ""
 }
 
-// unlabelled reports whether nothing is written to a Service: it is of a
-// provider that has everything, and of no class.
+// unlabelled reports whether the Service gets no owner label: its provider has everything,
+// and it has no class.
 func (l *loadBalancer) unlabelled(service *corev1.Service) bool {
 	return l.router.Everything() && service.Spec.LoadBalancerClass == nil && service.Labels[ServiceOwnerLabel] == ""
 }
 
-// adviseClass says of a Service with a class why an annotation that names
-// another provider has no effect, or "".
+// adviseClass says why an annotation on a Service with a class has no effect if it names
+// another provider, or "".
 func (t *table) adviseClass(service *corev1.Service) string {
 	class, choice := service.Spec.LoadBalancerClass, service.Annotations[ServiceAnnotation]
 	if t.everything || class == nil || choice == "" || service.DeletionTimestamp != nil || t.classes[*class] == choice {

@@ -12,34 +12,32 @@ import (
 
 const (
 	defaultAskTimeout = 2 * time.Second
-	// maxAsks is how many questions of others a provider has before it at
-	// once, so that one that hangs holds no more goroutines than that.
+	// maxAsks bounds the concurrent questions of other providers to one, so that a hung provider
+	// holds no more goroutines.
 	maxAsks = 16
-	// remembered is how many things that were said of an object are not said
-	// again.
+	// remembered bounds the reports about objects that are not repeated.
 	remembered = 4096
 )
 
-// CloudOptions are what the guards of a provider need.
+// CloudOptions are the needs of a provider's guards.
 type CloudOptions struct {
 	// Client needs the verbs get on services and patch on services/status.
 	Client kubernetes.Interface
-	// Recorder tells users by Events. Nil tells nobody.
+	// Recorder sends Events to users; nil sends none.
 	Recorder record.EventRecorder
-	// AskTimeout is how long another provider is asked whether it knows a Node,
-	// too. Zero means 2 seconds.
+	// AskTimeout bounds the question to another provider whether it knows a Node. Zero means 2
+	// seconds.
 	AskTimeout time.Duration
 }
 
-// Cloud returns the provider's cloud behind guards, and lets the guards of the
-// others ask the cloud about Nodes. It is called once for each provider, before
-// or after the rules name it. Where everything belongs to the provider only its
-// load balancers are guarded; whoever holds its instances while that changes has
-// to ask for them anew.
+// Cloud returns the provider's cloud behind guards, and lets the guards of other providers
+// ask it about Nodes. It is called once for each provider, before or after the rules name
+// it. If everything belongs to the provider only its load balancers are guarded; callers
+// must get its instances again when that changes.
 //
-// What LoadBalancer and InstancesV2 return belongs to what the cloud returned
-// then: they ask it each time. Instances and Zones know a Node by its name
-// only, which says nothing of its provider, so they are not supported.
+// The results of LoadBalancer and InstancesV2 wrap the cloud's results of that moment, and
+// ask them each time. Instances and Zones identify a Node by its name only, which does not
+// tell its provider, so they are not supported.
 func (r *Router) Cloud(provider string, cloud cloudprovider.Interface, options CloudOptions) cloudprovider.Interface {
 	if options.AskTimeout <= 0 {
 		options.AskTimeout = defaultAskTimeout
@@ -50,9 +48,8 @@ func (r *Router) Cloud(provider string, cloud cloudprovider.Interface, options C
 	return &guarded{Interface: cloud, router: r, provider: provider, options: options, said: lru.New(remembered)}
 }
 
-// guarded is a provider's cloud among others. Where everything belongs to the
-// provider, only the Services of its classes have an owner label, since its
-// classes may change.
+// guarded is a provider's cloud among others. If everything belongs to the provider, only
+// the Services of its classes get an owner label, since its classes may change.
 type guarded struct {
 	cloudprovider.Interface
 	router   *Router

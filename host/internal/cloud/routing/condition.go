@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Condition is that of the Services of no provider.
+// Condition is the condition of Services without a provider.
 type Condition struct {
-	// Type is the one that a provider's loop writes as well, which so takes it over.
+	// Type is also the type that a provider's loop writes, which thereby takes the condition
+	// over.
 	Type string
 	// Client has the verb patch on services/status.
 	Client kubernetes.Interface
@@ -24,9 +25,8 @@ type Condition struct {
 // conditionTimeout bounds a write.
 const conditionTimeout = 5 * time.Second
 
-// lacking reports whether a Service of no provider is yet to say so. One with a
-// class may be another controller's: without the label of a provider nothing is
-// written to it.
+// lacking reports whether a Service without a provider needs the condition. A Service with a
+// class may be another controller's: it is written to only with a provider's label.
 func (c Condition) lacking(service *corev1.Service, message string) bool {
 	if message == "" || service.Spec.LoadBalancerClass != nil && service.Labels[ServiceOwnerLabel] == "" {
 		return false
@@ -35,7 +35,7 @@ func (c Condition) lacking(service *corev1.Service, message string) bool {
 	return now == nil || now.Reason != noProvider || now.Message != message
 }
 
-// write leaves it open whether a load balancer that was in order still is.
+// write sets the status to Unknown: a load balancer that was in order may still be.
 func (c Condition) write(ctx context.Context, service *corev1.Service, message string) error {
 	want := metav1.Condition{Type: c.Type, Status: metav1.ConditionFalse, Reason: noProvider, Message: message, LastTransitionTime: metav1.Now()}
 	if now := meta.FindStatusCondition(service.Status.Conditions, c.Type); now != nil {
@@ -49,9 +49,8 @@ func (c Condition) write(ctx context.Context, service *corev1.Service, message s
 	return c.patch(ctx, service, want)
 }
 
-// stale reports whether a Service has the condition and waits for no provider:
-// it has ceased to want a load balancer. Where a provider makes one, its loop says
-// so in place of this.
+// stale reports whether a Service has the condition but waits for no provider: it no longer
+// wants a load balancer. Where a provider makes one, its loop overwrites the condition.
 func (c Condition) stale(r *Router, service *corev1.Service) bool {
 	now := meta.FindStatusCondition(service.Status.Conditions, c.Type)
 	if now == nil || now.Reason != noProvider || r.UnroutedService(service) {
@@ -65,8 +64,8 @@ func (c Condition) remove(ctx context.Context, service *corev1.Service) error {
 	return c.patch(ctx, service, map[string]string{"$patch": "delete", "type": c.Type})
 }
 
-// patch changes the condition of a Service that is still as it was seen: a
-// provider's loop may have written another one since, and then this looks again.
+// patch changes the condition of a Service if nobody has written since it was read: after
+// another write, for example of a provider's loop, the Service is examined again.
 func (c Condition) patch(ctx context.Context, service *corev1.Service, condition any) error {
 	ctx, cancel := context.WithTimeout(ctx, conditionTimeout)
 	defer cancel()
@@ -78,7 +77,7 @@ func (c Condition) patch(ctx context.Context, service *corev1.Service, condition
 		return err
 	}
 	_, err = c.Client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) { // it is gone, changed, or another one of its name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) { // it is gone, changed, or a new one of its name
 		return nil
 	}
 	return err

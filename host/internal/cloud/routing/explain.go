@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServiceProvider returns the provider whose a Service is; "" if it is nobody's
-// that is configured, or another controller's.
+// ServiceProvider returns the configured provider of a Service; "" for none, or for another
+// controller's Service.
 func (r *Router) ServiceProvider(service *corev1.Service) string {
 	t := r.table()
 	if t.everything {
@@ -23,8 +23,8 @@ func (r *Router) ServiceProvider(service *corev1.Service) string {
 	return ""
 }
 
-// NodeProviders returns the provider whose a Node is, or those that are asked for
-// it because nothing on it says whose it is; none if nobody is.
+// NodeProviders returns the provider of a Node, or the providers that are asked about it
+// because nothing on it names one; none if no provider may be asked.
 func (r *Router) NodeProviders(node *corev1.Node) []string {
 	t := r.table()
 	switch name := t.nodeName(node); {
@@ -38,8 +38,8 @@ func (r *Router) NodeProviders(node *corev1.Node) []string {
 	return nil
 }
 
-// AdviseService says why a Service waits for a provider that there is not, and what
-// to do; "" if it does not.
+// AdviseService says why a Service waits for a provider that is not configured, and what to
+// do; "" if it does not wait.
 func (r *Router) AdviseService(service *corev1.Service) string {
 	if !r.UnroutedService(service) {
 		return ""
@@ -55,8 +55,8 @@ func (r *Router) AdviseNode(node *corev1.Node) string {
 	return r.table().adviseNode(node)
 }
 
-// OtherChoice says what on a Service asks for another provider than the one that
-// has its load balancer, or "".
+// OtherChoice says which annotation or class of a Service asks for another provider than the
+// owner of its load balancer, or "".
 func (r *Router) OtherChoice(service *corev1.Service) string {
 	owner := service.Labels[ServiceOwnerLabel]
 	if owner == "" || service.DeletionTimestamp != nil {
@@ -65,5 +65,5 @@ func (r *Router) OtherChoice(service *corev1.Service) string {
 	return (&loadBalancer{guarded: &guarded{router: r, provider: owner}}).otherChoice(service)
 }
 
-// Providers returns the names of those that are configured.
+// Providers returns the names of the configured providers.
 func (r *Router) Providers() []string { return slices.Clone(r.table().names) }

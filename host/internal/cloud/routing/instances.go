@@ -13,25 +13,25 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// instances are a provider's, for the Nodes that are its own.
+// instances guard a provider's instances: they serve only its own Nodes.
 type instances struct {
 	inner cloudprovider.InstancesV2
 	*guarded
 }
 
-// InstanceExists says of a Node that is not surely the provider's that it
-// exists: upstream deletes it otherwise.
+// InstanceExists returns true for a Node that is not surely the provider's: upstream would
+// delete it.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	// Invariant P1 (host/SECURITY.md): of what is not surely his a provider is not asked whether it
-	// may be deleted.
+	// Invariant P1 (host/SECURITY.md): a provider is never asked whether a Node that is not surely
+	// its own may be deleted.
 	if !i.owns(node) {
 		return true, nil
 	}
 	return i.inner.InstanceExists(ctx, node)
 }
 
-// InstanceShutdown says of a Node that is not surely the provider's that it is
-// not shut down: upstream would taint it.
+// InstanceShutdown returns false for a Node that is not surely the provider's: upstream
+// would taint it.
 func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	if !i.owns(node) {
 		return false, nil
@@ -39,9 +39,9 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 	return i.inner.InstanceShutdown(ctx, node)
 }
 
-// InstanceMetadata returns what the provider says of its own Node, or of one
-// that nothing marks and no other provider knows. Upstream writes it to the
-// Node, which then is the provider's for good.
+// InstanceMetadata returns the provider's metadata of its own Node, or of an unmarked Node
+// that no other provider knows. Upstream writes it to the Node, which then is the provider's
+// for good.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	owned := i.owns(node)
 	if !owned && !unmarked(node) {
@@ -52,7 +52,7 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 	}
 	metadata, err := i.inner.InstanceMetadata(ctx, node)
 	if err != nil || metadata == nil {
-		return nil, err // as it is: upstream compares
+		return nil, err // unwrapped: upstream compares
 	}
 	if err := i.checkScheme(node, metadata.ProviderID); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 	return metadata, nil
 }
 
-// checkScheme refuses a ProviderID that would hand the Node to another
-// provider or to nobody. Without any upstream decides.
+// checkScheme refuses a ProviderID that would give the Node to another provider or to none.
+// Without a ProviderID upstream decides.
 func (i *instances) checkScheme(node *corev1.Node, id string) error {
 	scheme := schemeOf(id)
 	if id == "" || i.router.table().schemes[scheme] == i.provider {
@@ -77,8 +77,8 @@ func (i *instances) checkScheme(node *corev1.Node, id string) error {
 		i.provider, about(node), text.Quote(scheme))
 }
 
-// alone returns an error unless all other providers that may be asked say that
-// they do not know the Node.
+// alone returns an error unless all other providers that may be asked answer that they do
+// not know the Node.
 func (i *instances) alone(ctx context.Context, node *corev1.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, i.options.AskTimeout)
 	defer cancel()
@@ -104,10 +104,10 @@ func (i *instances) alone(ctx context.Context, node *corev1.Node) error {
 		}
 	}
 	if len(claims) > 1 {
-		return fmt.Errorf("%s is known to the providers %s; set its label %s to the one whose it is", about(node), strings.Join(claims, ", "), NodeLabel)
+		return fmt.Errorf("%s is known to the providers %s; set its label %s to the name of its provider", about(node), strings.Join(claims, ", "), NodeLabel)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("cannot tell yet whose %s is, it waits (or set its label %s to %q): %w", about(node), NodeLabel, i.provider, err)
+		return fmt.Errorf("the provider of %s is not known yet, so it waits (or set its label %s to %q): %w", about(node), NodeLabel, i.provider, err)
 	}
 	return nil
 }
@@ -118,14 +118,14 @@ func (r *Router) peer(name string) *peer {
 	return r.peers[name]
 }
 
-// peer is a provider's cloud as the others ask it.
+// peer is a provider's cloud as the other providers ask it.
 type peer struct {
 	cloud cloudprovider.Interface
 	slots chan struct{}
 }
 
-// knows returns whether the provider knows the Node. It returns when the
-// context is done, also when the provider does not.
+// knows returns whether the provider knows the Node. It returns when the context is done,
+// even if the provider does not.
 func (p *peer) knows(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p == nil {
 		return false, errors.New("it does not run yet")
@@ -153,8 +153,8 @@ func (p *peer) knows(ctx context.Context, node *corev1.Node) (bool, error) {
 	}
 }
 
-// knows asks for metadata and not whether the instance exists: "does not
-// exist" is what brakes on deletions count.
+// knows asks for metadata, not for existence: deletion brakes count the answer "does not
+// exist".
 func knows(ctx context.Context, cloud cloudprovider.Interface, node *corev1.Node) (bool, error) {
 	inner, ok := cloud.InstancesV2()
 	if !ok || inner == nil {
@@ -170,7 +170,7 @@ func knows(ctx context.Context, cloud cloudprovider.Interface, node *corev1.Node
 	return metadata != nil, nil
 }
 
-// mark says what on a Node names its provider.
+// mark says which field of a Node names its provider.
 func (t *table) mark(node *corev1.Node) string {
 	switch {
 	case unmarked(node):

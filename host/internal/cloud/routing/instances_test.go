@@ -85,7 +85,7 @@ func TestMetadata(t *testing.T) {
 		"b has no such op":         {node("", ""), id("a://1"), failing(cloudprovider.NotImplemented), ""},
 		"b answers nothing":        {node("", ""), id("a://1"), failing(nil), ""},
 		"both know":                {node("", ""), id("a://1"), id("b1://1"), "node n1 is known to the providers a, b; set its label wasm-ccm.dev/provider to"},
-		"b cannot tell":            {node("", ""), id("a://1"), failing(errors.New("503")), `cannot tell yet whose node n1 is, it waits (or set its label wasm-ccm.dev/provider to "a"): provider "b": 503`},
+		"b cannot tell":            {node("", ""), id("a://1"), failing(errors.New("503")), `the provider of node n1 is not known yet, so it waits (or set its label wasm-ccm.dev/provider to "a"): provider "b": 503`},
 		"labelled: b is not asked": {node("", "a"), id("a://1"), nil, ""},
 		"no ProviderID":            {node("a://1", ""), id(""), nil, ""},
 		"gives it to b":            {node("", "a"), id("b1://1"), nil, `provider "a" gives node n1 a ProviderID with the scheme "b1", which is not one of its own`},
@@ -155,7 +155,7 @@ func TestOneThatHangs(t *testing.T) {
 		for range 10 * maxAsks {
 			group.Go(func() {
 				_, err := a.InstanceMetadata(t.Context(), node("", ""))
-				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cannot tell yet") {
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is not known yet") {
 					t.Errorf("%v", err)
 				}
 			})

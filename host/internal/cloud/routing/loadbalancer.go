@@ -13,15 +13,15 @@ import (
 // notMoved is the Event's reason.
 const notMoved = "LoadBalancerNotMoved"
 
-// loadBalancer is a provider's, for the Services that are its own. The owner
-// label is on a Service before the provider first hears of it, and goes with
-// the finalizer when the load balancer is gone.
+// loadBalancer guards a provider's load balancers: it serves only its own Services. The
+// owner label is set before the provider first hears of a Service, and removed with the
+// finalizer when the load balancer is gone.
 type loadBalancer struct {
 	cloudprovider.LoadBalancer
 	*guarded
 }
 
-// EnsureLoadBalancer makes the Service the provider's before it asks it.
+// EnsureLoadBalancer makes the Service the provider's before the provider is asked.
 func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	switch owner := service.Labels[ServiceOwnerLabel]; {
 	case l.unlabelled(service):
@@ -39,8 +39,8 @@ func (l *loadBalancer) EnsureLoadBalancer(ctx context.Context, cluster string, s
 	return l.LoadBalancer.EnsureLoadBalancer(ctx, cluster, service, nodes)
 }
 
-// labelled is the Service as everybody sees it from now on: what the provider is
-// asked again about it is the same question then.
+// labelled is the Service with the owner label, as later reads show it: a repeated question
+// to the provider is then the same.
 func labelled(service *corev1.Service, owner string) *corev1.Service {
 	service = service.DeepCopy()
 	if service.Labels == nil {
@@ -50,8 +50,8 @@ func labelled(service *corev1.Service, owner string) *corev1.Service {
 	return service
 }
 
-// GetLoadBalancer gives the Service up when it wants no load balancer and has
-// none: upstream then asks no more to delete it.
+// GetLoadBalancer gives the Service up when it wants no load balancer and has none: upstream
+// then does not ask for the deletion.
 func (l *loadBalancer) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	status, exists, err := l.LoadBalancer.GetLoadBalancer(ctx, cluster, service)
 	if err != nil || exists {
@@ -91,7 +91,8 @@ func (l *loadBalancer) tellHowToMove(service *corev1.Service) {
 		l.provider, although, ServiceOwnerLabel)
 }
 
-// otherChoice returns what on a Service asks for another provider, or "".
+// otherChoice returns which annotation or class of a Service asks for another provider, or
+// "".
 func (l *loadBalancer) otherChoice(service *corev1.Service) string {
 	if class := service.Spec.LoadBalancerClass; class != nil {
 		switch owner := l.router.table().classes[*class]; owner {
@@ -107,5 +108,5 @@ func (l *loadBalancer) otherChoice(service *corev1.Service) string {
 	if choice == "" || choice == l.provider {
 		return ""
 	}
-	return fmt.Sprintf("the annotation %s says %s", ServiceAnnotation, text.Quote(choice)) // it may have 256 KiB
+	return fmt.Sprintf("the annotation %s says %s", ServiceAnnotation, text.Quote(choice)) // the annotation may have 256 KiB
 }

@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// New returns the router of the providers, or every mistake in their rules at
-// once. With one provider whose rules are empty everything belongs to it, and
-// nothing is written to any object.
+// New returns the router of the providers, or every mistake in their rules at once. With one
+// provider with empty rules everything belongs to it, and nothing is written to any object.
 func New(rules []Rules) (*Router, error) {
 	t, err := newTable(rules)
 	if err != nil {
@@ -23,13 +22,13 @@ func New(rules []Rules) (*Router, error) {
 	return r, nil
 }
 
-// Next are rules that are valid and not in force yet.
+// Next are valid rules that are not yet in force.
 type Next struct {
 	router *Router
 	table  *table
 }
 
-// Next checks other rules. Whoever gets them holds nobody else's back meanwhile.
+// Next checks new rules, without blocking other callers.
 func (r *Router) Next(rules []Rules) (*Next, error) {
 	t, err := newTable(rules)
 	if err != nil {
@@ -38,9 +37,9 @@ func (r *Router) Next(rules []Rules) (*Next, error) {
 	return &Next{r, t}, nil
 }
 
-// Differs reports whether the provider has other objects by the next rules than
-// now; then its service loop must not see one take the place of the other: it
-// would delete the load balancers of what it does not see any more.
+// Differs reports whether the next rules give the provider other objects; then its service
+// loop must be stopped for the change: it would delete the load balancers of Services that
+// disappear from its view.
 func (n *Next) Differs(provider string) bool {
 	now := n.router.table()
 	before, after := now.rules[provider], n.table.rules[provider]
@@ -48,14 +47,14 @@ func (n *Next) Differs(provider string) bool {
 	return now.everything != n.table.everything || !reflect.DeepEqual(before, after)
 }
 
-// Replace takes the rules into force, as a whole. The clouds of providers that
-// have none are not asked any more.
+// Replace puts the rules into force, all at once. Clouds of providers without rules are no
+// longer asked.
 func (n *Next) Replace() {
 	r := n.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Invariant P1 (host/SECURITY.md): who asks sees the rules of before or those of now, and
-	// never some of both.
+	// Invariant P1 (host/SECURITY.md): a reader sees the old rules or the new ones, never a
+	// mixture.
 	r.current.Store(n.table)
 	for name := range r.peers {
 		if !n.table.known(name) {
@@ -86,7 +85,7 @@ func (t *table) add(rule Rules) (mistakes []error) {
 		mistakes = append(mistakes, fmt.Errorf("provider %q: the name is not valid: %s", rule.Provider, text))
 	}
 	if t.known(rule.Provider) {
-		// What else it says would only repeat the mistake.
+		// Further checks of it would only repeat the mistake.
 		return append(mistakes, fmt.Errorf("provider %q is there twice; give each its own name", rule.Provider))
 	}
 	t.names = append(t.names, rule.Provider)
@@ -110,7 +109,7 @@ func (t *table) add(rule Rules) (mistakes []error) {
 	return mistakes
 }
 
-// put notes that the values are the provider's.
+// put assigns the values to the provider.
 func put(owners map[string]string, provider, what string, values []string, valid func(string) bool) (mistakes []error) {
 	for _, value := range values {
 		owner, taken := owners[value]
@@ -126,8 +125,7 @@ func put(owners map[string]string, provider, what string, values []string, valid
 	return mistakes
 }
 
-// validScheme takes what can stand before "://"; who writes a ProviderID there
-// has made a mistake.
+// validScheme accepts texts that can stand before "://"; a whole ProviderID is a mistake.
 func validScheme(scheme string) bool { return scheme != "" && !strings.ContainsAny(scheme, ":/ \t\n") }
 
 func validDriver(driver string) bool { return driver != "" && !strings.ContainsAny(driver, " \t\n") }

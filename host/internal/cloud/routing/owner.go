@@ -16,9 +16,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// claim sets the owner label. It reads the Service first: the one at hand is
-// older than the finalizer that upstream has just added, and perhaps older than
-// another provider's claim. The patch holds what was read or nothing.
+// claim sets the owner label. It reads the Service first: the copy at hand is older than the
+// finalizer that upstream has just added, and perhaps older than another provider's claim.
+// The patch fails if the Service has changed since the read.
 func (l *loadBalancer) claim(ctx context.Context, service *corev1.Service) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := l.read(ctx, service)
@@ -74,7 +74,7 @@ func (l *loadBalancer) release(ctx context.Context, service *corev1.Service) err
 		return l.patch(ctx, now, map[string]any{"finalizers": finalizers, "labels": map[string]any{ServiceOwnerLabel: nil}})
 	})
 	if l.router.Everything() && apierrors.IsForbidden(err) {
-		return nil // the label does no harm where there are no others
+		return nil // without other providers the label does no harm
 	}
 	if err != nil {
 		return fmt.Errorf("removing the label %s from Service %s, whose load balancer is gone: %w", ServiceOwnerLabel, key(service), mend(err))
@@ -86,9 +86,9 @@ func (l *loadBalancer) read(ctx context.Context, service *corev1.Service) (*core
 	return l.options.Client.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
 }
 
-// patch changes the metadata of a Service that is still as it was read. Like
-// upstream's finalizer it goes through the subresource status, so that the
-// manager needs no right to change what a Service is.
+// patch changes the metadata of a Service if it has not changed since the read. Like
+// upstream's finalizer it uses the subresource status, so that the manager needs no right to
+// change Services' specs.
 func (l *loadBalancer) patch(ctx context.Context, read *corev1.Service, metadata map[string]any) error {
 	metadata["resourceVersion"] = read.ResourceVersion
 	data, err := json.Marshal(map[string]any{"metadata": metadata})
@@ -99,7 +99,7 @@ func (l *loadBalancer) patch(ctx context.Context, read *corev1.Service, metadata
 	return err
 }
 
-// mend adds to an error what a cluster's administrator can do about it.
+// mend adds the administrator's remedy to an error.
 func mend(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -108,7 +108,7 @@ func mend(err error) error {
 		text.Rule{Resource: "services", Verbs: []string{"get"}}, text.Rule{Resource: "services/status", Verbs: []string{"patch"}})
 }
 
-// wantsLoadBalancer says nothing of whose: a class may be another controller's.
+// wantsLoadBalancer ignores ownership: a class may be another controller's.
 func wantsLoadBalancer(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }

@@ -27,35 +27,34 @@ const (
 	eventBurst  = 10
 )
 
-// eventBytes is a little less than what an Event's message may have.
+// eventBytes is slightly below the limit of an Event's message.
 const eventBytes = 1000
 
 // noProvider is the Event's reason.
 const noProvider = "NoProvider"
 
-// Reporter tells by an Event on each object of no provider what it waits for, and
-// by a condition of a Service, and on a Service whose class and annotation contradict each other which
-// decides: once for each reason, for the 4096 latest of them. Run may be called
-// once.
+// Reporter tells, by an Event on each object without a provider, why it waits, and by a condition of a
+// Service; and, on a Service whose class and annotation contradict each other, which one decides: once
+// for each reason, for the 4096 latest. Run may be called once.
 type Reporter struct {
 	router   *Router
 	services cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
 	recorder record.EventRecorder
-	// condition is that of Services.
+	// condition is the condition of Services without a provider.
 	condition Condition
 	queue     workqueue.TypedInterface[item]
 	limiter   *rate.Limiter
 	said      *lru.Cache // of saying
 }
 
-// saying is what was said of an object.
+// saying is a report about an object.
 type saying struct {
 	uid  types.UID
 	what string
 }
 
-// item is an object that may be nobody's; it holds none of it.
+// item names an object that may have no provider, without holding it.
 type item struct {
 	informer cache.SharedIndexInformer
 	key      string
@@ -132,7 +131,7 @@ func (p *Reporter) next(ctx context.Context) bool {
 		err = p.condition.remove(ctx, object.(*corev1.Service))
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The condition of a Service of no provider is not written", "service", next.key, "condition", p.condition.Type)
+		klog.FromContext(ctx).Error(err, "Writing the condition of a Service without a provider failed", "service", next.key, "condition", p.condition.Type)
 	}
 	if err != nil && !apierrors.IsForbidden(err) {
 		p.queue.Add(next) // the API server may be away for a moment
@@ -142,15 +141,14 @@ func (p *Reporter) next(ctx context.Context) bool {
 
 // get returns the object as it is now, nil when it is gone.
 func (i item) get() any {
-	object, _, _ := i.informer.GetStore().GetByKey(i.key) // of a store in memory there is no error
+	object, _, _ := i.informer.GetStore().GetByKey(i.key) // a store in memory has no errors
 	return object
 }
 
-// advice is an Event, and the summary of it for the log; without a text there
-// is nothing to say.
+// advice is an Event, and its summary for the log; an empty text means none.
 type advice struct{ reason, summary, what string }
 
-// todo is what is to be done about an object: an Event, and its condition.
+// todo is the pending work on an object: an Event, and its condition.
 type todo struct {
 	advice
 	unsaid, lacking, stale bool
@@ -158,7 +156,7 @@ type todo struct {
 
 func (t todo) any() bool { return t.unsaid || t.lacking || t.stale }
 
-// look says what is to be done about an object.
+// look returns the pending work on an object.
 func (p *Reporter) look(object any) (next todo) {
 	o, ok := object.(metav1.Object)
 	if !ok {

@@ -1,7 +1,7 @@
-// Package routing decides which of several providers an object of the cluster
-// belongs to. It wraps a provider's cloudprovider.Interface so that the provider
-// serves only its own objects. An object without a provider is left alone: it is
-// never deleted and never given to another provider.
+// Package routing decides which of several providers an object of the cluster belongs to. It
+// wraps a provider's cloudprovider.Interface so that the provider serves only its own
+// objects. An object without a provider is left alone: it is never deleted and never given
+// to another provider.
 package routing
 
 import (
@@ -24,7 +24,7 @@ const (
 	ServiceOwnerLabel = "wasm-ccm.dev/load-balancer-provider"
 )
 
-// Rules say what belongs to one provider.
+// Rules describe the objects of one provider.
 type Rules struct {
 	// Provider is the provider's name, a DNS label.
 	Provider string
@@ -36,11 +36,11 @@ type Rules struct {
 	AskNodes bool
 	// DefaultServices gives it the Services that name no provider.
 	DefaultServices bool
-	// Classes are the values of spec.loadBalancerClass of its Services. A single
-	// provider that has nothing but these has everything else, too.
+	// Classes are the values of spec.loadBalancerClass of its Services. A single provider with
+	// no other rule has everything else, too.
 	Classes []string
-	// VolumeDrivers are names of CSI drivers; VolumeSchemes are what its volume
-	// handles begin with before "://". Empty means no volumes.
+	// VolumeDrivers are names of CSI drivers; VolumeSchemes are the schemes, before "://", of
+	// its volume handles. Empty means no volumes.
 	VolumeDrivers, VolumeSchemes []string
 }
 
@@ -48,9 +48,9 @@ func (r Rules) empty() bool {
 	return len(r.Schemes)+len(r.VolumeDrivers)+len(r.VolumeSchemes) == 0 && !r.AskNodes && !r.DefaultServices
 }
 
-// Router knows the providers' rules, which may be replaced, and their clouds. It
-// is safe for concurrent use. The functions that it returns are cheap, and go by
-// the rules that hold when they are called.
+// Router knows the providers' rules, which may be replaced, and their clouds. It is safe for
+// concurrent use. The functions that it returns are cheap, and follow the rules in force at
+// the call.
 type Router struct {
 	current atomic.Pointer[table]
 
@@ -59,23 +59,23 @@ type Router struct {
 	changed chan struct{} // closed when the rules are replaced
 }
 
-// table is what the rules of all providers say. It does not change.
+// table is the merged rules of all providers. It is immutable.
 type table struct {
 	rules          map[string]Rules
 	everything     bool // belongs to the only provider
 	names          []string
-	schemes        map[string]string // these four: to the provider's name
+	schemes        map[string]string // these four map to the provider's name
 	drivers        map[string]string
 	volumeSchemes  map[string]string
 	classes        map[string]string
 	defaultService string
-	ask            []string // the providers that may be asked for nodes
+	ask            []string // the providers that may be asked about Nodes
 }
 
 func (r *Router) table() *table { return r.current.Load() }
 
-// Everything reports whether there is one provider, without rules. It has all
-// but what another one has owned.
+// Everything reports whether there is one provider, without rules. It has all objects except
+// those owned by another provider before.
 func (r *Router) Everything() bool { return r.table().everything }
 
 // Changed returns a channel that is closed when the rules are replaced.
@@ -85,9 +85,9 @@ func (r *Router) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Nodes selects what a loop may see that only initialises or updates Nodes:
-// the provider's own, and those of nobody for which it may be asked. Nil means
-// all. A provider that New was not told of has none; so with the others.
+// Nodes selects the Nodes of a loop that only initialises or updates: the provider's own,
+// and unmarked ones about which it may be asked. Nil means all. A provider unknown to New
+// has none; so with the other selectors.
 func (r *Router) Nodes(provider string) func(*corev1.Node) bool {
 	if r.table().everything {
 		return nil
@@ -113,10 +113,9 @@ func (r *Router) OwnsNode(provider string, node *corev1.Node) bool {
 	return t.everything && t.known(provider) || t.owns(provider, node)
 }
 
-// Services selects the provider's Services: by the owner label, else by the
-// class, else by the user's annotation, else by default. To a provider that has
-// everything belong those that no other one has owned; whether it serves one of
-// a class says Classes.
+// Services selects the provider's Services: by the owner label, else by the class, else by
+// the user's annotation, else by default. A provider that has everything has all Services
+// without another owner; Classes decides whether it serves one with a class.
 func (r *Router) Services(provider string) func(*corev1.Service) bool {
 	return func(service *corev1.Service) bool {
 		t := r.table()
@@ -142,7 +141,7 @@ func (r *Router) PersistentVolumes(provider string) func(*corev1.PersistentVolum
 // lost reports whether a Service has a load balancer of a provider that is not
 // configured.
 func (t *table) lost(service *corev1.Service) bool {
-	// Invariant P5 (host/SECURITY.md): nobody else is asked about it.
+	// Invariant P5 (host/SECURITY.md): no other provider is asked about the Service.
 	owner := service.Labels[ServiceOwnerLabel]
 	return owner != "" && !t.known(owner)
 }
@@ -151,7 +150,7 @@ func (t *table) known(provider string) bool { return slices.Contains(t.names, pr
 
 func (t *table) mayAsk(provider string) bool { return slices.Contains(t.ask, provider) }
 
-// Invariant P1 (host/SECURITY.md): of two providers it is true of one at most.
+// Invariant P1 (host/SECURITY.md): at most one provider owns a Node.
 func (t *table) owns(provider string, node *corev1.Node) bool {
 	return t.known(provider) && t.nodeName(node) == provider
 }
@@ -164,7 +163,7 @@ func (t *table) nodeName(node *corev1.Node) string {
 	return node.Labels[NodeLabel]
 }
 
-// unmarked reports whether nothing on the Node says whose it is.
+// unmarked reports whether nothing on the Node names its provider.
 func unmarked(node *corev1.Node) bool {
 	return node.Spec.ProviderID == "" && node.Labels[NodeLabel] == ""
 }
@@ -175,7 +174,8 @@ func (t *table) serviceName(service *corev1.Service) string {
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" {
 		return owner
 	}
-	// Invariant P7 (host/SECURITY.md): a class decides before the annotation, and one of nobody is not the default's.
+	// Invariant P7 (host/SECURITY.md): a class decides before the annotation, and an unknown class is not
+	// the default provider's.
 	if class := service.Spec.LoadBalancerClass; class != nil {
 		return t.classes[*class]
 	}
@@ -195,8 +195,8 @@ func (t *table) volumeOwner(pv *corev1.PersistentVolume) string {
 	return t.volumeSchemes[schemeOf(inTreeID(pv))]
 }
 
-// inTreeID returns the id of a volume of one of the clouds' in-tree sources;
-// only some have a scheme, e.g. aws://eu-west-1a/vol-1.
+// inTreeID returns the id of a volume of a cloud's in-tree source; only some ids have a
+// scheme, e.g. aws://eu-west-1a/vol-1.
 func inTreeID(pv *corev1.PersistentVolume) string {
 	switch s := pv.Spec.PersistentVolumeSource; {
 	case s.AWSElasticBlockStore != nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// UnroutedService reports whether the Service waits for a provider that there
-// is not: it wants a load balancer, or has one to be deleted, and is nobody's.
+// UnroutedService reports whether the Service waits for a provider that is not configured:
+// it wants a load balancer, or must lose one, and has no provider.
 func (r *Router) UnroutedService(service *corev1.Service) bool {
 	t := r.table()
 	if t.everything {
@@ -22,8 +22,8 @@ func (r *Router) UnroutedService(service *corev1.Service) bool {
 	return waits(service) && !t.known(t.serviceName(service))
 }
 
-// UnroutedNode reports whether the Node waits for a provider that there is not:
-// it is to be initialised, is nobody's, and nobody may be asked.
+// UnroutedNode reports whether the Node waits for a provider that is not configured: it is
+// uninitialised, has no provider, and no provider may be asked about it.
 func (r *Router) UnroutedNode(node *corev1.Node) bool {
 	t := r.table()
 	if t.everything || !uninitialised(node) || t.known(t.nodeName(node)) {
@@ -32,19 +32,19 @@ func (r *Router) UnroutedNode(node *corev1.Node) bool {
 	return !unmarked(node) || len(t.ask) == 0
 }
 
-// waits reports whether upstream's service controller has work with a Service.
-// Without a load balancer the finalizer may be another controller's, unless
-// the Service has an owner or cannot be deleted for it.
+// waits reports whether upstream's service controller has work with a Service. Without a
+// load balancer the finalizer may be another controller's, unless the Service has an owner
+// or its deletion waits for the finalizer.
 func waits(service *corev1.Service) bool {
 	if service.Spec.LoadBalancerClass != nil && service.Labels[ServiceOwnerLabel] == "" {
-		return leftover(service) // else it is another controller's, if the class is nobody's here
+		return leftover(service) // otherwise another controller's, if no provider serves the class
 	}
 	return wantsLoadBalancer(service) || servicehelpers.HasLBFinalizer(service) &&
 		(service.Labels[ServiceOwnerLabel] != "" || service.DeletionTimestamp != nil)
 }
 
-// leftover reports whether a Service of a class cannot be deleted, and its
-// annotation says that this manager may have to do with that.
+// leftover reports whether the deletion of a Service with a class is blocked, and its
+// annotation names this manager as a possible cause.
 func leftover(service *corev1.Service) bool {
 	return service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) && service.Annotations[ServiceAnnotation] != ""
 }
@@ -56,7 +56,7 @@ func uninitialised(node *corev1.Node) bool {
 // adviseService says why an unrouted Service waits and what to do.
 func (t *table) adviseService(service *corev1.Service) string {
 	advice := t.adviseOwner(service)
-	if service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) { // which is worth another Event
+	if service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) { // worth another Event
 		return fmt.Sprintf("It is being deleted, and waits for who removes its finalizer %s. %s", servicehelpers.LoadBalancerCleanupFinalizer, advice)
 	}
 	return advice
