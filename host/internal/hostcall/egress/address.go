@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// notPublic are networks of the machine, the site or the cloud, in addition to
-// those that netip knows.
+// notPublic are networks of the machine, the site or the cloud that netip does not know as
+// such.
 func notPublic() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"),
@@ -41,8 +41,8 @@ func newVetter() *vetter {
 	}
 }
 
-// check returns why addr may not be connected to, or nil. Addresses of allowed
-// may be, except those that are no host's.
+// check returns why a connection to addr is refused, or nil. Allowed addresses pass, except
+// those of no host.
 func (v *vetter) check(addr netip.Addr, allowed []netip.Prefix) error {
 	switch {
 	case addr.Is4In6(), addr.Zone() != "", addr.IsUnspecified(), addr.IsMulticast():

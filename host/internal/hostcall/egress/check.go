@@ -35,15 +35,15 @@ func CheckMethod(method string) error {
 	return nil
 }
 
-// CheckPrefix checks a URL prefix as ParseGrant reads it, also one with a
-// wildcard. The error does not repeat it: it may hold a password.
+// CheckPrefix checks a URL prefix for ParseGrant, with or without a wildcard. The error does
+// not quote it: it may hold a password.
 func CheckPrefix(prefix string) error {
 	_, err := parseGrant(prefix)
 	return err
 }
 
-// CheckEndpoint is CheckPrefix for the URL of one endpoint, which must have no
-// wildcard, since requests go to exactly this URL.
+// CheckEndpoint is CheckPrefix for the URL of one endpoint, without a wildcard, since
+// requests go to exactly this URL.
 func CheckEndpoint(url string) error {
 	g, err := parseGrant(url)
 	if err == nil && strings.HasPrefix(g.Host, wildcard) {

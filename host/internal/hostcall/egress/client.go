@@ -21,56 +21,53 @@ type Client struct {
 	options Options
 	vetter  *vetter
 	traffic *Traffic
-	// connect is dial; tests that need no network replace it.
+	// mu guards transports, which grow when networks are withdrawn.
+	mu         sync.Mutex
+	transports map[identity]*http.Transport
+	// connect is dial; tests without a network replace it.
 	connect func(ctx context.Context, network, address string, allowed []netip.Prefix) (net.Conn, error)
 }
 
-// granted is a grant and how its requests are sent.
+// granted is a grant with its transport.
 type granted struct {
 	Grant
 	transport *http.Transport
 	label     string // for the observer
 }
 
-// New returns a client that sends what the grants allow. Where several do, the
-// first that lists the request's credential is taken, or just the first. New
-// connects to nothing before the first request.
+// New returns a client that sends what the grants allow. Of several matching grants it uses
+// the first that lists the request's credential, or the first. New connects to nothing.
 func New(grants []Grant, options Options) (*Client, error) {
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{options: options, vetter: newVetter(), traffic: options.Traffic}
+	c := &Client{options: options, vetter: newVetter(), traffic: options.Traffic, transports: map[identity]*http.Transport{}}
 	if c.traffic == nil {
 		c.traffic = newTraffic(options)
 	}
 	c.connect = c.dial
-	transports := map[identity]*http.Transport{}
 	for _, g := range grants {
 		if err := g.Validate(); err != nil {
 			return nil, err
 		}
-		// Invariant E7 (host/SECURITY.md): grants share connections only where everything is the
-		// same that these were made with.
-		id := identityOf(g)
-		if transports[id] == nil {
-			transports[id] = c.newTransport(g)
-		}
-		c.grants = append(c.grants, granted{g, transports[id], hostPort(g.Host, g.Port)})
+		c.grants = append(c.grants, granted{g, c.transportOf(g), hostPort(g.Host, g.Port)})
 	}
 	return c, nil
 }
 
 // Close closes the idle connections.
 func (c *Client) Close() {
-	for _, g := range c.grants {
-		g.transport.CloseIdleConnections()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, transport := range c.transports {
+		transport.CloseIdleConnections()
 	}
 }
 
-// Send sends the requests in parallel and returns one result for each, in
-// their order. A request that is refused or fails does not harm the others.
-// Results hold no secret of the credentials. The error is an *abi.Error.
+// Send sends the requests in parallel and returns one result for each, in their order. A
+// refused or failed request does not affect the others. Results hold no secret of the
+// credentials. The error is an *abi.Error.
 func (c *Client) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 	if len(requests) == 0 || len(requests) > abi.MaxHTTPBatch {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%d requests in one batch, must be from 1 to %d", len(requests), abi.MaxHTTPBatch)}
@@ -89,8 +86,8 @@ func (c *Client) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.
 	return results, nil
 }
 
-// resultOf scrubs nothing: a mark in the provider's own text would confirm a
-// guessed secret. Foreign texts are scrubbed where they come in.
+// resultOf scrubs nothing: a mark in the provider's own text would confirm a guessed secret.
+// Foreign texts are scrubbed at their origin.
 func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 	if err == nil {
 		return &abi.HttpResult{Response: response}
@@ -100,7 +97,7 @@ func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 		Message: text.Line(err.Message, maxErrorMessageSize), RetryAfterMs: err.RetryAfter.Milliseconds()}}
 }
 
-// sendOne sends a request and follows as many redirects as it asks for.
+// sendOne sends a request and follows as many redirects as it allows.
 func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLeft *atomic.Int64) (*abi.HttpResponse, *abi.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout(request.GetTimeoutMs()))
 	defer cancel()
@@ -123,18 +120,18 @@ func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLef
 	return nil, e
 }
 
-// refuse observes a refusal, and counts the request as one that was sent: a
-// provider learns no more from what is refused than from what is not.
+// refuse reports a refusal, and counts the request as sent: a provider must not learn more
+// from refused requests than from sent ones.
 func (c *Client) refuse(e *abi.Error) *abi.Error {
 	e = c.unsent(e)
 	c.options.Observer.Refused(e.Code.String())
 	return e
 }
 
-// unsent takes a request of which nothing was sent from the provider's rate.
-// Above it the answer says nothing else.
+// unsent charges an unsent request to the provider's rate. Above the rate the answer says
+// nothing else.
 func (c *Client) unsent(e *abi.Error) *abi.Error {
-	// Invariant S5 (host/SECURITY.md): what is refused takes from the same rate as what is sent.
+	// Invariant S5 (host/SECURITY.md): refused and sent requests share one rate.
 	if c.traffic.limiter.Allow() {
 		return e
 	}
@@ -143,7 +140,7 @@ func (c *Client) unsent(e *abi.Error) *abi.Error {
 		Message: fmt.Sprintf("more than %v requests per second, refused ones included", c.traffic.perSecond())}
 }
 
-// timeout is that of one request; 0 asks for the longest.
+// timeout is one request's; 0 means the longest.
 func (c *Client) timeout(ms int64) time.Duration {
 	if ms == 0 || ms > c.options.MaxTimeout.Milliseconds() {
 		return c.options.MaxTimeout
@@ -151,8 +148,8 @@ func (c *Client) timeout(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// enter waits until the provider's rate and concurrency, and the host, allow
-// one more. The function that it returns ends the turn.
+// enter waits for the provider's rate and concurrency, and the host's. The returned function
+// ends the turn.
 func (c *Client) enter(ctx context.Context, call *call) (func(), *abi.Error) {
 	if wait := call.host.quiet(); wait > 0 {
 		if !fits(ctx, wait) {
@@ -170,7 +167,7 @@ func (c *Client) enter(ctx context.Context, call *call) (func(), *abi.Error) {
 		turn.Cancel()
 		return nil, outOfTime(call)
 	}
-	// The host's first: those who wait for a slow host keep nobody else off.
+	// The host's slot first: requests that wait for a slow host must not block others.
 	if call.host.slots.take(ctx) != nil {
 		return nil, c.crowded(call)
 	}
@@ -192,8 +189,7 @@ func (c *Client) throttled(call *call, reason string, wait time.Duration, why st
 		Message: fmt.Sprintf("%s: %s", call.name, why)}
 }
 
-// roundUp makes a wait one for a provider: the ABI counts milliseconds, and 0
-// says nothing.
+// roundUp rounds a wait for a provider up: the ABI counts milliseconds, and 0 means none.
 func roundUp(wait time.Duration) time.Duration {
 	return min(maxRetryAfter, wait.Truncate(time.Millisecond)+time.Millisecond)
 }

@@ -29,11 +29,9 @@ func TestCompression(t *testing.T) {
 		"the host's":     {answer("gzip", gzipped(text)), get(cloudURL), text, "", "gzip", "500"},
 		"upper case":     {answer("GZIP", gzipped(text)), get(cloudURL), text, "", "gzip", "500"},
 		"two members":    {answer("gzip", append(gzipped("a"), gzipped("b")...)), get(cloudURL), "ab", "", "gzip", "2"},
-		"the provider's": {answer("gzip", gzipped(text)), gzip("accept-encoding", "gzip"), string(gzipped(text)), "gzip", "gzip", ""},
-		"none":           {answer("identity", []byte(text)), gzip("Accept-Encoding", "identity"), text, "identity", "identity", "500"},
-		"another":        {answer("br", []byte("x")), get(cloudURL), "x", "br", "gzip", "1"},
+		"the provider's": {answer("gzip", gzipped(text)), gzip("accept-encoding", "br"), text, "", "gzip", "500"},
+		"none":           {answer("identity", []byte(text)), gzip("Accept-Encoding", "identity"), text, "identity", "gzip", "500"},
 		"HEAD":           {answer("gzip", gzipped(text)), request("HEAD", cloudURL), "", "gzip", "identity", ""},
-		"a part":         {answer("gzip", []byte("x")), gzip("Range", "bytes=0-0"), "x", "gzip", "identity", "1"},
 		"no body":        {answer("gzip", nil), get(cloudURL), "", "gzip", "gzip", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {

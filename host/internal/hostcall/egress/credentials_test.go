@@ -245,7 +245,7 @@ func TestNothingComesBackWithASecret(t *testing.T) {
 			w.Header().Set("Content-Encoding", "deflate")
 			_, _ = io.WriteString(w, "x")
 		}, nil, abi.CodeDenied, "cannot be searched for secrets"},
-		"part": {status(200), []*abi.HttpHeader{{Name: "range", Value: "bytes=0-3"}}, abi.CodeInvalid, "whole responses"},
+		"part": {status(200), []*abi.HttpHeader{{Name: "range", Value: "bytes=0-3"}}, abi.CodeInvalid, "whole answers"},
 		"header": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Echo", r.Header.Get("X-Token"))
 			w.Header().Set(r.Header.Get("X-Token"), "")

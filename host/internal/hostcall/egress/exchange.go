@@ -24,18 +24,21 @@ import (
 // errNoVerdict tells the breaker that an exchange says nothing about the host.
 var errNoVerdict = errors.New("no verdict")
 
-// patience is how long a host may take to answer before its silence counts
-// against it. A provider may give it less.
+// patience is the silence after which a host counts as failing. A provider may have a
+// shorter timeout.
 const patience = time.Second
 
-// attempt sends a request once, if the host is not held off.
+// attempt sends a request once, unless the host's breaker is open.
 func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int64) outcome {
-	// Invariant E8 (host/SECURITY.md): nothing is sent to a host that fails, until one request has
-	// shown that it answers.
+	// Invariant E8 (host/SECURITY.md): a failing host gets no request until one request has been
+	// answered.
 	if call.host.breaker.State() == gobreaker.StateOpen {
 		return outcome{err: c.unsent(c.held(call))}
 	}
-	// The credential first: it may send requests, which need turns, too.
+	if e := c.permit(call); e != nil {
+		return outcome{err: c.refuse(e)}
+	}
+	// The credential first: it may send requests that need turns, too.
 	defer call.unanswered()
 	req, e := c.newRequest(ctx, call)
 	if e != nil {
@@ -46,6 +49,9 @@ func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int6
 		return outcome{err: e}
 	}
 	defer leave()
+	if e := c.permit(call); e != nil { // the wait may have been long
+		return outcome{err: c.refuse(e)}
+	}
 	done, err := call.host.breaker.Allow()
 	if err != nil {
 		return outcome{err: c.held(call)}
@@ -61,7 +67,7 @@ func (c *Client) attempt(ctx context.Context, call *call, bytesLeft *atomic.Int6
 	return out
 }
 
-// observed is one exchange, and what it says about the host.
+// observed is one exchange with its verdict about the host.
 func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64) (out outcome, verdict error) {
 	var established atomic.Bool
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -83,9 +89,9 @@ func (c *Client) observed(req *http.Request, call *call, bytesLeft *atomic.Int64
 	return out, judge(ctx, out, err, took)
 }
 
-// seen is an exchange as others may see it.
+// seen is an exchange in the form for observers.
 func (c *Client) seen(call *call, out outcome, start time.Time, took time.Duration) Exchange {
-	// Scrubbed first, then clipped: half a secret is not found.
+	// Scrubbed first, then cut: half a secret would not be found.
 	path := c.scrubString(call.target.path)
 	x := Exchange{
 		Host: call.grant.label, Server: hostPort(call.target.host, call.target.port), Method: call.request.GetMethod(),
@@ -102,9 +108,8 @@ func (c *Client) seen(call *call, out outcome, start time.Time, took time.Durati
 }
 
 func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64) (*answer, error) {
-	// RoundTrip, not a http.Client: no redirects, no cookies, and errors that
-	// do not repeat the URL.
-	resp, err := call.grant.transport.RoundTrip(req)
+	// RoundTrip, not an http.Client: no redirects, no cookies, and errors without the URL.
+	resp, err := call.transport.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +117,14 @@ func (c *Client) exchange(req *http.Request, call *call, bytesLeft *atomic.Int64
 	return c.readAnswer(resp, &meter{left: bytesLeft}, call)
 }
 
-// judge is what the breaker counts: nil for a host that works.
+// judge is the breaker's verdict: nil for a working host.
 func judge(ctx context.Context, out outcome, err error, took time.Duration) error {
 	var refused *refusedError
 	var own *certificateError
 	switch {
 	case err == nil && out.status() >= http.StatusBadGateway && out.status() <= http.StatusGatewayTimeout:
 		return fmt.Errorf("status %d", out.status())
-	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errEncoding):
+	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errUnsearchable):
 		return nil
 	case errors.As(err, &refused), errors.As(err, &own), errors.Is(ctx.Err(), context.Canceled):
 		return errNoVerdict
@@ -131,7 +136,7 @@ func judge(ctx context.Context, out outcome, err error, took time.Duration) erro
 	return err
 }
 
-// transient reports whether an error may be gone the next time.
+// transient reports whether an error may disappear by itself.
 func transient(ctx context.Context, err error) bool {
 	var refused *refusedError
 	var own *certificateError
@@ -139,15 +144,15 @@ func transient(ctx context.Context, err error) bool {
 	var plain tls.RecordHeaderError
 	var dns *net.DNSError
 	switch {
-	case ctx.Err() != nil, errors.Is(err, errTooLarge), headersTooLarge(err), errors.Is(err, errEncoding),
+	case ctx.Err() != nil, errors.Is(err, errTooLarge), headersTooLarge(err), errors.Is(err, errUnsearchable),
 		errors.As(err, &refused), errors.As(err, &own), errors.As(err, &verification), errors.As(err, &plain):
 		return false
 	}
 	return !errors.As(err, &dns) || !dns.IsNotFound
 }
 
-// reason is what an error of an exchange says. Without a connection nothing was
-// sent, and the error has names that the provider chose, and no secret.
+// reason is the text of an exchange's error. Without a connection nothing was sent, and the
+// error has only names chosen by the provider, and no secret.
 func (c *Client) reason(call *call, err error, established bool) string {
 	var own *certificateError
 	if established || call.foreign || errors.As(err, &own) {
@@ -156,7 +161,7 @@ func (c *Client) reason(call *call, err error, established bool) string {
 	return err.Error()
 }
 
-// failure maps what went wrong on the way.
+// failure maps a transport error.
 func (c *Client) failure(ctx context.Context, call *call, err error, established bool) *abi.Error {
 	method := call.request.GetMethod()
 	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %s", method, call.name, c.reason(call, err, established))}
@@ -170,7 +175,7 @@ func (c *Client) failure(ctx context.Context, call *call, err error, established
 		e.Message = fmt.Sprintf("%s %s: the host resolves to an address that is refused: %v", method, call.name, refused)
 	case errors.Is(err, errTooLarge), headersTooLarge(err):
 		e.Code = abi.CodeTooLarge
-	case errors.Is(err, errEncoding):
+	case errors.Is(err, errUnsearchable):
 		e.Code = abi.CodeDenied
 	case ctx.Err() != nil:
 		e.Code = abi.CodeDeadline
@@ -179,8 +184,7 @@ func (c *Client) failure(ctx context.Context, call *call, err error, established
 	return e
 }
 
-// headersTooLarge knows the errors of net/http by their text; they have no
-// type.
+// headersTooLarge recognises net/http's errors by their text; they have no type.
 func headersTooLarge(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")

@@ -1,12 +1,10 @@
-// Package egress sends the HTTP requests of a provider. It denies everything
-// without a grant of the administrator. Scheme, host, port, path and method are
-// compared before anything is sent. The address of the host is checked when the
-// connection is made, so that DNS cannot lead a provider to the cloud's metadata
-// service or into the cluster.
+// Package egress sends the HTTP requests of a provider. It denies everything without a grant
+// of the administrator. Scheme, host, port, path and method are compared before anything is
+// sent. The address of the host is checked when the connection is made, so that DNS cannot
+// lead a provider to the cloud's metadata service or into the cluster.
 //
-// Credentials are added after that, and removed from answers. Towards the clouds
-// it behaves well: bounded rate and concurrency, retries within a budget, a
-// circuit breaker per host.
+// Credentials are added after that, and removed from answers. Towards the clouds it behaves
+// well: bounded rate and concurrency, retries within a budget, a circuit breaker per host.
 package egress
 
 import (
@@ -24,47 +22,44 @@ import (
 type Grant struct {
 	// Scheme is "http" or "https".
 	Scheme string
-	// Host is a DNS name in lower case without a trailing dot, or an IP
-	// address as netip.Addr writes it. A host that is an IP address may be
-	// connected to whatever address it is. "*." before a name of two labels or
-	// more stands for exactly one label: *.example.com allows a.example.com,
-	// and neither a.b.example.com nor example.com.
+	// Host is a DNS name in lower case without a trailing dot, or an IP address as netip.Addr
+	// writes it. An IP address may be connected to even if it is not public. "*." before a name
+	// of two labels or more matches exactly one label: *.example.com allows a.example.com, and
+	// neither a.b.example.com nor example.com.
 	Host string
 	Port uint16
-	// PathPrefix begins with "/". It is compared with the path as it is sent:
-	// a prefix without "/" at its end allows the path itself and what is below
-	// it. "" is "/".
+	// PathPrefix begins with "/". It is compared with the sent path: a prefix without "/" at its
+	// end allows the path itself and all below it. "" is "/".
 	PathPrefix string
 	// Methods are the allowed methods; empty allows GET, HEAD, OPTIONS, POST,
 	// PUT, PATCH and DELETE.
 	Methods []string
-	// Reads are the requests by other methods than GET, HEAD and OPTIONS, and those
-	// with an action, that change nothing.
+	// Reads are requests that change nothing, by other methods than GET, HEAD and OPTIONS or
+	// with an action.
 	Reads []Read
-	// CIDRs are addresses that the host may resolve to although they are
-	// loopback, link-local, private or otherwise not public.
+	// CIDRs are allowed addresses of the host that are loopback, link-local, private or
+	// otherwise not public.
 	CIDRs []netip.Prefix
 	// RootCAs verify the server; nil takes those of the Options.
 	RootCAs *x509.CertPool
-	// ClientCertificate shows the server who asks; nil: it is not told.
+	// ClientCertificate authenticates to the server; nil: none.
 	ClientCertificate *ClientCertificate
-	// Trust names RootCAs and ClientCertificate: where it is the same, so are
-	// they. What fails with others says nothing of a host with these.
+	// Trust identifies RootCAs and ClientCertificate. A failure with others says nothing about a
+	// host with these.
 	Trust string
-	// Credentials are the names of those that may be added to the requests.
+	// Credentials are the names of the credentials allowed for the requests.
 	Credentials []string
 }
 
 // ClientCertificate is a certificate for TLS. Grants with the same pointer
 // share connections.
 type ClientCertificate struct {
-	// Get is called for every new connection, also at the same time. It keeps
-	// what it returned unchanged. A renewed certificate serves from the next
-	// connection on.
+	// Get is called for every new connection, concurrently. Its result is immutable. A renewed
+	// certificate is used from the next connection on.
 	Get func(ctx context.Context) (*tls.Certificate, error)
 }
 
-// wildcard is the label that stands for any.
+// wildcard is the label that matches any other.
 const wildcard = "*."
 
 // ParseGrant reads a URL prefix such as https://api.example.com:8774/v2.1/ or
@@ -116,7 +111,7 @@ func (g Grant) pathPrefix() string {
 	return g.PathPrefix
 }
 
-// Validate returns why New would not take the grant.
+// Validate returns why New would refuse the grant.
 func (g Grant) Validate() error {
 	parsed, err := ParseGrant(g.String())
 	if err != nil {
@@ -159,7 +154,7 @@ func (g Grant) allowsTarget(t target) bool {
 	return g.allowsOrigin(t) && g.allowsPath(t.path)
 }
 
-// allowsOrigin reports whether the grant covers some path of the target's host.
+// allowsOrigin reports whether the grant covers any path of the target's host.
 func (g Grant) allowsOrigin(t target) bool {
 	return g.Scheme == t.scheme && g.Port == t.port && g.allowsHost(t.host)
 }
@@ -177,7 +172,7 @@ func (g Grant) allowsPath(path string) bool {
 	return below(g.pathPrefix(), path)
 }
 
-// below compares an escaped path with a prefix, as Grant.PathPrefix is compared.
+// below compares an escaped path with a prefix, by the rule of Grant.PathPrefix.
 func below(prefix, path string) bool {
 	if strings.HasSuffix(prefix, "/") {
 		return strings.HasPrefix(path, prefix)

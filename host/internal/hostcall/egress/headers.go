@@ -2,7 +2,6 @@ package egress
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -11,17 +10,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// refusedHeader says why a request must not have a header, or "". Servers that
-// hand headers on as variables of the environment (CGI, WSGI, PHP) take _ for -,
-// and some every other character.
+// refusedHeader says why a request must not have a header, or "". Servers that pass headers
+// as environment variables (CGI, WSGI, PHP) take _ for -, and some every other character.
 func refusedHeader(name string) string {
-	// Invariant E2 (host/SECURITY.md): of a header that makes another request no spelling passes.
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name))
+	// Invariant E2 (host/SECURITY.md): a header that changes the request is refused in every
+	// spelling.
+	name = plainName(name)
 	switch name {
 	case "host":
 		return "the host is that of the URL"
@@ -49,20 +43,33 @@ func refusedHeader(name string) string {
 	if strings.HasPrefix(name, "x-forwarded") { // -Host, -Prefix, -Uri, -Method, -For, ...
 		return "proxies say it of their clients, and a provider is no proxy"
 	}
+	if partial(name) {
+		return "secrets are found in whole answers only: ask for all of it at once, without this header"
+	}
 	return ""
 }
 
-// refusedParameter reports whether servers may take a parameter of the query
-// for the method (Symfony, Laravel and others); PHP reads some characters as _.
-// What a body holds is between the provider and a URL that it was granted.
+// plainName is a name as servers may read it.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+}
+
+// refusedParameter reports whether servers may take a query parameter for the method
+// (Symfony, Laravel and others); PHP reads some characters as _. A body concerns only the
+// provider and its granted URL.
 func refusedParameter(name string) bool {
 	name = strings.ToLower(strings.NewReplacer(".", "_", " ", "_", "-", "_", "[", "_").Replace(name))
 	return name == "_method" || name == "x_http_method_override" || name == "x_http_method"
 }
 
-// checkHeaders refuses headers that could change what the grant was asked for,
-// or with a credential get it back in pieces. Its errors hold no values.
-func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
+// checkHeaders refuses headers that could change the granted request, or return a secret in
+// pieces. Its errors hold no values.
+func checkHeaders(method string, headers []*abi.HttpHeader) error {
 	if len(headers) > maxRequestHeaders {
 		return fmt.Errorf("%d headers, the limit is %d", len(headers), maxRequestHeaders)
 	}
@@ -79,12 +86,9 @@ func checkHeaders(headers []*abi.HttpHeader, credential bool) error {
 		if why := refusedHeader(name); why != "" {
 			return fmt.Errorf("header %s must not be set: %s", text.Quote(name), why)
 		}
-		if credential && http.CanonicalHeaderKey(name) == "Range" {
-			return fmt.Errorf("header %s must not be set: with a credential only whole responses are read", text.Quote(name))
-		}
 	}
 	if size > maxHeaderBytes {
 		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
 	}
-	return nil
+	return checkConditions(method, headerOf(headers))
 }

@@ -14,15 +14,15 @@ import (
 // breakerWindow is the time over which the share of failures counts.
 const breakerWindow = time.Minute
 
-// hosts keeps what is known of each host and port. A wildcard lets the guest
-// choose their number, so it is bounded.
+// hosts keeps the state of each host and port. A wildcard lets the guest choose their
+// number, so it is bounded.
 type hosts struct {
 	options Options
 	mu      sync.Mutex
 	byName  map[string]*host
 }
 
-// host is one host and port, as one trusts it.
+// host is one host and port, with one trust.
 type host struct {
 	label   string
 	slots   *slots
@@ -59,8 +59,7 @@ func (h *hosts) acquire(t target, g granted) *host {
 	return found
 }
 
-// set has other options hold, for the hosts that are known as far as requests
-// under way go.
+// set applies other options to the known hosts, without affecting running requests.
 func (h *hosts) set(o Options) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +76,7 @@ func (h *hosts) release(x *host) {
 	x.used = time.Now()
 }
 
-// evict forgets the host that was not used for the longest time.
+// evict forgets the least recently used host.
 func (h *hosts) evict() bool {
 	oldest := ""
 	for name, x := range h.byName {
@@ -120,14 +119,14 @@ func newHost(options Options, label string) *host {
 	return x
 }
 
-// fault notes what went wrong last, for the error of the breaker.
+// fault records the last failure, for the breaker's error.
 func (x *host) fault(what string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.lastFault = what
 }
 
-// pause notes that the server asked to be left alone.
+// pause records a server's Retry-After.
 func (x *host) pause(d time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -136,7 +135,7 @@ func (x *host) pause(d time.Duration) {
 	}
 }
 
-// quiet is how long the server wants to be left alone.
+// quiet is the rest of the server's pause.
 func (x *host) quiet() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()

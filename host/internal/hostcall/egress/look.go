@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// HostState is what is known of one host of a cloud.
+// HostState is the state of one host of a cloud.
 type HostState struct {
 	// Host is HOST:PORT of its grant, with the wildcard.
 	Host string
 	// Breaker is "closed", "half-open" or "open".
 	Breaker string
-	// OpenUntil is when an open breaker lets a request through, QuietUntil when
-	// the pause ends that the server asked for. Both may be past, or zero.
+	// OpenUntil is when an open breaker admits a request, QuietUntil the end of the server's
+	// pause. Both may be past, or zero.
 	OpenUntil, QuietUntil time.Time
-	// LastFault is why a request failed last; "" if none has.
+	// LastFault is the last failure; "" for none.
 	LastFault string
 }
 
-// Hosts returns what is known of each host, in the order of their names. Of a
-// wildcard there may be several of one name.
+// Hosts returns the state of each host, sorted by name. A wildcard may have several entries
+// of one name.
 func (t *Traffic) Hosts() []HostState {
 	t.hosts.mu.Lock()
 	defer t.hosts.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *Traffic) Hosts() []HostState {
 }
 
 func (x *host) state() HostState {
-	breaker := x.breaker.State().String() // it may tell of a change, which takes the lock
+	breaker := x.breaker.State().String() // a change calls the observer, which takes the lock
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return HostState{Host: x.label, Breaker: breaker, OpenUntil: x.openUntil, QuietUntil: x.quietUntil, LastFault: x.lastFault}

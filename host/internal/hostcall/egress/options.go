@@ -19,12 +19,12 @@ const (
 	maxURLBytes         = 8 << 10
 	maxScopeBytes       = 256
 	maxRedirects        = 10
-	maxHosts            = 256 // whose state is kept
+	maxHosts            = 256 // with kept state
 	maxRetryAfter       = time.Hour
 	defaultUserAgent    = "wasm-ccm"
 	maxErrorMessageSize = 1 << 10
 	maxTargetSize       = 256 // of a URL in an error
-	maxFaultSize        = 100 // of why a host is held for broken
+	maxFaultSize        = 100 // of a broken host's fault
 )
 
 // Options bound a Client. The zero value of a field is its default.
@@ -34,10 +34,10 @@ type Options struct {
 	MaxBatchBytes int64
 	// MaxRequestBytes bounds the body of one request. Default 8 MiB.
 	MaxRequestBytes int64
-	// MaxTimeout bounds one request with its retries and redirects, whatever
-	// its op's deadline. Default 5 min.
+	// MaxTimeout bounds one request with its retries and redirects, whatever its op's deadline.
+	// Default 5 min.
 	MaxTimeout time.Duration
-	// MaxConcurrent bounds the requests that are under way. Default 16.
+	// MaxConcurrent bounds the running requests. Default 16.
 	MaxConcurrent int
 	// MaxPerHost bounds the requests to one host and port, so that a slow host
 	// leaves room for others. Default three quarters of MaxConcurrent, at most
@@ -49,36 +49,39 @@ type Options struct {
 
 	// MaxRetries bounds the retries of one request. Default 3; negative: none.
 	MaxRetries int
-	// RetryShare is how many retries there may be for each request of the last
-	// minute, and MinRetries is how many there always may be. Defaults 0.2 and
-	// 10.
+	// RetryShare is the allowed number of retries per request of the last minute, MinRetries
+	// their minimum. Defaults 0.2 and 10.
 	RetryShare float64
 	MinRetries int
 	// Backoff is the longest wait before the first retry; it doubles with each.
 	// The wait is a random part of it. Default 200 ms.
 	Backoff time.Duration
-	// MaxRetryWait bounds one wait, also one that a server asks for by
-	// Retry-After; if it asks for more, the request is throttled. Default 30 s.
+	// MaxRetryWait bounds one wait, also that of a server's Retry-After; beyond it, the request
+	// is throttled. Default 30 s.
 	MaxRetryWait time.Duration
 	// BreakerFailures opens the breaker of a host: that many failures in a
 	// row, or half of at least four times as many in the last minute. Default 5.
 	BreakerFailures int
-	// BreakerOpen is how long nothing is sent to a host whose breaker is open;
-	// then one request tries. Default 15 s.
+	// BreakerOpen is how long an open breaker blocks a host; then one request tries. Default 15
+	// s.
 	BreakerOpen time.Duration
 
-	// Traffic is that of the clients before this one, which it goes on with;
-	// nil: there were none. Then the options' rate and concurrency hold when
-	// Enforce is called, and not before.
+	// Traffic is the previous clients' shared state; nil: none. Otherwise the options' rate and
+	// concurrency apply only after Enforce.
 	Traffic *Traffic
+
+	// InForce returns the client whose grants are in force, which may be a later one, or nil for
+	// none. Each request, redirect and retry is checked against its grants, too. A nil function:
+	// this client.
+	InForce func() *Client
 
 	// RootCAs verify servers; nil takes the system's.
 	RootCAs *x509.CertPool
 	// Resolver resolves hosts; nil takes the system's.
 	Resolver *net.Resolver
-	// Credentials authenticate requests; nil: no request names one.
+	// Credentials authenticate requests; nil: requests may name none.
 	Credentials Credentials
-	// Observer is told what happens; nil: nobody.
+	// Observer is told the client's actions; nil: nobody.
 	Observer Observer
 }
 

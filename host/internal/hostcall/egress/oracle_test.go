@@ -106,12 +106,12 @@ func TestRedirectsThatAreRefusedRepeatTheProvider(t *testing.T) {
 func TestRefusedRequestsCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		request *abi.HttpRequest
-		send    func(*egress.Client, *abi.HttpRequest) *abi.HttpResult
+		inForce func() *egress.Client
 		want    abi.Code
 	}{
 		"refused":         {get("http://other.example/"), nil, abi.CodeDenied},
 		"not valid":       {get("http://cloud.example/../"), nil, abi.CodeInvalid},
-		"only looked at":  {get("http://other.example/"), (*egress.Client).Refusal, abi.CodeDenied},
+		"withdrawn":       {get(cloudURL), func() *egress.Client { return nil }, abi.CodeDenied},
 		"no credential":   {withCredential("token"), nil, abi.CodeUnauthenticated},
 		"an open breaker": {get(cloudURL + "down"), nil, abi.CodeUnavailable},
 	} {
@@ -124,16 +124,11 @@ func TestRefusedRequestsCount(t *testing.T) {
 				cloud := newCloud(t, status(200))
 				cloud.refuse = func(string) error { return errors.New("refused") }
 				client := cloud.client(t, egress.Options{
-					RequestsPerSecond: 10, Burst: 20, MaxRetries: -1, BreakerFailures: 1, BreakerOpen: time.Hour, Credentials: fake, Observer: seen,
+					RequestsPerSecond: 10, Burst: 20, MaxRetries: -1, BreakerFailures: 1, BreakerOpen: time.Hour, Credentials: fake, Observer: seen, InForce: test.inForce,
 				}, cloudURL)
 				counts := map[abi.Code]int{}
 				for range 10_000 {
-					got := &abi.HttpResult{}
-					if test.send != nil {
-						got = test.send(client, test.request)
-					} else {
-						got = sendOne(t, client, test.request)
-					}
+					got := sendOne(t, client, test.request)
 					counts[abi.Code(got.GetCode())]++
 					if abi.Code(got.GetCode()) == abi.CodeThrottled && (got.GetError().GetRetryAfterMs() != 101 || strings.Contains(got.GetError().GetMessage(), "example")) {
 						t.Fatal(show(got))

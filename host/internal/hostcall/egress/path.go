@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxEscapings is how often a path may be escaped. A name with a percent sign in
-// it is escaped twice where it is a part of another name.
+// maxEscapings bounds the layers of escaping of a path. A name with a percent sign is
+// escaped twice as a part of another name.
 const maxEscapings = 4
 
-// checkPath refuses paths that some server may take for another path than the
-// one that was compared with the grants, however often it decodes: dot segments
-// and control characters in any spelling that decoders are known to accept.
+// checkPath refuses paths that a server may read differently from the path compared with the
+// grants, however often it decodes: dot segments and control characters in any spelling that
+// decoders are known to accept.
 func checkPath(path string) error {
-	// Invariant E1 (host/SECURITY.md): the path is refused in every form that a server may decode
-	// it to.
+	// Invariant E1 (host/SECURITY.md): the path is checked in every form that a server may
+	// decode.
 	for range maxEscapings + 1 {
 		path = fold(path)
 		if err := checkSegments(path); err != nil {
@@ -32,8 +32,8 @@ func checkPath(path string) error {
 	return errors.New("the path is escaped too often")
 }
 
-// checkSegments takes backslashes for slashes as well, and knows that servers
-// leave out parameters (..;a=b), what may follow a path, and spaces at its ends.
+// checkSegments takes backslashes for slashes as well, and knows that servers drop
+// parameters (..;a=b), path suffixes, and spaces at the ends.
 func checkSegments(path string) error {
 	for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if i := strings.IndexAny(segment, ";?#"); i >= 0 {
@@ -49,8 +49,8 @@ func checkSegments(path string) error {
 	return nil
 }
 
-// unescapePath decodes what is an escape and leaves the rest, as lenient servers
-// do; also %uXXXX, which IIS knows.
+// unescapePath decodes valid escapes and keeps the rest, as lenient servers do; also %uXXXX,
+// which IIS knows.
 func unescapePath(path string) string {
 	var out strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -88,9 +88,8 @@ func hexRune(digits string) (r rune, ok bool) {
 	return r, true
 }
 
-// fold writes what looks like ASCII to a decoder as ASCII: overlong UTF-8
-// (C0 AE is a dot to those that do not check it), full-width and other
-// compatible characters, and slashes of mathematics.
+// fold replaces characters that decoders may read as ASCII: overlong UTF-8 (C0 AE is a dot
+// without a check), full-width and other compatible characters, and mathematical slashes.
 func fold(path string) string {
 	if !strings.ContainsFunc(path, func(r rune) bool { return r >= 0x80 }) {
 		return path
@@ -110,9 +109,8 @@ func fold(path string) string {
 	return slashes.Replace(norm.NFKC.String(out.String()))
 }
 
-// overlong reads a character of ASCII that is written with more bytes than it
-// has; the width is 0 where there is none. The bytes that follow the first need
-// not be such that may: some decoders take their lower bits all the same.
+// overlong reads an ASCII character in an overlong encoding; the width is 0 for none.
+// Continuation bytes may be invalid: some decoders use their lower bits all the same.
 func overlong(s string) (c byte, width int) {
 	first := s[0]
 	var r uint32
@@ -142,14 +140,14 @@ func overlong(s string) (c byte, width int) {
 	return byte(r), width
 }
 
-// checkQuery refuses parameters that say another method.
+// checkQuery refuses parameters that override the method.
 func checkQuery(query string) error {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(pair, "=")
 		if decoded, err := url.QueryUnescape(name); err == nil {
 			name = decoded
 		}
-		// Invariant E2 (host/SECURITY.md): nor does such a parameter.
+		// Invariant E2 (host/SECURITY.md): no query parameter changes the method.
 		if refusedParameter(name) {
 			return errors.New("the query must not have a parameter that some servers read as the method: grants are compared with the real one")
 		}

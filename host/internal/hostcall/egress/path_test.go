@@ -104,7 +104,7 @@ func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 		"Content_Length", "Transfer_Encoding",
 	} {
 		h := []*abi.HttpHeader{{Name: name, Value: "x"}}
-		if err := checkHeaders(h, false); err == nil {
+		if err := checkHeaders("PUT", h); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
@@ -114,7 +114,7 @@ func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 		"X-Ms-Client-Request-Id", "X-Ms-Version", "X-Goog-User-Project", "X-Goog-Request-Params", "X-Request-Id", "Idempotency-Key", "Traceparent",
 		"X-Requested-With", "Prefer", "Cookie", "X-Object-Meta-Name", "X-Trans-Id", "Date",
 	} {
-		if err := checkHeaders([]*abi.HttpHeader{{Name: name, Value: "x"}}, true); err != nil {
+		if err := checkHeaders("PUT", []*abi.HttpHeader{{Name: name, Value: "x"}}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// How far an attempt to reach a host came.
+// The results of an attempt to reach a host.
 const (
-	// Reached: the host took the connection, and for https it proved who it is.
+	// Reached: the host accepted the connection, and for https proved its identity.
 	Reached = "Reached"
-	// NotResolved: its name has no address, or the resolver did not say one.
+	// NotResolved: its name has no address, or the resolver failed.
 	NotResolved = "NotResolved"
-	// AddressRefused: all of its addresses that were tried may not be connected to.
+	// AddressRefused: none of its tried addresses may be connected to.
 	AddressRefused = "AddressRefused"
-	// NotConnected: nobody took the connection.
+	// NotConnected: the connection failed.
 	NotConnected = "NotConnected"
-	// TLSFailed: there is a connection, and no agreement about who is at its ends.
+	// TLSFailed: the connection succeeded, the TLS handshake did not.
 	TLSFailed = "TLSFailed"
 	// NotAsked: a wildcard has no address of its own.
 	NotAsked = "NotAsked"
@@ -31,13 +31,13 @@ const (
 // reachTimeout bounds the attempt to reach one host.
 const reachTimeout = 5 * time.Second
 
-// Reach is what came of an attempt to reach the host of grants.
+// Reach is the result of an attempt to reach a grant's host.
 type Reach struct {
 	// Host is HOST:PORT of the grants.
 	Host string
-	// Result is one of the words above; Detail is why, where it is not Reached.
+	// Result is one of the constants above; Detail is the reason unless Reached.
 	Result, Detail string
-	// Address is that of the connection, as ADDRESS:PORT; "" without one.
+	// Address is the connection's, as ADDRESS:PORT; "" without one.
 	Address string
 	// TLS is its version, such as "TLS 1.3"; "" for http.
 	TLS string
@@ -47,12 +47,11 @@ type Reach struct {
 	Took time.Duration
 }
 
-// Reach connects to the host of each grant, by the rules that requests are sent by:
-// the same resolver, addresses, certificates. No request is sent, and no credential
-// is used; a host that asks for a client certificate gets the grant's. Neither rates
-// nor breakers notice.
-// It asks for at most limit hosts, in the order of the grants, all at once, and takes
-// some seconds at most; more is true if there are more.
+// Reach connects to the host of each grant by the rules for requests: the same resolver,
+// addresses, certificates. It sends no request, and uses no credential; a host that demands
+// a client certificate gets the grant's. Rates and breakers are not affected. It tries at
+// most limit hosts, in the order of the grants, concurrently, within some seconds; more
+// reports further hosts.
 func (c *Client) Reach(ctx context.Context, limit int) (all []Reach, more bool) {
 	found := c.reachable()
 	more = len(found) > limit
@@ -66,7 +65,7 @@ func (c *Client) Reach(ctx context.Context, limit int) (all []Reach, more bool) 
 	return all, more
 }
 
-// reachable are the grants, one for all that share a host and how it is connected to.
+// reachable are the grants, one for each host and transport.
 func (c *Client) reachable() (found []granted) {
 	type way struct {
 		scheme, label string
@@ -85,7 +84,8 @@ func (c *Client) reachable() (found []granted) {
 
 // reach tries one host.
 //
-// Invariant E10 (host/SECURITY.md): it goes where a request may go, says nothing, and ends.
+// Invariant E10 (host/SECURITY.md): it connects only where a request may go, sends nothing,
+// and ends.
 func (c *Client) reach(ctx context.Context, g granted) Reach {
 	out := Reach{Host: g.label}
 	if strings.HasPrefix(g.Host, wildcard) {
@@ -105,7 +105,7 @@ func (c *Client) reach(ctx context.Context, g granted) Reach {
 	return out
 }
 
-// handshake goes as far as it can, and says so in out.
+// handshake proceeds as far as possible, and records the result in out.
 func (c *Client) handshake(ctx context.Context, g granted, out *Reach) error {
 	conn, err := c.connect(ctx, "tcp", hostPort(g.Host, g.Port), g.CIDRs)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Client) handshake(ctx context.Context, g granted, out *Reach) error {
 	return nil
 }
 
-// unconnected says at which step there was no connection.
+// unconnected names the step at which the connection failed.
 func unconnected(err error) string {
 	var unresolved *net.DNSError
 	var refused *refusedError

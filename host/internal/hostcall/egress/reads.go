@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// Read says of requests by one method below one path that they change nothing.
+// Read declares requests by one method below one path as changing nothing.
 type Read struct {
 	Method string
-	// PathPrefix is compared as that of a Grant; "" is "/".
+	// PathPrefix is compared as a Grant's; "" is "/".
 	PathPrefix string
-	// Actions restrict it to requests with one action, as DescribeInstances, and with *
-	// at the end to those that begin so. The action is the parameter Action or command
-	// of the query or of a form in the body, or the last part of the header
-	// X-Amz-Target, X-TC-Action or SOAPAction. None: any request.
+	// Actions restrict it to requests with one of these actions, as DescribeInstances; a
+	// trailing * matches a prefix. The action is the parameter Action or command of the query or
+	// of a form in the body, or the last part of the header X-Amz-Target, X-TC-Action or
+	// SOAPAction. None: any request.
 	Actions []string
 }
 
 var (
 	actionPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}\*?$`)
-	// formAction is in a body that is read as a form whatever its type says.
+	// formAction occurs in a body that servers may read as a form whatever its type.
 	formAction = regexp.MustCompile(`(?i)(action|command)=`)
 )
 
-// Validate returns why a Grant with it would not be taken.
+// Validate returns why a Grant with it would be refused.
 func (r Read) Validate() error {
 	if err := CheckMethod(r.Method); err != nil {
 		return fmt.Errorf("reads: method %q: %w", r.Method, err)
@@ -47,8 +47,8 @@ func (r Read) Validate() error {
 	return nil
 }
 
-// covers reports whether it says of a request with this action, "" for none, that it
-// changes nothing.
+// covers reports whether it declares a request with this action, "" for none, as changing
+// nothing.
 func (r Read) covers(req *http.Request, action string) bool {
 	if r.Method != req.Method || r.PathPrefix != "" && !below(r.PathPrefix, req.URL.EscapedPath()) {
 		return false
@@ -59,7 +59,7 @@ func (r Read) covers(req *http.Request, action string) bool {
 	})
 }
 
-// writes says why a request may change something, or "". What cannot be told is a write.
+// writes says why a request may change something, or "". An unclear request is a write.
 func writes(call *call, req *http.Request) (why string) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -73,13 +73,14 @@ func writes(call *call, req *http.Request) (why string) {
 	if safe && action == "" && len(body) == 0 {
 		return ""
 	}
-	if slices.ContainsFunc(call.grant.Reads, func(r Read) bool { return r.covers(req, action) }) {
+	covers := func(r Read) bool { return r.covers(req, action) }
+	if slices.ContainsFunc(call.grant.Reads, covers) && slices.ContainsFunc(call.now.Reads, covers) {
 		return ""
 	}
 	return "if it changes nothing, add it to the reads of the grant in the HostConfiguration (providers[].grants[].reads)"
 }
 
-// bodyOf is what is sent, which a credential may have made.
+// bodyOf is the sent body, possibly made by a credential.
 func bodyOf(req *http.Request) ([]byte, error) {
 	if req.Header.Get("Content-Encoding") != "" {
 		return nil, fmt.Errorf("its body is encoded")
@@ -95,8 +96,8 @@ func bodyOf(req *http.Request) ([]byte, error) {
 	return io.ReadAll(body) // it is in memory, within MaxRequestBytes
 }
 
-// actionOf returns the action of a request, "" for none. With two, nobody knows which
-// one the server takes.
+// actionOf returns the action of a request, "" for none. With two, the server's choice is
+// unknown: an error.
 func actionOf(req *http.Request, body []byte) (string, error) {
 	query, err := url.ParseQuery(req.URL.RawQuery)
 	if err != nil {
@@ -134,7 +135,7 @@ func actionOf(req *http.Request, body []byte) (string, error) {
 	return "", fmt.Errorf("it has %d actions", len(all))
 }
 
-// namesAction takes spellings in which servers may find the parameter, too.
+// namesAction also accepts other spellings that servers may accept.
 func namesAction(parameter string) bool {
 	name := strings.TrimFunc(strings.ToLower(parameter), func(r rune) bool { return r < 'a' || r > 'z' })
 	return name == "action" || name == "command"
@@ -148,7 +149,7 @@ func lastPart(lines []string, separators string) (parts []string) {
 	return parts
 }
 
-// formOf returns the fields of a form. In another body there may be none.
+// formOf returns the fields of a form. Other bodies have none.
 func formOf(req *http.Request, body []byte) (url.Values, error) {
 	if len(body) == 0 {
 		return nil, nil
@@ -172,7 +173,7 @@ func formOf(req *http.Request, body []byte) (url.Values, error) {
 		return nil, fmt.Errorf("the type of its body cannot be read")
 	}
 	if formAction.Match(body) {
-		return nil, fmt.Errorf("its body has what a server may take for an action")
+		return nil, fmt.Errorf("a server may read an action in its body")
 	}
 	return nil, nil
 }

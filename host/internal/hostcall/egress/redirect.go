@@ -3,11 +3,12 @@ package egress
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// redirects reports whether the answer names another place.
+// redirects reports whether the answer is a redirect.
 func (a *answer) redirects() bool {
 	switch a.response.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -16,8 +17,7 @@ func (a *answer) redirects() bool {
 	return false
 }
 
-// redirect is the call that an answer leads to. It is checked as if the
-// provider had asked for it.
+// redirect is the call for a redirect. It is checked like the provider's own request.
 func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	url, err := from.target.url.Parse(a.header.Get("Location"))
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 	case err == nil && from.target.scheme == "https" && t.scheme != "https":
 		return nil, denied("%s: its redirect from https to %s is not followed", from.name, c.nameOf(t, true))
 	}
-	// Invariant E4 (host/SECURITY.md): a redirect is checked as if the provider had asked for it.
+	// Invariant E4 (host/SECURITY.md): a redirect is checked like the provider's own request.
 	to, e := c.authorize(redirected(from.request, int(a.response.Status), location, same), true)
 	if e != nil {
 		e.Message = fmt.Sprintf("redirected from %s: %s", from.name, c.scrubString(e.Message))
@@ -68,7 +68,7 @@ func redirected(request *abi.HttpRequest, status int, location string, same bool
 	return next
 }
 
-// dropped reports whether a header does not go along.
+// dropped reports whether a redirect drops a header.
 func dropped(name string, rewritten, same bool) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Authorization", "Cookie", "Cookie2":
@@ -76,5 +76,5 @@ func dropped(name string, rewritten, same bool) bool {
 	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Md5", "Digest", "Content-Digest":
 		return rewritten
 	}
-	return false
+	return rewritten && strings.HasPrefix(plainName(name), "if-") // of another request
 }

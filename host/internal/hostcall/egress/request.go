@@ -15,16 +15,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// call is a request that a grant allows.
+// call is an allowed request.
 type call struct {
 	request *abi.HttpRequest
 	target  target
 	grant   granted
-	name    string // for errors: the target without its query, and not too long; not to be scrubbed again
+	name    string // for errors: the target without its query, cut; not to be scrubbed again
 	foreign bool   // a server named the target
 	host    *host
-	// Of the attempt that is under way: the host asked for gzip, and what the
-	// credential does to the answer, or nil.
+	// Of the current attempt: its grant in force, and its transport.
+	now       granted
+	transport *http.Transport
+	// Of the current attempt: the host asked for gzip, and the credential's Answered, or nil.
 	decode   bool
 	answered func(status int, header http.Header, body []byte) []byte
 }
@@ -35,8 +37,8 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	if e := c.checkBounds(request); e != nil {
 		return nil, e
 	}
-	// Invariant E1 (host/SECURITY.md): what is compared with the grants is what is sent: the URL in
-	// its canonical form.
+	// Invariant E1 (host/SECURITY.md): the URL compared with the grants is the one sent, in its
+	// canonical form.
 	t, err := parseTarget(request.GetUrl())
 	if err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
@@ -48,7 +50,7 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	if !validMethod(request.GetMethod()) {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %s is not allowed; methods are in upper case", out.name, text.Quote(request.GetMethod()))}
 	}
-	if err := checkHeaders(request.GetHeaders(), request.GetCredential() != ""); err != nil {
+	if err := checkHeaders(request.GetMethod(), request.GetHeaders()); err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
 	}
 	var e *abi.Error
@@ -56,8 +58,8 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	return out, e
 }
 
-// nameOf is a target as errors name it. What a server named is scrubbed first,
-// then clipped: half a secret is not found.
+// nameOf is a target's name in errors. A name from a server is scrubbed first, then cut:
+// half a secret would not be found.
 func (c *Client) nameOf(t target, foreign bool) string {
 	name := t.String()
 	if foreign {
@@ -96,8 +98,8 @@ func (c *Client) granted(call *call) (granted, *abi.Error) {
 			otherPaths = otherPaths || g.allowsOrigin(call.target)
 			continue
 		}
-		// Invariant S1 (host/SECURITY.md): a credential goes only where the grant that allows the
-		// request lists it.
+		// Invariant S1 (host/SECURITY.md): a credential is used only if the request's grant lists
+		// it.
 		if credential == "" || (c.options.Credentials != nil && slices.Contains(g.Credentials, credential)) {
 			return g, nil
 		}
@@ -125,7 +127,7 @@ func denied(format string, args ...any) *abi.Error {
 	return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf(format, args...)}
 }
 
-// validMethod takes upper-case tokens. CONNECT opens tunnels, TRACE echoes.
+// validMethod accepts upper-case tokens. CONNECT opens tunnels, TRACE echoes.
 func validMethod(method string) bool {
 	return method != "" && len(method) <= 32 && httpguts.ValidHeaderFieldName(method) &&
 		method == strings.ToUpper(method) && method != http.MethodConnect && method != http.MethodTrace
@@ -140,18 +142,16 @@ func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *ab
 	}
 	u := *call.target.url // a credential may add to the query
 	req.URL, req.Host = &u, ""
-	for _, h := range request.GetHeaders() {
-		req.Header.Add(h.GetName(), h.GetValue())
-	}
+	req.Header = headerOf(request.GetHeaders())
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", defaultUserAgent)
 	}
-	call.decode = c.negotiate(req)
+	call.decode = negotiate(req)
 	if e := c.apply(ctx, call, req); e != nil {
 		return nil, e
 	}
-	// Invariant R7 (host/SECURITY.md): what is looked at is what is sent, after all that a
-	// redirect or a credential has changed of it.
+	// Invariant R7 (host/SECURITY.md): the gate sees the final request, after all changes by a
+	// redirect or a credential.
 	if gate := writegate.FromContext(ctx); gate != nil {
 		if why := writes(call, req); why != "" {
 			return nil, gate.Refuse(fmt.Sprintf("%s %s is not sent: %s", req.Method, call.name, why))
@@ -160,26 +160,13 @@ func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *ab
 	return req, nil
 }
 
-// negotiate asks for gzip where the provider asks for nothing, and reports
-// whether it did. Where there are secrets, the provider does not choose: what is encoded otherwise cannot be
-// searched for them.
-func (c *Client) negotiate(req *http.Request) bool {
-	if len(req.Header.Values("Accept-Encoding")) > 0 && c.options.Credentials == nil {
-		return false
-	}
-	if req.Method == http.MethodHead || req.Header.Get("Range") != "" {
+// negotiate asks for gzip, and reports whether it did. The provider has no choice: other
+// encodings cannot be searched for secrets.
+func negotiate(req *http.Request) bool {
+	if req.Method == http.MethodHead {
 		req.Header.Set("Accept-Encoding", "identity")
 		return false
 	}
 	req.Header.Set("Accept-Encoding", "gzip")
 	return true
-}
-
-// Refusal returns the result with which Send would refuse the request before
-// anything is sent, and counts it as Send does; nil where Send would send it.
-func (c *Client) Refusal(request *abi.HttpRequest) *abi.HttpResult {
-	if _, e := c.authorize(request, false); e != nil {
-		return resultOf(nil, c.refuse(e))
-	}
-	return nil
 }

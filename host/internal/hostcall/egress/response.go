@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,27 +18,26 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-var (
-	errTooLarge = errors.New("the response is too large")
-	errEncoding = errors.New("the response has an encoding that was not requested")
-)
+var errTooLarge = errors.New("the response is too large")
 
-// answer is a response as the provider gets it, and what only the host may
-// know of it.
+// answer is a response for the provider, with the host's private parts.
 type answer struct {
 	response *abi.HttpResponse
-	header   http.Header // as it was received, secrets and all
+	header   http.Header // as received, with secrets
 	charged  int64
 }
 
-// refund gives back the room of an answer that is dropped.
+// refund returns the room of a dropped answer.
 func (a *answer) refund(bytesLeft *atomic.Int64) {
 	if a != nil {
 		bytesLeft.Add(a.charged)
 	}
 }
 
-// meter charges what the responses of a batch take to their common bound.
+// hashName matches names of hashes.
+var hashName = regexp.MustCompile(`(?i)etag|digest|checksum|hash|md5|crc|sha-?[1-9]`)
+
+// meter charges responses to the batch's shared bound.
 type meter struct {
 	left  *atomic.Int64
 	taken int64
@@ -45,15 +45,14 @@ type meter struct {
 
 func (m *meter) take(n int) error {
 	m.taken += int64(n)
-	// Invariant E6 (host/SECURITY.md): what is read, after it is unpacked, counts against the whole
-	// batch.
+	// Invariant E6 (host/SECURITY.md): decompressed bytes count against the whole batch.
 	if m.left.Add(-int64(n)) < 0 {
 		return fmt.Errorf("%w: ask for less at once, in pages", errTooLarge)
 	}
 	return nil
 }
 
-// readAnswer reads a response as far as the meter allows.
+// readAnswer reads a response within the meter's bound.
 func (c *Client) readAnswer(resp *http.Response, m *meter, call *call) (*answer, error) {
 	a, err := c.readWhole(resp, m, call)
 	if err != nil {
@@ -68,12 +67,18 @@ func (c *Client) readWhole(resp *http.Response, m *meter, call *call) (*answer, 
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil, errors.New("the server switched protocols without a request for it")
 	}
+	if err := checkWhole(resp); err != nil {
+		return nil, err
+	}
 	if err := c.charge(resp.Header, m); err != nil {
 		return nil, err
 	}
 	received, decoded, err := c.readBody(resp, m, call.decode)
 	if err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if err := checkLetters(resp, received); err != nil {
+		return nil, err
 	}
 	body := received
 	if call.answered != nil {
@@ -93,7 +98,7 @@ func (c *Client) readWhole(resp *http.Response, m *meter, call *call) (*answer, 
 	if decoded {
 		header.Del("Content-Encoding")
 	}
-	if !bytes.Equal(clean, received) {
+	if len(received) == 0 || !bytes.Equal(clean, received) {
 		dropHashes(header)
 	}
 	if header.Get("Content-Length") != "" && (decoded || len(clean) != len(received)) {
@@ -103,13 +108,11 @@ func (c *Client) readWhole(resp *http.Response, m *meter, call *call) (*answer, 
 		Status: int32(resp.StatusCode), Headers: c.responseHeaders(header), Body: clean}}, nil
 }
 
-// dropHashes removes what may be a hash of a body that was scrubbed: it holds for
-// the body no more, and would let the secret be guessed without a request.
+// dropHashes removes possible hashes of a scrubbed or absent body (HEAD, 304): with a hash a
+// secret could be guessed without requests.
 func dropHashes(header http.Header) {
 	for name := range header {
-		switch lower := strings.ToLower(name); {
-		case lower == "etag", lower == "content-md5", strings.HasSuffix(lower, "digest"),
-			strings.Contains(lower, "checksum"), strings.HasSuffix(lower, "-hash"):
+		if hashName.MatchString(name) {
 			delete(header, name)
 		}
 	}
@@ -131,16 +134,15 @@ func (c *Client) charge(header http.Header, m *meter) error {
 	return nil
 }
 
-// readBody reads and, where the host asked for gzip, decodes. Both what comes
-// and what becomes of it is bounded: a member of nothing follows another for
-// ever.
+// readBody reads and, if the host asked for gzip, decodes. Both compressed and decompressed
+// bytes are bounded: empty gzip members may follow each other for ever.
 func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []byte, decoded bool, err error) {
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ",")))
 	switch {
 	case resp.Body == http.NoBody || resp.Request.Method == http.MethodHead:
 		return nil, false, nil
 	case decode && encoding == "gzip":
-		// Invariant E6 (host/SECURITY.md): what comes in is bounded before it is unpacked.
+		// Invariant E6 (host/SECURITY.md): input is bounded before it is decompressed.
 		wire := &limitedReader{resp.Body, c.options.MaxBatchBytes}
 		z, err := gzip.NewReader(wire)
 		if errors.Is(err, io.EOF) { // an empty body
@@ -151,16 +153,16 @@ func (c *Client) readBody(resp *http.Response, m *meter, decode bool) (body []by
 		}
 		body, err = io.ReadAll(&meteredReader{z, m})
 		return body, true, err
-	// Invariant S2 (host/SECURITY.md): what cannot be searched is not handed on.
-	case c.options.Credentials != nil && encoding != "" && encoding != "identity":
-		return nil, false, fmt.Errorf("%w: %s cannot be searched for secrets", errEncoding, text.Quote(encoding))
+	// Invariant S2 (host/SECURITY.md): an unsearchable response is not handed on.
+	case encoding != "" && encoding != "identity":
+		return nil, false, fmt.Errorf("%w: its encoding is %s", errUnsearchable, text.Quote(encoding))
 	}
 	body, err = io.ReadAll(&meteredReader{resp.Body, m})
 	return body, false, err
 }
 
-// responseHeaders sorts the headers by name. What is not UTF-8 becomes U+FFFD,
-// since no string of the ABI may hold it.
+// responseHeaders sorts the headers by name. Invalid UTF-8 becomes U+FFFD, since the ABI's
+// strings require UTF-8.
 func (c *Client) responseHeaders(header http.Header) []*abi.HttpHeader {
 	var out []*abi.HttpHeader
 	for _, name := range slices.Sorted(maps.Keys(header)) {
@@ -171,7 +173,7 @@ func (c *Client) responseHeaders(header http.Header) []*abi.HttpHeader {
 	return out
 }
 
-// meteredReader charges what is read.
+// meteredReader charges the bytes it reads.
 type meteredReader struct {
 	r io.Reader
 	m *meter
@@ -185,7 +187,7 @@ func (b *meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitedReader fails when more is read than left.
+// limitedReader fails beyond left bytes.
 type limitedReader struct {
 	r    io.Reader
 	left int64

@@ -13,14 +13,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// outcome is that of one attempt: an answer or an error.
+// outcome is one attempt's: an answer or an error.
 type outcome struct {
 	answer *answer
 	err    *abi.Error
-	// established tells that there was a connection, so the server may have
-	// seen the request.
+	// established: there was a connection, so the server may have seen the request.
 	established bool
-	// transient tells that another attempt may end otherwise.
+	// transient: another attempt may succeed.
 	transient bool
 }
 
@@ -58,7 +57,7 @@ func idempotent(method string) bool {
 	return false
 }
 
-// sendCall sends one request, again where that may help, to one place.
+// sendCall sends one request to one place, with retries.
 func (c *Client) sendCall(ctx context.Context, call *call, bytesLeft *atomic.Int64) (*answer, *abi.Error) {
 	call.host = c.traffic.hosts.acquire(call.target, call.grant)
 	if call.host == nil {
@@ -84,8 +83,8 @@ func (c *Client) sendCall(ctx context.Context, call *call, bytesLeft *atomic.Int
 	}
 }
 
-// again waits and reports whether the call is sent once more; otherwise its
-// outcome is that, or the error.
+// again waits and reports whether the call is repeated; otherwise it returns the outcome's
+// answer or error.
 func (c *Client) again(ctx context.Context, call *call, out outcome, retries int) (bool, *abi.Error) {
 	reason := out.reason(call.request.GetMethod())
 	if reason == "" || retries >= c.options.MaxRetries {
@@ -101,7 +100,7 @@ func (c *Client) again(ctx context.Context, call *call, out outcome, retries int
 	if !fits(ctx, wait) {
 		return false, out.err
 	}
-	// Invariant E8 (host/SECURITY.md): retries are a share of the requests, over all of them.
+	// Invariant E8 (host/SECURITY.md): retries are a share of all requests.
 	if !c.traffic.budget.allow() {
 		c.options.Observer.Throttled(call.grant.label, "retry_budget")
 		return false, out.err
@@ -113,7 +112,7 @@ func (c *Client) again(ctx context.Context, call *call, out outcome, retries int
 	return true, nil
 }
 
-// retryAfter is what the server asked for.
+// retryAfter is the server's Retry-After.
 func (o outcome) retryAfter() (time.Duration, bool) {
 	switch o.status() {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -159,15 +158,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// budget bounds the retries of all requests together: when everything fails,
-// retries must not multiply the load. It counts over a sliding minute.
+// budget bounds the retries of all requests together: in an outage retries must not multiply
+// the load. It counts over a sliding minute.
 type budget struct {
 	share float64
 	least int
 
 	start  time.Time
 	mu     sync.Mutex
-	now    int64 // number of the newest part of the window, since start
+	now    int64 // number of the newest slice of the window, since start
 	counts [budgetParts]struct{ requests, retries int }
 }
 
@@ -183,7 +182,7 @@ func (b *budget) request() {
 	b.counts[b.now%budgetParts].requests++
 }
 
-// allow takes one retry, if there is one.
+// allow takes one retry, if one is left.
 func (b *budget) allow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +199,7 @@ func (b *budget) allow() bool {
 	return true
 }
 
-// advance empties the parts that are over.
+// advance clears expired slices.
 func (b *budget) advance() {
 	now := int64(time.Since(b.start) / budgetPart)
 	for i := max(b.now+1, now-budgetParts+1); i <= now; i++ {

@@ -35,8 +35,7 @@ func (t target) sameOrigin(other target) bool {
 	return t.scheme == other.scheme && t.host == other.host && t.port == other.port
 }
 
-// parseTarget reads and checks a URL. Its errors hold nothing of the URL but
-// the scheme and the host.
+// parseTarget reads and checks a URL. Its errors quote only the scheme and the host.
 func parseTarget(raw string) (target, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -67,8 +66,8 @@ func parseTarget(raw string) (target, error) {
 	return t, checkPath(t.path)
 }
 
-// canonicalHost takes DNS names and IP addresses and none of the other forms
-// that some resolver takes for an address (2130706433, 0x7f.1, 010.0.0.1).
+// canonicalHost accepts DNS names and IP addresses, and no other notation that some resolver
+// takes for an address (2130706433, 0x7f.1, 010.0.0.1).
 func canonicalHost(host string, bracketed bool) (string, error) {
 	host = strings.ToLower(host)
 	if addr, err := netip.ParseAddr(host); err == nil {

@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// Bounds of a template: what is longer is cut, so it is still no label of many values.
+// Bounds of a template: longer ones are cut, so that the number of a label's values stays
+// bounded.
 const (
 	maxTemplateSegments = 10
 	maxTemplateWord     = 40
-	// templateWords is how many of the first segments may be words. Later words are kept only after an id: in
-	// /compute/v1/projects/p/servers/web-a/actions "servers" and "actions" say what is asked, "p" and "web-a" of what.
+	// templateWords is how many of the first segments may be words. Later words are kept only after an id:
+	// in /compute/v1/projects/p/servers/web-a/actions "servers" and "actions" name the request, "p" and
+	// "web-a" the object.
 	templateWords = 3
 )
 
@@ -20,8 +22,9 @@ var (
 	templateHex     = regexp.MustCompile(`^[0-9a-fA-F-]{8,}$`)
 )
 
-// Template returns an escaped path without the ids of objects: numbers, UUIDs, hexadecimal digits, all that has digits, and
-// names become "*". A name among the first words cannot be told from a collection; who counts by templates bounds their number.
+// Template returns an escaped path without objects' ids: numbers, UUIDs, hexadecimal digits, all
+// segments with digits, and names become "*". A name among the first words looks like a collection;
+// callers that count by template bound the number.
 func Template(path string) string {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	cut := len(segments) > maxTemplateSegments

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Traffic is what the requests of one provider have in common, whichever Client
-// sends them: the rate, the requests under way, the budget of retries, and what
-// is known of each host. It outlives Clients, so that a new configuration
-// begins none of them anew. It is safe for concurrent use.
+// Traffic is the shared state of one provider's requests, across Clients: the rate, the
+// running requests, the budget of retries, and the state of each host. It outlives Clients,
+// so that a new configuration resets nothing. It is safe for concurrent use.
 type Traffic struct {
 	limiter *rate.Limiter
 	slots   *slots
@@ -30,12 +29,11 @@ func newTraffic(o Options) *Traffic {
 	}
 }
 
-// Traffic is the state that this client shares with the clients that get it as
-// an option.
+// Traffic is the state that this client shares with its successors.
 func (c *Client) Traffic() *Traffic { return c.traffic }
 
-// Enforce has the rate and the concurrency of this client's options hold for
-// all that share its Traffic. What was taken stays taken.
+// Enforce applies the rate and the concurrency of this client's options to all that share
+// its Traffic. Tokens already taken stay taken.
 func (c *Client) Enforce() {
 	t, o := c.traffic, c.options
 	t.limiter.SetLimit(rate.Limit(o.RequestsPerSecond))
@@ -44,11 +42,11 @@ func (c *Client) Enforce() {
 	t.hosts.set(o)
 }
 
-// perSecond is the rate that holds, for errors.
+// perSecond is the rate in force, for errors.
 func (t *Traffic) perSecond() float64 { return float64(t.limiter.Limit()) }
 
-// slots bounds how many are under way. Its limit may change; who waits is
-// served in turn.
+// slots bounds the running requests. Its limit may change; waiting requests are served in
+// turn.
 type slots struct {
 	mu      sync.Mutex
 	limit   int
@@ -93,7 +91,7 @@ func (s *slots) set(limit int) {
 	s.serve()
 }
 
-// serve lets those begin for whom there is room.
+// serve starts waiting requests while there is room.
 func (s *slots) serve() {
 	for s.used < s.limit && len(s.waiting) > 0 {
 		close(s.waiting[0])

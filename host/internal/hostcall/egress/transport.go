@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// identity is what a connection was made with. Requests share connections only
-// where it is the same.
+// identity is the identity of a connection. Only requests with equal identities share
+// connections.
 type identity struct {
 	roots       *x509.CertPool
 	certificate *ClientCertificate
@@ -30,17 +30,29 @@ func identityOf(g Grant) identity {
 	return identity{g.RootCAs, g.ClientCertificate, strings.Join(slices.Compact(cidrs), ",")}
 }
 
+// transportOf returns the transport of a grant.
+func (c *Client) transportOf(g Grant) *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Invariant E7 (host/SECURITY.md): grants share connections only with equal identities.
+	id := identityOf(g)
+	if c.transports[id] == nil {
+		c.transports[id] = c.newTransport(g)
+	}
+	return c.transports[id]
+}
+
 func (c *Client) newTransport(g Grant) *http.Transport {
 	return &http.Transport{
-		// Invariant E5 (host/SECURITY.md): the proxy of the environment would be a way around
-		// grants and the look at addresses.
-		Proxy: nil, // not that of the environment, which no grant names
+		// Invariant E5 (host/SECURITY.md): a proxy of the environment would bypass grants and the
+		// check of addresses.
+		Proxy: nil, // not the environment's, which no grant names
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.connect(ctx, network, address, g.CIDRs)
 		},
 		TLSClientConfig:        c.newTLS(g),
 		TLSHandshakeTimeout:    tlsTimeout,
-		DisableCompression:     true, // response.go does it, within the bounds
+		DisableCompression:     true, // response.go decompresses within the bounds
 		MaxIdleConns:           maxIdleConns,
 		MaxIdleConnsPerHost:    c.options.MaxPerHost,
 		MaxConnsPerHost:        c.options.MaxPerHost,
@@ -50,8 +62,8 @@ func (c *Client) newTransport(g Grant) *http.Transport {
 	}
 }
 
-// newTLS is how a host shows who it is, and who asks. net/http and Reach each change
-// their own.
+// newTLS is the TLS configuration of a grant, for both sides. net/http and Reach each change
+// their own copy.
 func (c *Client) newTLS(g Grant) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.RootCAs}
 	if g.RootCAs == nil {
@@ -76,22 +88,21 @@ func certificate(ctx context.Context, source *ClientCertificate) (*tls.Certifica
 	return found, nil
 }
 
-// certificateError is a client certificate that cannot be had.
+// certificateError is the error of an unavailable client certificate.
 type certificateError struct{ err error }
 
 func (e *certificateError) Error() string { return "client certificate: " + e.err.Error() }
 func (e *certificateError) Unwrap() error { return e.err }
 
-// dial connects to a host. The address is checked after it was resolved and
-// before it is connected to, by the same call: there is no time in between in
-// which DNS could change its mind.
+// dial connects to a host. The address is checked between its resolution and the connection,
+// within the same call: DNS cannot change in between.
 func (c *Client) dial(ctx context.Context, network, address string, allowed []netip.Prefix) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		// The administrator wrote down this very address.
+		// The administrator's grant names this very address.
 		allowed = append(slices.Clone(allowed), netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	dialer := net.Dialer{
@@ -102,8 +113,7 @@ func (c *Client) dial(ctx context.Context, network, address string, allowed []ne
 			if err != nil {
 				return &refusedError{err}
 			}
-			// Invariant E3 (host/SECURITY.md): what is connected to is the very address that was
-			// looked at.
+			// Invariant E3 (host/SECURITY.md): the checked address is the one connected to.
 			if err := c.vetter.check(addr.Addr(), allowed); err != nil {
 				return &refusedError{err}
 			}
@@ -113,7 +123,7 @@ func (c *Client) dial(ctx context.Context, network, address string, allowed []ne
 	return dialer.DialContext(ctx, network, address)
 }
 
-// refusedError is an address that may not be connected to.
+// refusedError is the error of a refused address.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
