@@ -1,5 +1,5 @@
-// Package informer watches single objects, each by its name: rights on named
-// objects allow nothing else, and what is watched is what is kept in memory.
+// Package informer watches single objects by name: rights on named objects
+// allow no other watch, and only watched objects are kept in memory.
 package informer
 
 import (
@@ -17,18 +17,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Event is what a handler is told; Get says what is so now.
+// Event is the reason of a handler's call; Get returns the current state.
 type Event int
 
 // The events.
 const (
-	Listed  Event = iota // for the first time: the object is there, or it is not
-	Changed              // since: it was changed, or made
+	Listed  Event = iota // the first list: the object exists, or does not
+	Changed              // later: it was changed, created or deleted
 	Deleted
-	Failed // to list or to watch, which is tried again
+	Failed // a list or watch has failed, and is repeated
 )
 
-// ErrPending is Get's error while the object was not asked for yet.
+// ErrPending is Get's error before the first answer.
 var ErrPending = errors.New("it was not listed yet")
 
 // Named watches one object. It is safe for concurrent use.
@@ -57,15 +57,15 @@ func only(name types.NamespacedName) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) { o.FieldSelector = selector }
 }
 
-// Run watches until the context ends, and returns when everything has ended. It
-// may be called once. The handler may be called by several goroutines.
+// Run watches until the context ends, and returns when its goroutines have
+// ended. It may be called once. Several goroutines may call the handler.
 func (n *Named[T]) Run(ctx context.Context, handle func(Event)) {
 	fail := func(err error) {
 		n.err.Store(&err)
 		handle(Failed)
 	}
 	registration, err := n.register(handle, fail)
-	if err != nil { // only of an informer that runs already or has ended
+	if err != nil { // only for an informer that runs or has ended
 		fail(err)
 		return
 	}
@@ -92,7 +92,7 @@ func (n *Named[T]) register(handle func(Event), fail func(error)) (cache.Resourc
 	}
 	return n.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(_ any, isInInitialList bool) {
-			if !isInInitialList { // Listed tells of that one
+			if !isInInitialList { // Listed covers the initial list
 				handle(Changed)
 			}
 		},
@@ -101,9 +101,9 @@ func (n *Named[T]) register(handle func(Event), fail func(error)) (cache.Resourc
 	})
 }
 
-// Get returns the object as it was seen last, nil when it does not exist. The
-// caller must not change it. The error says why there is no list yet; once
-// there was one, the client tries again and the object stays as it was seen.
+// Get returns the last seen object, nil when it does not exist. The caller must
+// not change it. The error is that of a missing first list; after a first list
+// the client retries failures, and Get returns the last seen object.
 func (n *Named[T]) Get() (object T, err error) {
 	if !n.informer.HasSynced() {
 		if failed := n.err.Load(); failed != nil {

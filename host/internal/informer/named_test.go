@@ -88,7 +88,7 @@ func TestAnObjectComesAndGoes(t *testing.T) {
 	}
 }
 
-// What is there at first is one event, and the API is asked for this name only.
+// An existing object is one event, and the requests name only this object.
 func TestAnObjectThatIsThere(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n"}})
 	n := Secret(client, types.NamespacedName{Namespace: "ns", Name: "n"})
@@ -110,7 +110,7 @@ func TestAnObjectThatIsThere(t *testing.T) {
 	}
 }
 
-// A list that fails is told with its error, and tried again.
+// A failed list is reported with its error, and retried.
 func TestAListThatFails(t *testing.T) {
 	client := fake.NewClientset(configMap("0"))
 	var allowed atomic.Bool

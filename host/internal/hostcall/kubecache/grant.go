@@ -3,6 +3,8 @@ package kubecache
 import (
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // All stands for every namespace in a Grant.
@@ -11,19 +13,19 @@ const All = "*"
 // Name names an object of a namespace.
 type Name struct{ Namespace, Name string }
 
-// Grant is what a provider may read and change. The zero value is nothing.
+// Grant says what a provider may read and change. The zero value is nothing.
 type Grant struct {
 	Nodes bool
 	// Services and EndpointSlices are namespaces, or All.
 	Services, EndpointSlices []string
 	ConfigMaps, Secrets      []Name
-	// Annotations and Labels are the keys that may be changed on the object of
-	// an op: as they are, or prefixes that end with *.
+	// Annotations and Labels are the keys that may be changed on the op's object: exact, or
+	// prefixes that end with *.
 	Annotations, Labels []string
 }
 
-// targets are the watches that the grant needs. What the manager may watch in
-// the whole cluster anyway is watched once.
+// targets are the watches that the grant needs. Objects that the manager may watch in the
+// whole cluster anyway have one watch.
 func (g Grant) targets() (all []target) {
 	if g.Nodes {
 		all = append(all, target{resource: Nodes})
@@ -47,8 +49,7 @@ func (g Grant) targets() (all []target) {
 	return all
 }
 
-// covers returns the watch that has what is asked for, or what can be done where
-// it is not granted.
+// covers returns the watch for the request, or advice if it is not granted.
 func (g Grant) covers(asked target) (watched target, advice string) {
 	switch asked.resource {
 	case Nodes:
@@ -92,6 +93,9 @@ func named(asked target, granted []Name, field string) (target, string) {
 	}
 	if asked.namespace == "" || asked.name == "" {
 		return target{}, "these are read one by one: have the provider ask with a namespace and a name"
+	}
+	if len(validation.IsDNS1123Label(asked.namespace)) > 0 || len(validation.IsDNS1123Subdomain(asked.name)) > 0 {
+		return target{}, "no object can have this name" // which must not become a field of the advice
 	}
 	return target{}, fmt.Sprintf("add {namespace: %s, name: %s} to providers[].kube.%s of the HostConfiguration", asked.namespace, asked.name, field)
 }

@@ -5,72 +5,87 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
-	"sort"
 	"sync"
+	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
 const (
-	// maxGone bounds how many deletions are remembered.
+	// maxGone bounds the remembered deletions.
 	maxGone = 10_000
-	// maxBytes bounds what the encoded objects of one watch take.
+	// maxBytes bounds the encoded objects of one watch.
 	maxBytes = 128 << 20
-	// maxPageBytes is when a page ends early: a guest decodes it in its own,
-	// small memory. A single object may be larger.
+	// maxPageBytes is the size at which a page ends: a guest decodes it in its own, small
+	// memory. A single object may be larger.
 	maxPageBytes = 2 << 20
-	// entryOverhead is roughly what an entry takes beside its encoding.
+	// entryOverhead is the approximate memory of an entry beside its encoding.
 	entryOverhead = 256
+	// fitBytes is the size at which a dropped space is read again: below the limit, to avoid
+	// oscillation.
+	fitBytes = maxBytes / 4 * 3
+	// rereadPause is the pause between two full reads, lostPause the pause if it is unknown
+	// whether everything fits.
+	rereadPause = time.Minute
+	lostPause   = 10 * time.Minute
 
 	tagObjects = 1<<3 | 2 // of abi.KubeResponse
 	tagDeleted = 2<<3 | 2
 )
 
-// errTooMuch is of objects that take too much memory.
-var errTooMuch = fmt.Errorf("they take more than %d MiB: grant less of them", maxBytes>>20)
+// errTooMuch is the error of objects beyond the memory limit.
+var errTooMuch = fmt.Errorf("they do not fit into the %d MiB that are kept", maxBytes>>20)
 
-// objects are those of one watch, in the order in which they have changed. They
-// are a cache.ReflectorStore. It is safe for concurrent use.
+// objects are a watch's objects, in the order of their changes. They are a
+// cache.ReflectorStore. It is safe for concurrent use.
 type objects struct {
 	seed   maphash.Seed
-	synced chan struct{} // closed when everything was listed once
+	synced chan struct{} // closed after the first full list
 
-	mu   sync.RWMutex
-	live map[key]*entry
-	// log has an entry for each change, in their order. The number of the last one is
-	// head. Those that newer ones have replaced stay until there are too many.
-	log   []*entry
-	stale int
-	head  uint64
-	// gone are the deletions in the log; those up to cut are forgotten.
-	gone  []*entry
-	cut   uint64
-	bytes int
-	// err is why nothing can be read for ever.
-	err error
-	// failed is why the last request failed.
+	mu     sync.RWMutex
+	spaces map[string]*space // by namespace
+	all    journal           // of all spaces
+	// bytes is the memory of all spaces, graves counts their deletions, and some the counted
+	// spaces.
+	bytes, graves, counted int
+	// reread has everything listed again, after a delay.
+	reread func(time.Duration)
+	// failed is the error of the last request.
 	failed error
 }
 
-type key struct{ namespace, name string }
-
-// entry is a version of an object, or the deletion of one.
+// entry is a version of an object, or its deletion.
 type entry struct {
-	key
-	uid     string
-	version string // metadata.resourceVersion
-	number  uint64 // of the change
-	// content is of all but the version.
+	namespace, name string
+	uid             string
+	version         string // metadata.resourceVersion
+	// own and among are a deletion's numbers in the journals of its space and of all.
+	own, among uint64
+	// content is a hash of everything but the version.
 	content uint64
 	deleted bool
-	stale   bool // guarded by the lock of objects
-	// encoded is the entry's field of a KubeResponse, with its tag.
+	stale   bool // guarded by objects' lock
+	// encoded is the entry's field of a KubeResponse, with its tag; size is the entry's memory
+	// with it.
 	encoded []byte
+	size    int
 }
 
+// held is its current memory.
+func (e *entry) held() int { return len(e.encoded) + entryOverhead }
+
 func newObjects() *objects {
-	return &objects{seed: maphash.MakeSeed(), synced: make(chan struct{}), live: map[key]*entry{}}
+	return &objects{seed: maphash.MakeSeed(), synced: make(chan struct{}), spaces: map[string]*space{}, all: newJournal(), reread: func(time.Duration) {}}
+}
+
+// begin sets the function that lists everything again. It is called once.
+func (s *objects) begin(reread func(time.Duration)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var once sync.Once
+	s.reread = func(pause time.Duration) { once.Do(func() { reread(pause) }) }
 }
 
 // Add is cache.ReflectorStore's.
@@ -82,6 +97,7 @@ func (s *objects) Add(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(e)
+	s.settle()
 	return nil
 }
 
@@ -96,14 +112,16 @@ func (s *objects) Delete(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.live[key{o.GetNamespace(), o.GetName()}]; e != nil {
-		s.bury(e)
+	if sp := s.spaces[o.GetNamespace()]; sp != nil && sp.live[o.GetName()] != nil {
+		s.bury(sp, sp.live[o.GetName()])
+		s.settle()
 	}
 	return nil
 }
 
-// Replace is cache.ReflectorStore's. What is as it was before is no change.
+// Replace is cache.ReflectorStore's. An unchanged object is no change.
 func (s *objects) Replace(list []any, _ string) error {
+	type key struct{ namespace, name string }
 	entries := make(map[key]*entry, len(list))
 	order := make([]*entry, 0, len(list))
 	for _, obj := range list {
@@ -111,19 +129,27 @@ func (s *objects) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		entries[e.key] = e
+		entries[key{e.namespace, e.name}] = e
 		order = append(order, e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, e := range s.live {
-		if entries[k] == nil {
-			s.bury(e)
+	for namespace, sp := range s.refused() { // they may fit now
+		s.hold(sp, -sp.held)
+		delete(s.spaces, namespace)
+	}
+	s.counted = 0
+	for _, sp := range s.spaces {
+		for _, e := range sp.live {
+			if entries[key{e.namespace, e.name}] == nil {
+				s.bury(sp, e)
+			}
 		}
 	}
 	for _, e := range order {
 		s.put(e)
 	}
+	s.settle()
 	select {
 	case <-s.synced:
 	default:
@@ -135,14 +161,14 @@ func (s *objects) Replace(list []any, _ string) error {
 // Resync is cache.ReflectorStore's.
 func (s *objects) Resync() error { return nil }
 
-// encode makes an entry of an object, which it trims.
+// encode makes an entry of an object, and trims the object.
 func (s *objects) encode(obj any) (*entry, error) {
 	o, ok := obj.(object)
 	if !ok {
 		return nil, fmt.Errorf("%T has no encoding", obj)
 	}
 	trim(o)
-	e := &entry{key: key{o.GetNamespace(), o.GetName()}, uid: string(o.GetUID()), version: o.GetResourceVersion()}
+	e := &entry{namespace: o.GetNamespace(), name: o.GetName(), uid: string(o.GetUID()), version: o.GetResourceVersion()}
 	o.SetResourceVersion("")
 	data, err := marshal(o)
 	if err != nil {
@@ -154,6 +180,7 @@ func (s *objects) encode(obj any) (*entry, error) {
 		return nil, err
 	}
 	e.encoded, err = field(tagObjects, &abi.KubeObject{Namespace: e.namespace, Name: e.name, Uid: e.uid, ResourceVersion: e.version, Object: data})
+	e.size = e.held()
 	return e, err
 }
 
@@ -173,86 +200,60 @@ func field(tag byte, m *abi.KubeObject) ([]byte, error) {
 	return data, err
 }
 
-// put is called with the lock.
+// put adds an entry. The caller holds the lock.
 func (s *objects) put(e *entry) {
-	before := s.live[e.key]
+	sp := s.space(e.namespace)
+	before := sp.live[e.name]
 	switch {
-	case s.err != nil:
+	case sp.lost:
 		return
 	case before != nil && before.uid == e.uid && before.content == e.content:
-		return // nothing that anybody sees
+		return // no visible change
 	case before != nil && before.uid != e.uid:
-		s.bury(before)
+		s.bury(sp, before)
 	case before != nil:
-		s.retire(before)
+		s.retire(sp, before)
 	}
-	s.live[e.key] = e
-	s.append(e)
+	sp.live[e.name] = e
+	s.keep(sp, e)
 }
 
-// bury puts a deletion in the place of an object. It is called with the lock.
-func (s *objects) bury(e *entry) {
-	s.retire(e)
-	delete(s.live, e.key)
-	grave := &entry{key: e.key, uid: e.uid, version: e.version, deleted: true}
-	encoded, err := field(tagDeleted, &abi.KubeObject{Namespace: e.namespace, Name: e.name, Uid: e.uid, ResourceVersion: e.version})
-	if err != nil { // of four strings: it cannot be
-		s.fail(err)
+// bury replaces an object by its deletion. The caller holds the lock.
+func (s *objects) bury(sp *space, e *entry) {
+	s.retire(sp, e)
+	delete(sp.live, e.name)
+	if sp.counted { // nobody reads it
 		return
 	}
-	grave.encoded = encoded
-	s.append(grave)
-	s.gone = append(s.gone, grave)
-	if len(s.gone) > maxGone {
-		s.cut = s.gone[0].number
-		s.retire(s.gone[0])
-		s.gone = s.gone[1:]
+	grave := &entry{namespace: e.namespace, name: e.name, uid: e.uid, version: e.version, deleted: true}
+	encoded, err := field(tagDeleted, &abi.KubeObject{Namespace: e.namespace, Name: e.name, Uid: e.uid, ResourceVersion: e.version})
+	if err != nil { // impossible for four strings
+		s.count(sp)
+		s.reread(lostPause)
+		return
 	}
+	grave.encoded, grave.size = encoded, len(encoded)+entryOverhead
+	s.dig(sp, grave)
 }
 
-func (s *objects) retire(e *entry) {
-	s.bytes -= len(e.encoded) + entryOverhead
-	s.stale++
-	e.stale, e.encoded = true, nil
-}
-
-func (s *objects) append(e *entry) {
-	s.head++
-	e.number = s.head
-	s.log = append(s.log, e)
-	if s.bytes += len(e.encoded) + entryOverhead; s.bytes > maxBytes {
-		s.fail(errTooMuch)
-	}
-	if s.stale > len(s.log)/2+64 {
-		s.log = slices.DeleteFunc(s.log, func(e *entry) bool { return e.stale })
-		s.stale = 0
-	}
-}
-
-// fail forgets everything for ever.
-func (s *objects) fail(err error) {
-	s.err = err
-	s.live, s.log, s.gone = map[key]*entry{}, nil, nil
-	s.stale, s.bytes = 0, 0
-}
-
-// tried keeps why nothing was read yet.
+// tried records why nothing was read yet.
 func (s *objects) tried(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = err
 }
 
-// errNotRead is of objects that were not listed yet.
+// errNotRead is the error of objects that were not listed yet.
 var errNotRead = errors.New("they were not listed yet")
 
-// unread says why nothing can be read now, nil when something can.
-func (s *objects) unread() error {
+// unread says why a namespace cannot be read now, or nil. Without a namespace it concerns
+// all: an incomplete list would look like deletions, so it is an error.
+func (s *objects) unread(namespace string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	select {
 	case <-s.synced:
-		return s.err
+		return s.tooMuch(namespace)
 	default:
 	}
 	if s.failed != nil {
@@ -261,56 +262,37 @@ func (s *objects) unread() error {
 	return errNotRead
 }
 
-// position is a place in the changes.
-type position struct {
-	// number is of the last change that was looked at.
-	number uint64
-	// begun is where the changes were when everything was begun to be read:
-	// deletions before it are nobody's news.
-	begun uint64
+// maxNamed bounds the namespaces named in an error.
+const maxNamed = 5
+
+func (s *objects) tooMuch(namespace string) error {
+	some := s.refused()
+	if namespace != "" {
+		if some[namespace] == nil {
+			return nil
+		}
+		some = map[string]*space{namespace: some[namespace]}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	where := ""
+	if named := slices.Sorted(maps.Keys(some)); named[0] != "" {
+		where = fmt.Sprintf(" (of the namespaces %q)", named[:min(len(named), maxNamed)])
+	}
+	return fmt.Errorf("%w%s: take objects or long annotations away there; they are read again when they fit. Other namespaces can be asked for", errTooMuch, where)
 }
 
-// page is what was found from a position on.
-type page struct {
-	data    []byte // fields of a KubeResponse
-	next    position
-	more    bool
-	scanned int // entries that were looked at
-}
-
-// known reports whether what has changed since a position is known.
-func (s *objects) known(from position) bool {
-	return max(from.number, from.begun) <= s.head && max(from.number, from.begun) >= s.cut
-}
-
-// read returns what has changed since a position, of the objects that are
-// selected, at most count entries and about maxPageBytes; a nil position is the
-// beginning. Restarted says that it is, because the position was of no use.
-func (s *objects) read(since *position, selected func(namespace, name string) bool, count int) (p page, restarted bool) {
+// read is journal.read of one namespace, or of all.
+func (s *objects) read(since *position, namespace, name string, count int) (page, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	from := position{begun: s.head}
-	if since != nil && s.known(*since) {
-		from = *since
-	} else {
-		restarted = since != nil
-	}
-	p.next = from
-	start := sort.Search(len(s.log), func(i int) bool { return s.log[i].number > from.number })
-	for found := 0; start < len(s.log); start++ {
-		e := s.log[start]
-		p.scanned++
-		old := e.stale || e.deleted && e.number <= from.begun
-		if !old && selected(e.namespace, e.name) {
-			if found == count || found > 0 && len(p.data)+len(e.encoded) > maxPageBytes {
-				p.more = true
-				return p, restarted
-			}
-			p.data = append(p.data, e.encoded...)
-			found++
+	j := &s.all
+	if namespace != "" {
+		j = &journal{}
+		if sp := s.spaces[namespace]; sp != nil {
+			j = &sp.journal
 		}
-		p.next.number = e.number
 	}
-	p.next.number = s.head
-	return p, restarted
+	return j.read(since, name, count)
 }

@@ -1,7 +1,6 @@
 package kubecache
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,7 +31,7 @@ type reader struct {
 func (r *reader) sync(t *testing.T, s *objects, count int) (changed, deleted []string, restarted bool) {
 	t.Helper()
 	for {
-		p, again := s.read(r.since, func(string, string) bool { return true }, count)
+		p, again := s.read(r.since, "", "", count)
 		if again || r.since == nil {
 			r.have = map[string]string{}
 		}
@@ -119,7 +118,7 @@ func TestWhatNobodySeesIsNoChange(t *testing.T) {
 	}
 	must(t, s.Replace([]any{full("1")}, "1"))
 	r.sync(t, s, 100)
-	p, _ := s.read(nil, func(string, string) bool { return true }, 100)
+	p, _ := s.read(nil, "", "", 100)
 	var m abi.KubeResponse
 	must(t, m.UnmarshalVT(p.data))
 	var n corev1.Node
@@ -155,8 +154,8 @@ func TestForgottenDeletionsBeginAnew(t *testing.T) {
 	if _, _, restarted := early.sync(t, s, 1000); !restarted || len(early.have) != 5 {
 		t.Errorf("restarted is %v, %d objects are left, want 5", restarted, len(early.have))
 	}
-	if len(s.gone) > maxGone || len(s.log) > 4*maxGone {
-		t.Errorf("%d deletions and %d changes are kept", len(s.gone), len(s.log))
+	if s.graves > maxGone || len(s.all.log) > 4*maxGone || len(s.spaces[""].log) > 4*maxGone {
+		t.Errorf("%d deletions and %d changes are kept", s.graves, len(s.all.log))
 	}
 }
 
@@ -187,19 +186,8 @@ func TestReadersAgreeWithTheObjects(t *testing.T) {
 			}
 		}
 	}
-	if len(s.log) > 4*(len(s.live)+len(s.gone))+200 {
-		t.Errorf("the log has %d entries of %d objects", len(s.log), len(s.live))
-	}
-}
-
-func TestTooMuchIsRefused(t *testing.T) {
-	s := newObjects()
-	must(t, s.Replace(nil, "0"))
-	for i := range 2 * maxBytes >> 20 {
-		must(t, s.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, BinaryData: map[string][]byte{"k": make([]byte, 1<<20)}}))
-	}
-	if !errors.Is(s.unread(), errTooMuch) || len(s.live) != 0 || s.bytes != 0 {
-		t.Errorf("%v, %d objects, %d bytes", s.unread(), len(s.live), s.bytes)
+	if live := len(s.spaces[""].live); len(s.all.log) > 4*(live+s.graves)+200 {
+		t.Errorf("the log has %d entries of %d objects", len(s.all.log), live)
 	}
 }
 
@@ -212,7 +200,7 @@ func TestPagesAreBounded(t *testing.T) {
 	must(t, s.Replace(all, "1"))
 	var since *position
 	for pages := 1; ; pages++ {
-		p, _ := s.read(since, func(string, string) bool { return true }, pageSize(4e9))
+		p, _ := s.read(since, "", "", pageSize(4e9))
 		if len(p.data) > maxPageBytes || len(p.data) == 0 {
 			t.Fatalf("a page of %d bytes", len(p.data))
 		}

@@ -3,8 +3,8 @@ package kubecache
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -24,20 +23,23 @@ const (
 	// maxPatchKeys and maxPatchBytes bound one patch.
 	maxPatchKeys  = 64
 	maxPatchBytes = 16 << 10
-	// ownDomain is of keys that the manager decides by.
+	// ownDomain is the domain of keys that control the manager.
 	ownDomain = "wasm-ccm.dev"
-	// roleDomain says which Nodes are of the control plane.
-	roleDomain = "node-role.kubernetes.io"
-	// anyName stands for every name of a domain, in a key that may be changed.
+	// anyName matches every name of a domain, in a grantable key.
 	anyName = "/*"
 )
 
-// decisive are Kubernetes' keys by which the manager decides. A zone it takes from
-// the provider once, when it initialises a Node.
-var decisive = []string{corev1.LabelTopologyZone, cloudproviderapi.AnnotationAlphaProvidedIPAddr}
+// kubernetesDomains are the domains of keys that control upstream's loops, kube-proxy, the
+// scheduler and kubelets, more of them with each release: whether a Node may be deleted or
+// gets traffic, who serves a Service.
+var kubernetesDomains = []string{"kubernetes.io", "k8s.io", "x-k8s.io"}
 
-// CheckKey says why a key, or all keys of a domain (example.com/*), cannot be
-// granted.
+// harmless are the grantable keys of these domains, and why.
+var harmless = map[string]string{
+	"kubernetes.io/description": "a text for people, which no component reads",
+}
+
+// CheckKey says why a key, or all keys of a domain (example.com/*), cannot be granted.
 func CheckKey(granted string) error {
 	domain, all := strings.CutSuffix(granted, anyName)
 	if all {
@@ -49,10 +51,9 @@ func CheckKey(granted string) error {
 	switch domain, _, _ = strings.Cut(granted, "/"); {
 	case within(domain, ownDomain):
 		return fmt.Errorf("keys of %s are the manager's own", ownDomain)
-	case domain == roleDomain || slices.Contains(decisive, granted):
-		return errors.New("the manager decides by it: whether a Node may be deleted, or has its addresses")
-	case all && kubernetesOwn(domain):
-		return fmt.Errorf("keys of %s mean something to Kubernetes: name each one", domain)
+	case harmless[granted] == "" && kubernetesOwn(domain):
+		return fmt.Errorf("keys of %s control Kubernetes itself, for example traffic; only %s of them can be granted: use a key of your own domain",
+			domain, strings.Join(slices.Sorted(maps.Keys(harmless)), ", "))
 	}
 	return nil
 }
@@ -62,20 +63,20 @@ func within(domain, parent string) bool {
 }
 
 func kubernetesOwn(domain string) bool {
-	return within(domain, "kubernetes.io") || within(domain, "k8s.io")
+	return slices.ContainsFunc(kubernetesDomains, func(own string) bool { return within(domain, own) })
 }
 
 // mayChange reports whether a key is granted.
 func mayChange(granted []string, key string) bool {
-	// Invariant G10 (host/SECURITY.md): no grant gives these away.
+	// Invariant G10 (host/SECURITY.md): no grant includes these keys.
 	if CheckKey(key) != nil || strings.HasSuffix(key, anyName) {
 		return false
 	}
 	domain, _, qualified := strings.Cut(key, "/")
-	return slices.Contains(granted, key) || qualified && !kubernetesOwn(domain) && slices.Contains(granted, domain+anyName)
+	return slices.Contains(granted, key) || qualified && slices.Contains(granted, domain+anyName)
 }
 
-// Patch is a change of an object, which the grant allows.
+// Patch is a granted change of an object.
 type Patch struct {
 	kind            string
 	namespace, name string
@@ -93,8 +94,8 @@ type metadata struct {
 	Labels      map[string]*string `json:"labels,omitempty"`
 }
 
-// Patch checks a request with a patch against the grant and the object of its
-// op, which may be nil. Errors are an *abi.Error.
+// Patch checks a request with a patch against the grant and the op's object, which may be
+// nil. Errors are an *abi.Error.
 func (v *View) Patch(request *abi.KubeRequest, own *corev1.ObjectReference) (*Patch, error) {
 	patch := request.GetPatch()
 	if err := checkOwn(request, own); err != nil {
@@ -126,10 +127,10 @@ func (v *View) Patch(request *abi.KubeRequest, own *corev1.ObjectReference) (*Pa
 	return &Patch{own.Kind, own.Namespace, own.Name, data}, nil
 }
 
-// checkOwn wants the request to be about the object of the op.
+// checkOwn requires that the request is about the op's object.
 func checkOwn(request *abi.KubeRequest, own *corev1.ObjectReference) error {
-	// Invariant G8 (host/SECURITY.md): a request cannot name another object. One without a UID is
-	// of a name that the guest itself may have said.
+	// Invariant G8 (host/SECURITY.md): a request cannot name another object. Without a UID the
+	// object's name may be the guest's own choice.
 	if own == nil || own.UID == "" || own.Kind != "Node" && own.Kind != "Service" {
 		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no Node and no Service that could be changed"}
 	}
@@ -146,7 +147,7 @@ func checkOwn(request *abi.KubeRequest, own *corev1.ObjectReference) error {
 	return nil
 }
 
-// changes are values by their keys, nil for those that are removed.
+// changes are values by key, nil for removed ones.
 func (v *View) changes(what string, granted []string, set map[string]string, removed []string) (map[string]*string, error) {
 	all := map[string]*string{}
 	for key, value := range set {
@@ -171,9 +172,8 @@ type Clients struct {
 	Nodes, Services func() (kubernetes.Interface, error)
 }
 
-// Apply sends the patch: that of a Service through its subresource status, as
-// upstream's controller does, so that it needs no further right. Errors are an
-// *abi.Error.
+// Apply sends the patch: a Service's through its subresource status, as upstream's
+// controller does, so that it needs no further right. Errors are an *abi.Error.
 func (p *Patch) Apply(ctx context.Context, clients Clients) error {
 	choose, send := clients.Nodes, p.patchNode
 	if p.kind == "Service" {
@@ -196,7 +196,7 @@ func (p *Patch) patchService(ctx context.Context, client kubernetes.Interface) e
 	return err
 }
 
-// failure gives an error of the API server the code that guests know.
+// failure maps an error of the API server to a code for guests.
 func (p *Patch) failure(err error) error {
 	code := abi.CodeUnavailable
 	switch {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The resources that can be read, by the names that requests have for them.
+// The readable resources, by their names in requests.
 const (
 	Nodes          = "nodes"
 	Services       = "services"
@@ -22,7 +22,7 @@ const (
 	Secrets        = "secrets"
 )
 
-// target is what one watch is about. An empty namespace or name is for all.
+// target is the subject of one watch. An empty namespace or name means all.
 type target struct{ resource, namespace, name string }
 
 // String is for the log and errors.
@@ -52,7 +52,7 @@ func (t target) example() object {
 	return &corev1.Secret{}
 }
 
-// watcher returns what lists and watches a target.
+// watcher returns the ListerWatcher of a target.
 func (t target) watcher(client kubernetes.Interface, tried func(error)) cache.ListerWatcher {
 	core := client.CoreV1()
 	w := watcher{client: client, name: t.name, tried: tried}
@@ -69,14 +69,14 @@ func (t target) watcher(client kubernetes.Interface, tried func(error)) cache.Li
 	return listWatch(w, core.Secrets(t.namespace))
 }
 
-// watcher is how a target is watched; tried is told how each request ended.
+// watcher is how a target is watched; tried is told the outcome of each request.
 type watcher struct {
 	client kubernetes.Interface
 	name   string
 	tried  func(error)
 }
 
-// typed is what client-go's clients of a type have in common.
+// typed is the common part of client-go's typed clients.
 type typed[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
@@ -97,7 +97,7 @@ func listWatch[L runtime.Object](w watcher, client typed[L]) cache.ListerWatcher
 	}, w.client)
 }
 
-// only selects by the name, as rights on named objects want it.
+// only selects by the name, as rights on named objects require.
 func (w watcher) only(options metav1.ListOptions) metav1.ListOptions {
 	if w.name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()
@@ -116,8 +116,8 @@ type object interface {
 // lastApplied repeats the object as kubectl has applied it.
 const lastApplied = corev1.LastAppliedConfigAnnotation
 
-// trim takes away what providers have no use for, and what changes without any
-// other change. The object is the caller's own.
+// trim removes fields that providers do not need, and fields that change alone. The caller
+// owns the object.
 func trim(o object) {
 	o.SetManagedFields(nil)
 	if annotations := o.GetAnnotations(); annotations[lastApplied] != "" {
@@ -125,7 +125,7 @@ func trim(o object) {
 	}
 	if node, ok := o.(*corev1.Node); ok {
 		node.Status.Images = nil
-		for i := range node.Status.Conditions { // the Lease is what says it
+		for i := range node.Status.Conditions { // the Lease has the heartbeat
 			node.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
 		}
 	}

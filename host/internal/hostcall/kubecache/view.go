@@ -16,14 +16,13 @@ import (
 
 const (
 	defaultPage = 500
-	// scanCost is what it costs to look at an entry, in bytes of an answer.
+	// scanCost is the cost of examining an entry, in bytes of an answer.
 	scanCost = 64
-	// maxWait is how long a first list is waited for.
+	// maxWait bounds the wait for a first list.
 	maxWait = 5 * time.Second
 )
 
-// View is what one configuration of a provider lets it see. It is safe for
-// concurrent use.
+// View is the view of one configuration of a provider. It is safe for concurrent use.
 type View struct {
 	grant   Grant
 	caches  *Caches
@@ -32,11 +31,11 @@ type View struct {
 	refused func(what, advice string)
 
 	mu   sync.Mutex
-	told map[string]bool // what was refused
+	told map[string]bool // reported refusals
 }
 
-// Open begins to watch what the grant needs, until Close. Refused is told what
-// is asked for and not granted, each once, and what can be done about it.
+// Open begins the watches that the grant needs, until Close. Refused is told each ungranted
+// request once, with advice for the administrator.
 func (c *Caches) Open(g Grant, refused func(what, advice string)) *View {
 	v := &View{grant: g, caches: c, watches: map[target]*watched{}, refused: refused, told: map[string]bool{}}
 	for _, t := range g.targets() {
@@ -47,7 +46,7 @@ func (c *Caches) Open(g Grant, refused func(what, advice string)) *View {
 	return v
 }
 
-// Close ends the watches that nobody else needs. It may be called again.
+// Close ends the watches without other users. It may be called again.
 func (v *View) Close() {
 	v.end.Do(func() {
 		for t := range v.watches {
@@ -56,8 +55,7 @@ func (v *View) Close() {
 	})
 }
 
-// Refusal is the error of a request that the grant does not allow, nil of one
-// that it does. It is an *abi.Error.
+// Refusal is the error of an ungranted request, nil for a granted one. It is an *abi.Error.
 func (v *View) Refusal(request *abi.KubeRequest) error {
 	_, err := v.watched(request)
 	return err
@@ -76,11 +74,11 @@ func (v *View) watched(request *abi.KubeRequest) (*watched, error) {
 	return v.watches[t], nil
 }
 
-// maxRefusals bounds how many refusals of a View are told.
+// maxRefusals bounds a View's reported refusals.
 const maxRefusals = 64
 
-// refuse returns the error of what is not granted, and tells it once. Advice is
-// what the administrator can do about it.
+// refuse returns the error of an ungranted request, and reports it once. Advice is for the
+// administrator.
 func (v *View) refuse(what, advice string) error {
 	what, advice = text.Line(what, 600), text.Line(advice, 900)
 	v.mu.Lock()
@@ -92,18 +90,18 @@ func (v *View) refuse(what, advice string) error {
 	return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("%s: not granted; %s", what, advice)}
 }
 
-// Read answers a request without a patch with an encoded abi.KubeResponse. Cost
-// is what the answer takes of a budget, in bytes. Errors are an *abi.Error.
+// Read answers a request without a patch with an encoded abi.KubeResponse. Cost is the
+// answer's charge to a budget, in bytes. Errors are an *abi.Error.
 func (v *View) Read(ctx context.Context, generation uint64, request *abi.KubeRequest) (response []byte, cost int, err error) {
 	w, err := v.watched(request)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := await(ctx, w.objects); err != nil {
+	if err := await(ctx, w.objects, request.GetNamespace()); err != nil {
 		return nil, 0, &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: %v", request.GetResource(), err)}
 	}
 	scope := scopeOf(generation, w.id, request)
-	p, restarted := w.read(scope.parse(request.GetCursor()), selector(request), pageSize(request.GetLimit()))
+	p, restarted := w.read(scope.parse(request.GetCursor()), request.GetNamespace(), request.GetName(), pageSize(request.GetLimit()))
 	response = make([]byte, 0, len(p.data)+64)
 	response = append(response, p.data...)
 	response = append(response, 3<<3|2, cursorBytes)
@@ -117,11 +115,11 @@ func (v *View) Read(ctx context.Context, generation uint64, request *abi.KubeReq
 	return response, len(response) + scanCost*p.scanned, nil
 }
 
-// await waits a short time for the first list.
-func await(ctx context.Context, s *objects) error {
+// await waits for the first list, at most maxWait.
+func await(ctx context.Context, s *objects, namespace string) error {
 	select {
 	case <-s.synced:
-		return s.unread()
+		return s.unread(namespace)
 	default:
 	}
 	timer := time.NewTimer(maxWait)
@@ -131,12 +129,7 @@ func await(ctx context.Context, s *objects) error {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return s.unread()
-}
-
-func selector(r *abi.KubeRequest) func(namespace, name string) bool {
-	namespace, name := r.GetNamespace(), r.GetName()
-	return func(ns, n string) bool { return (namespace == "" || ns == namespace) && (name == "" || n == name) }
+	return s.unread(namespace)
 }
 
 func pageSize(limit uint32) int {
@@ -148,12 +141,12 @@ func pageSize(limit uint32) int {
 
 func newID() uint64 { return rand.Uint64() }
 
-// cursorBytes is the length of a cursor: a scope, a number, where it was begun.
+// cursorBytes is the length of a cursor: a scope, a number, and its begun.
 const cursorBytes = 24
 
-// scope is what a cursor is good for: one watch of one manager, one generation,
-// and one question. A guest that makes up a cursor reads from another place of
-// what it may read anyway.
+// scope is a cursor's range of validity: one watch of one manager, one generation, and one
+// question. A forged cursor only reads from another position of data that the guest may read
+// anyway.
 type scope uint64
 
 func scopeOf(generation, watch uint64, r *abi.KubeRequest) scope {
@@ -174,8 +167,8 @@ func (s scope) append(data []byte, p position) []byte {
 	return data
 }
 
-// parse returns the position of a cursor: nil without one, and one that nobody
-// knows of a cursor that is not of this scope.
+// parse returns the position of a cursor: nil without one, and an unknown position for a
+// cursor of another scope.
 func (s scope) parse(cursor []byte) *position {
 	if len(cursor) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package kubecache
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -115,6 +118,7 @@ func TestWhatIsGrantedIsRead(t *testing.T) {
 		"ConfigMaps, all granted":        {everything, ConfigMaps, "", "", "", "one by one"},
 		"a Secret":                       {some, Secrets, "a", "k1", "a/k1", ""},
 		"another Secret":                 {some, Secrets, "a", "k2", "", "add {namespace: a, name: k2} to providers[].kube.secrets"},
+		"a Secret of two":                {some, Secrets, "a", "k2}, {namespace: kube-system, name: cloud", "", "not granted; no object can have this name"},
 		"Secrets":                        {some, Secrets, "", "", "", "one by one"},
 		"the star is no namespace":       {some, Services, "*", "", "", `add "*"`},
 	}
@@ -192,6 +196,50 @@ func TestCursors(t *testing.T) {
 	}
 }
 
+// Whatever is done in other namespaces, the answers about one are the same bytes at the
+// same price, for each resource and however wide its watch is.
+func TestAnswersTellNothingOfOtherNamespaces(t *testing.T) {
+	narrow := Grant{Services: []string{"a"}, EndpointSlices: []string{"a"}, ConfigMaps: []Name{{"a", "c1"}}, Secrets: []Name{{"a", "k1"}}}
+	wide := Grant{Services: []string{All}, EndpointSlices: []string{All}, ConfigMaps: narrow.ConfigMaps, Secrets: narrow.Secrets}
+	for resource, test := range map[string]struct {
+		name  string
+		other func(name string) runtime.Object
+	}{
+		Services:       {"", func(n string) runtime.Object { return &corev1.Service{ObjectMeta: meta("b", n)} }},
+		EndpointSlices: {"", func(n string) runtime.Object { return &discoveryv1.EndpointSlice{ObjectMeta: meta("b", n)} }},
+		ConfigMaps:     {"c1", func(n string) runtime.Object { return &corev1.ConfigMap{ObjectMeta: meta("b", n)} }},
+		Secrets:        {"k1", func(n string) runtime.Object { return &corev1.Secret{ObjectMeta: meta("b", n)} }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := cluster()
+			w := newWorld(t, client)
+			for _, v := range []*View{w.open(t, narrow), w.open(t, wide)} {
+				request := &abi.KubeRequest{Resource: resource, Namespace: "a", Name: test.name}
+				before, price, err := v.Read(t.Context(), 1, request)
+				must(t, err)
+				synctest.Wait()
+				for i := range 20 {
+					must(t, client.Tracker().Add(test.other(fmt.Sprint("other", i))))
+					synctest.Wait()
+				}
+				after, now, err := v.Read(t.Context(), 1, request)
+				if err != nil || !bytes.Equal(before, after) || price != now {
+					t.Errorf("%s: %v, the answer was\n%x for %d and is\n%x for %d", resource, err, before, price, after, now)
+				}
+				for i := range 20 {
+					must(t, client.Tracker().Delete(resources[resource], "b", fmt.Sprint("other", i)))
+				}
+			}
+		})
+	}
+}
+
+// resources are the groups and versions of what can be read by namespace.
+var resources = map[string]schema.GroupVersionResource{
+	Services: corev1.SchemeGroupVersion.WithResource(Services), EndpointSlices: discoveryv1.SchemeGroupVersion.WithResource(EndpointSlices),
+	ConfigMaps: corev1.SchemeGroupVersion.WithResource(ConfigMaps), Secrets: corev1.SchemeGroupVersion.WithResource(Secrets),
+}
+
 // A watch lasts as long as somebody needs it, and no two have the same target.
 func TestWatchesAreShared(t *testing.T) {
 	client := cluster()
@@ -237,7 +285,7 @@ func TestUnread(t *testing.T) {
 
 func TestPatch(t *testing.T) {
 	service := &corev1.ObjectReference{Kind: "Service", Namespace: "a", Name: "s1", UID: "u1"}
-	grant := Grant{Annotations: []string{"example.com/*", "plain", "service.kubernetes.io/mode"}, Labels: []string{"example.com/tier"}}
+	grant := Grant{Annotations: []string{"example.com/*", "plain", "kubernetes.io/description", "service.kubernetes.io/topology-mode"}, Labels: []string{"example.com/tier"}}
 	long := map[string]string{"plain": strings.Repeat("x", maxPatchBytes)}
 	many := map[string]string{}
 	for i := range maxPatchKeys + 1 {
@@ -254,8 +302,8 @@ func TestPatch(t *testing.T) {
 	}{
 		"annotations": {service, &abi.KubePatch{Uid: "u1", Annotations: map[string]string{"plain": `"<`}, RemoveAnnotations: []string{"example.com/a"}}, 0,
 			`{"metadata":{"uid":"u1","annotations":{"example.com/a":null,"plain":"\"\u003c"}}}`},
-		"labels":              {service, &abi.KubePatch{Labels: map[string]string{"example.com/tier": "x"}}, 0, `{"metadata":{"uid":"u1","labels":{"example.com/tier":"x"}}}`},
-		"a key of Kubernetes": {service, annotate("service.kubernetes.io/mode"), 0, `{"metadata":{"uid":"u1","annotations":{"service.kubernetes.io/mode":"v"}}}`},
+		"labels":           {service, &abi.KubePatch{Labels: map[string]string{"example.com/tier": "x"}}, 0, `{"metadata":{"uid":"u1","labels":{"example.com/tier":"x"}}}`},
+		"a key for people": {service, annotate("kubernetes.io/description"), 0, `{"metadata":{"uid":"u1","annotations":{"kubernetes.io/description":"v"}}}`},
 
 		"no object":               {nil, annotate("plain"), abi.CodeNotFound, "no Node and no Service"},
 		"a volume":                {&corev1.ObjectReference{Kind: "PersistentVolume", Name: "s1", UID: "u"}, annotate("plain"), abi.CodeNotFound, "no Node"},
@@ -271,7 +319,7 @@ func TestPatch(t *testing.T) {
 		"not granted":             {service, annotate("other"), abi.CodeDenied, "add it to providers[].kube.annotations"},
 		"granted to the other":    {service, &abi.KubePatch{Labels: map[string]string{"plain": "x"}}, abi.CodeDenied, "kube.labels"},
 		"removal, not granted":    {service, &abi.KubePatch{RemoveLabels: []string{"plain"}}, abi.CodeDenied, "kube.labels"},
-		"of Kubernetes":           {service, annotate("service.kubernetes.io/other"), abi.CodeDenied, "add it"},
+		"of Kubernetes":           {service, annotate("service.kubernetes.io/topology-mode"), abi.CodeDenied, "cannot be granted: keys of service.kubernetes.io"},
 		"the manager's own":       {service, annotate("wasm-ccm.dev/provider"), abi.CodeDenied, "cannot be granted"},
 		"below the manager's own": {service, annotate("x.wasm-ccm.dev/provider"), abi.CodeDenied, "cannot be granted"},
 		"a domain is no key":      {service, annotate("example.com"), abi.CodeDenied, "add it"},
@@ -296,11 +344,13 @@ func TestPatch(t *testing.T) {
 
 func TestCheckKey(t *testing.T) {
 	for key, ok := range map[string]bool{
-		"plain": true, "example.com/a": true, "example.com/*": true, "node.kubernetes.io/exclude": true, "notkubernetes.io/*": true, "mywasm-ccm.dev/*": true,
+		"plain": true, "example.com/a": true, "example.com/*": true, "notkubernetes.io/*": true, "mywasm-ccm.dev/*": true,
 		"": false, "*": false, "/*": false, "a/b/c": false, "example.com/a*": false, "*/a": false, "Example.com/a": false,
 		"kubernetes.io/*": false, "x.k8s.io/*": false, "wasm-ccm.dev/*": false, "wasm-ccm.dev/provider": false, "x.wasm-ccm.dev/a": false,
 		"node-role.kubernetes.io/control-plane": false, "node-role.kubernetes.io/master": false, "topology.kubernetes.io/zone": false,
-		"alpha.kubernetes.io/provided-node-ip": false, "topology.kubernetes.io/rack": true,
+		"alpha.kubernetes.io/provided-node-ip": false, "node.kubernetes.io/exclude-from-external-load-balancers": false,
+		"service.kubernetes.io/service-proxy-name": false, "service.kubernetes.io/headless": false, "service.kubernetes.io/topology-mode": false,
+		"topology.k8s.io/zone": false, "cluster.x-k8s.io/machine": false, "kubernetes.io/description": true, "kubernetes.io/description/*": false,
 	} {
 		if err := CheckKey(key); (err == nil) != ok {
 			t.Errorf("%q: %v", key, err)
