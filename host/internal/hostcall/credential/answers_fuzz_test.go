@@ -39,6 +39,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add("session=0123456789; Path=/", []byte(`{"value":"0123456789"}`))
 	f.Add("session=\"01234 56789\"", []byte(`{"value":"01234\u0035 6789"}`))
 	f.Add("", []byte(`{"value":"01234\b56789"}`))
+	f.Add("", []byte("{\"value\":\"01234\xe456789\"}"))
 	f.Fuzz(func(t *testing.T, cookie string, body []byte) {
 		for _, session := range []*Session{{Cookie: "session"}, {Header: "X-Session", Field: "value"}} {
 			set, _ := newTestSet(t, newFakeSecrets("username", "user", "password", "s3cr3t-s3cr3t"), Spec{Basic: &Basic{}, Session: session})

@@ -15,8 +15,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// bodyTemplate sends the administrator's body in place of one that holds the
-// placeholder. What a provider wrote around the placeholder goes nowhere.
+// bodyTemplate replaces a body with the placeholder by the administrator's body. The
+// provider's own body is not sent.
 type bodyTemplate struct {
 	redacted
 	BodyTemplate
@@ -30,15 +30,14 @@ func newBodyTemplate(b BodyTemplate, clock clock.PassiveClock) *bodyTemplate {
 
 func (b *bodyTemplate) keys() keys { return keys{required: b.Body.Keys()} }
 
-// logsIn reports whether a request is one that the body of the administrator
-// is sent with.
+// logsIn reports whether a request has the placeholder.
 func (b *bodyTemplate) logsIn(c *call) bool { return bytes.Contains(c.body, []byte(b.Placeholder)) }
 
 func (b *bodyTemplate) apply(ctx context.Context, c *call) error {
 	if !b.logsIn(c) {
 		return nil
 	}
-	// Invariant L1 (host/SECURITY.md): the filled body goes to one method and path, and to no other.
+	// Invariant L1 (host/SECURITY.md): the filled body goes to one method and path only.
 	if c.req.Method != b.Method || c.req.URL.EscapedPath() != b.Path || c.req.URL.RawQuery != "" {
 		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf(
 			"the body holds the placeholder, but the template is for %s %s without a query alone; see bodyTemplate in the HostConfiguration", b.Method, b.Path)}
@@ -55,7 +54,7 @@ func (b *bodyTemplate) apply(ctx context.Context, c *call) error {
 	}
 	b.setBody(c.req, filled)
 	version := c.version
-	// SOAP refuses with 500; what gateways say is not the cloud's.
+	// SOAP refuses with 500; other server errors may be a gateway's.
 	c.answered = func(status int) {
 		b.rest.answered(version, status, status <= http.StatusInternalServerError && status != http.StatusTooManyRequests)
 		end()
@@ -63,7 +62,7 @@ func (b *bodyTemplate) apply(ctx context.Context, c *call) error {
 	return nil
 }
 
-// setBody replaces the body, and what a provider said of its own.
+// setBody replaces the body, and the provider's headers about it.
 func (b *bodyTemplate) setBody(req *http.Request, body []byte) {
 	for name := range req.Header {
 		if ofTheBody(name) {
@@ -79,8 +78,8 @@ func (b *bodyTemplate) setBody(req *http.Request, body []byte) {
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 }
 
-// ofTheBody reports whether a header is about a body, or proves who asks. Servers
-// that read headers as variables take _ for -.
+// ofTheBody reports whether a header describes a body, or authenticates. Servers that read
+// headers as variables take _ for -.
 func ofTheBody(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	return strings.HasPrefix(name, "content-") || strings.HasSuffix(name, "digest") || name == "authorization"

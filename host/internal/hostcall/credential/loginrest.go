@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// minLoginRest is how long nobody logs in again after the cloud has refused
-	// to; it doubles up to maxLoginRest with each refusal. Clouds lock accounts.
+	// minLoginRest is the pause after a refused login; each further refusal doubles it, up to
+	// maxLoginRest. Clouds lock accounts.
 	minLoginRest = failureRest
 	maxLoginRest = 5 * time.Minute
 )
 
-// loginRest keeps a wrong password from being tried again and again.
+// loginRest prevents repeated logins with a wrong password.
 //
-// Invariant L5 (host/SECURITY.md): one login is in flight, and it waits longer with
-// each refusal.
+// Invariant L5 (host/SECURITY.md): one login is in flight, and the pause grows with each
+// refusal.
 type loginRest struct {
 	clock clock.PassiveClock
 	// turn has room for the login in flight.
 	turn chan struct{}
 
 	mu      sync.Mutex
-	version string // of the Secret
+	version string // the Secret's
 	refused int    // in a row
 	status  int
 	until   time.Time
-	// proven is the version of a Secret that the cloud has accepted last.
+	// proven is the version of the Secret that the cloud accepted last.
 	proven string
 }
 
@@ -41,9 +41,8 @@ func newLoginRest(clock clock.PassiveClock) *loginRest {
 	return &loginRest{clock: clock, turn: make(chan struct{}, 1)}
 }
 
-// begin waits until no login is in flight. The error is of a login that must wait
-// longer, or whose context has ended. End is called when it has an answer, or has
-// failed.
+// begin waits until no login is in flight. The error means that the pause is not over, or
+// the context has ended. End is called after the answer or a failure.
 func (l *loginRest) begin(ctx context.Context, version string) (end func(), err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -57,14 +56,14 @@ func (l *loginRest) begin(ctx context.Context, version string) (end func(), err 
 	return sync.OnceFunc(func() { <-l.turn }), nil
 }
 
-// isProven tells whether the cloud has accepted the Secret, and not refused it since.
+// isProven reports whether the cloud has accepted the Secret, and not refused it since.
 func (l *loginRest) isProven(version string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proven == version
 }
 
-// allow returns the error of a login that must wait.
+// allow returns the error of a login during the pause.
 func (l *loginRest) allow(version string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +74,7 @@ func (l *loginRest) allow(version string) error {
 	return nil
 }
 
-// answered counts what the cloud says to a login.
+// answered records the cloud's answer to a login.
 func (l *loginRest) answered(version string, status int, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,14 +92,14 @@ func (l *loginRest) answered(version string, status int, refused bool) {
 	}
 }
 
-// basicLogin is basic authentication of requests that begin a session.
+// basicLogin is basic authentication of requests without a session.
 type basicLogin struct {
 	basic
 	rest *loginRest
 }
 
-// apply lets a Secret that the cloud has accepted go in several requests at a time:
-// any request without a session counts as a login here.
+// apply serialises logins until the cloud has accepted the Secret: any request without a
+// session counts as a login.
 func (b basicLogin) apply(ctx context.Context, c *call) error {
 	end := func() {}
 	if !b.rest.isProven(c.version) {

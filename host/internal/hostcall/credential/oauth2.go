@@ -17,10 +17,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// defaultLease is how long a token is used whose server does not say.
+// defaultLease is the use of a token without a lifetime.
 const defaultLease = 30 * time.Minute
 
-// maxTokenErrorBytes bounds what is repeated of the token endpoint's error.
+// maxTokenErrorBytes bounds the quotation of the token endpoint's error.
 const maxTokenErrorBytes = 256
 
 type oauth2Method struct {
@@ -37,7 +37,7 @@ func newOAuth2(o OAuth2ClientCredentials, h holder, clock clock.PassiveClock) *o
 	setDefault(&o.ClientSecretKey, "client_secret")
 	client := &http.Client{
 		Transport: o.Transport,
-		// A token request holds the secret: it goes to the endpoint alone.
+		// A token request holds the secret: it goes to no other URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &oauth2Method{
@@ -90,7 +90,7 @@ func (o *oauth2Method) obtain(ctx context.Context, c *call) (lease[string], erro
 	return lease[string]{value: token.AccessToken, version: c.version, until: renewAt(now, now.Add(lifetime))}, nil
 }
 
-// tokenFailure says what the token endpoint answered, as far as it is bounded.
+// tokenFailure quotes the token endpoint's answer, within bounds.
 func tokenFailure(err error) error {
 	var answer *oauth2.RetrieveError
 	if !errors.As(err, &answer) || answer.Response == nil {

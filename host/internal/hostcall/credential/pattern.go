@@ -12,42 +12,39 @@ import (
 	"strings"
 )
 
-// windowSize is the length of what the index looks up at each position; no
-// pattern is shorter.
+// windowSize is the length of the index's lookups; no pattern is shorter.
 const windowSize = 4
 
-// Of a long value these are the bytes, from its beginning, that are kept and
-// compared: as it is, in one encoding, and in an encoding of an encoding.
+// The bytes kept of a long value's beginning for the comparison: unencoded, in one encoding,
+// and in two nested encodings.
 const (
 	maxPlainBytes   = 1 << 10
 	maxEncodedBytes = 512
 	maxNestedBytes  = 192
 )
 
-// minNestedBytes is the length of the shortest value that is looked for in an
-// encoding of an encoding: of what is shorter, too few characters are sure.
+// minNestedBytes is the length of the shortest value that is searched in nested encodings:
+// of a shorter one too few characters are certain.
 const minNestedBytes = 8
 
-// pattern is one way in which a value can stand in data.
+// pattern is one written form of a value.
 type pattern struct {
 	text []byte
-	// anyCase is set where upper and lower case are the same; text is in lower.
+	// anyCase: case is ignored, and text is in lower case.
 	anyCase bool
-	// before and after are how many characters beside the text hold bits of the
-	// value, too.
+	// before and after count the characters beside the text that hold bits of the value.
 	before, after int
-	// rest is how many bytes after the text belong to it: of a long value, the
-	// text is the beginning only.
+	// rest counts the bytes after the text that belong to it: of a long value, text is only the
+	// beginning.
 	rest int
-	// bracketed is set where the text holds a bracket.
+	// bracketed: the text holds a bracket.
 	bracketed bool
 	label     string
 }
 
-// patternsOf returns the ways in which a value can be written. Escapes are
-// decoded before the search as well; those that a server is likely to write are
-// here, too, for text that swallows the first bytes of the value when it is
-// decoded, as a % before it does. Value has at least windowSize bytes.
+// patternsOf returns the written forms of a value. Escapes are decoded before the search as
+// well; likely escaped forms are included for text that swallows the value's first bytes
+// when decoded, as after a %. Value has at least windowSize bytes.
 func patternsOf(d *decoder, label string, value []byte) []*pattern {
 	var out []*pattern
 	add := func(p pattern) {
@@ -74,8 +71,8 @@ func patternsOf(d *decoder, label string, value []byte) []*pattern {
 	return out
 }
 
-// encode returns the encodings of what a pattern finds, of its first most bytes:
-// in hexadecimal, and in base64 of either alphabet with anything around it.
+// encode returns the encodings of a pattern's first most bytes: in hexadecimal, and in
+// base64 of either alphabet with anything around it.
 func encode(p pattern, most int) []pattern {
 	p = cut(p, most)
 	out := []pattern{{
@@ -90,7 +87,7 @@ func encode(p pattern, most int) []pattern {
 	return out
 }
 
-// cut shortens the text of a pattern; what it loses belongs to the pattern still.
+// cut shortens a pattern's text; the remaining bytes still belong to the pattern.
 func cut(p pattern, most int) pattern {
 	if len(p.text) > most {
 		p.rest += len(p.text) - most
@@ -99,9 +96,8 @@ func cut(p pattern, most int) pattern {
 	return p
 }
 
-// formsOf returns a value, the escaped forms that servers write for it, and its
-// decoded form: a value may hold escapes itself, and decoding an answer decodes
-// them too.
+// formsOf returns a value, its escaped forms, and its decoded form: a value may contain
+// escapes itself, which the decoding of an answer decodes as well.
 func formsOf(d *decoder, value []byte) [][]byte {
 	out := escapesOf(string(value))
 	for range maxDepth {
@@ -115,7 +111,7 @@ func formsOf(d *decoder, value []byte) [][]byte {
 	return out
 }
 
-// escapesOf returns s and what servers write for it, each once.
+// escapesOf returns s and its usual escaped forms, each once.
 func escapesOf(s string) [][]byte {
 	var out [][]byte
 	for _, text := range []string{
@@ -130,19 +126,19 @@ func escapesOf(s string) [][]byte {
 	return out
 }
 
-// jsonEscape returns s as it stands between the quotes of JSON.
+// jsonEscape returns s as written between the quotes of JSON.
 func jsonEscape(s string, forHTML bool) string {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(forHTML)
 	if err := e.Encode(s); err != nil {
-		return s // not reached: every string has a JSON form
+		return s // unreachable: every string has a JSON form
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(out.String(), `"`), "\"\n")
 }
 
-// base64Core returns those characters of the encoding of what p finds that depend
-// on nothing else, when offset bytes (modulo 3) stand before it.
+// base64Core returns the characters of a pattern's base64 form that do not depend on its
+// surroundings, with offset bytes (modulo 3) before it.
 func base64Core(alphabet *base64.Encoding, p pattern, offset int) pattern {
 	padded := append(make([]byte, offset, offset+len(p.text)), p.text...)
 	text := []byte(alphabet.EncodeToString(padded))
@@ -151,7 +147,7 @@ func base64Core(alphabet *base64.Encoding, p pattern, offset int) pattern {
 	out := pattern{text: text[first:last], rest: (p.rest*8 + 5) / 6}
 	switch {
 	case p.before > 0:
-		out.before = 3 // the bits of a whole byte, and those that are shared
+		out.before = 3 // the bits of a whole byte, and the shared ones
 	case offset > 0:
 		out.before = 1
 	}
@@ -172,27 +168,25 @@ type span struct {
 
 // index finds many patterns in one pass. It is immutable.
 type index struct {
-	// filter has a bit for each hash of a window of a pattern.
+	// filter has a bit for each hash of a pattern's window.
 	filter  [1 << filterBits / 64]uint64
 	entries []entry
-	// last has, for each hash, the index of the last entry with it, plus one.
+	// last has, for each hash, the index of its last entry, plus one.
 	last [1 << tableBits]int32
-	// bracketed is set where a pattern holds a bracket, and so may be made up of
-	// a mark and what is beside it.
+	// bracketed: a pattern holds a bracket, and so may arise from a mark and its neighbours.
 	bracketed bool
 }
 
-// entry is a pattern and what it is looked up by: the window that ends at
-// text[end].
+// entry is a pattern with its lookup window, which ends at text[end].
 type entry struct {
 	*pattern
 	window uint32
 	end    int32
-	before int32 // the entry before it with the same hash, plus one
+	before int32 // the previous entry with the same hash, plus one
 }
 
 const (
-	filterBits = 18 // 32 KiB, which stays in the processor's cache
+	filterBits = 18 // 32 KiB, fits the processor's cache
 	tableBits  = 16
 )
 
@@ -210,8 +204,8 @@ func newIndex(patterns []*pattern) *index {
 	return x
 }
 
-// choose takes a window of a pattern that few others have: tokens of one kind
-// begin or end alike.
+// choose takes a window of the pattern that is rare in others: tokens of one kind begin or
+// end alike.
 func (x *index) choose(p *pattern) entry {
 	const enough = 2
 	best, least := entry{}, len(x.entries)+1
@@ -232,16 +226,15 @@ func (x *index) choose(p *pattern) entry {
 	return best
 }
 
-// windowAt is what stands before data[end], upper and lower case alike.
+// windowAt is the window before data[end], in lower case.
 func windowAt(data []byte, end int) uint32 {
 	return binary.LittleEndian.Uint32(data[end-windowSize:end]) | 0x20202020
 }
 
 func hashWindow(window uint32) uint32 { return window * 0x9E3779B1 >> (32 - filterBits) }
 
-// find returns where patterns stand in data; neighbouring hits are joined. They
-// are in order: a hit holds its window, and windows are looked up in order. It
-// ends when there are more than maxSpans.
+// find returns the positions of patterns in data, in order, with neighbouring hits joined: a
+// hit holds its window, and windows are looked up in order. It stops at more than maxSpans.
 func (x *index) find(data []byte) []span {
 	var out []span
 	for end := windowSize; end <= len(data) && len(out) <= maxSpans; end++ {
@@ -263,7 +256,7 @@ func (x *index) find(data []byte) []span {
 	return out
 }
 
-// is reports whether the pattern is this text, of the same length.
+// is reports whether the text equals the pattern's.
 func (p *pattern) is(text []byte) bool {
 	if p.anyCase {
 		return bytes.EqualFold(text, p.text)
@@ -283,7 +276,7 @@ func (p *pattern) widen(data []byte, start, end int) span {
 	return span{start, end, p.label}
 }
 
-// join adds a span to those that end before it does.
+// join adds a span to spans that end before it does.
 func join(spans []span, s span) []span {
 	for len(spans) > 0 && spans[len(spans)-1].end >= s.start {
 		last := spans[len(spans)-1]

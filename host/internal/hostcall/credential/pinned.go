@@ -14,10 +14,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/informer"
 )
 
-// Pinned has Secrets as they were when each was first asked for, so that a
-// generation of a provider keeps the values that it was probed with: a wrong
-// password is tried with a generation of its own. What is deleted is gone at
-// once. It is safe for concurrent use.
+// Pinned keeps Secrets as they were at the first read, so that a generation keeps the values
+// of its probe: a wrong password is tried with a generation of its own. Deleted Secrets are
+// gone at once. It is safe for concurrent use.
 type Pinned struct {
 	secrets *WatchedSecrets
 	changed chan struct{}
@@ -32,8 +31,7 @@ type pin struct {
 	version string
 }
 
-// NewPinned pins what the watched Secrets have. It is made before they run, and
-// once.
+// NewPinned pins the values of the watched Secrets. It is called once, before they run.
 func NewPinned(secrets *WatchedSecrets) *Pinned {
 	p := &Pinned{secrets: secrets, changed: make(chan struct{}, 1), pins: map[types.NamespacedName]pin{}}
 	for _, s := range secrets.secrets {
@@ -48,7 +46,7 @@ func NewPinned(secrets *WatchedSecrets) *Pinned {
 
 // Get implements Secrets.
 func (p *Pinned) Get(ctx context.Context, namespace, name string) (map[string][]byte, string, error) {
-	// Invariant S8 (host/SECURITY.md): what is deleted is an error, pinned or not.
+	// Invariant S8 (host/SECURITY.md): a deleted Secret is an error, pinned or not.
 	data, version, err := p.secrets.Get(ctx, namespace, name)
 	if err != nil {
 		return nil, "", err
@@ -59,28 +57,28 @@ func (p *Pinned) Get(ctx context.Context, namespace, name string) (map[string][]
 		return data, version, nil
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	// Invariant S8 (host/SECURITY.md): what a generation began with is what it gets, until newer
-	// values have proved to be right.
+	// Invariant S8 (host/SECURITY.md): a generation gets its first values until newer values
+	// have proved right.
 	if _, ok := p.pins[key]; !ok {
 		p.pins[key] = pin{data, version}
 	}
 	return p.pins[key].data, p.pins[key].version, nil
 }
 
-// Follow ends the pinning: newer values have proved to be right, and the cloud
-// may take the ones before no more.
+// Follow ends the pinning: newer values have proved right, and the cloud may no longer
+// accept the old ones.
 func (p *Pinned) Follow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.follow = true
 }
 
-// Changed has a value after a Secret has other values than were pinned, or was
-// deleted. One reader may use it.
+// Changed has a value after a Secret has changed from its pin, or was deleted. One reader
+// may use it.
 func (p *Pinned) Changed() <-chan struct{} { return p.changed }
 
-// Version pins every Secret that is there, waiting until each was asked for,
-// and names them. It holds nothing of their values.
+// Version pins every existing Secret, after each was read, and names them. It contains
+// nothing of their values.
 func (p *Pinned) Version(ctx context.Context) string {
 	h := sha256.New()
 	names := slices.SortedFunc(maps.Keys(p.secrets.secrets), func(a, b types.NamespacedName) int {
@@ -96,8 +94,7 @@ func (p *Pinned) Version(ctx context.Context) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// differs compares a Secret with its pin. One that is not pinned yet has
-// appeared after Version has looked for it.
+// differs compares a Secret with its pin. An unpinned one has appeared after Version.
 func (p *Pinned) differs(s *watchedSecret) bool {
 	secret, err := s.Get()
 	if err != nil || secret == nil {
@@ -112,6 +109,6 @@ func (p *Pinned) differs(s *watchedSecret) bool {
 func (p *Pinned) signal() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // what the signal asks for is yet to come
+	default: // a signal is pending
 	}
 }

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// minRenewal is how long something obtained is not renewed, whatever the
-	// cloud says about it: a provider must not flood the token endpoint.
+	// minRenewal is the shortest use of a lease, whatever the cloud says: a provider must not
+	// flood the token endpoint.
 	minRenewal = 10 * time.Second
-	// failureRest is how long nobody tries again after a failure.
+	// failureRest is the pause after a failure.
 	failureRest = 5 * time.Second
-	// maxLease is how long anything obtained is used.
+	// maxLease is the longest use of a lease.
 	maxLease = 24 * time.Hour
-	// maxMargin is how long before its end a lease is renewed at most.
+	// maxMargin is the largest time between the renewal of a lease and its end.
 	maxMargin = time.Minute
 )
 
-// lease is a value that serves for some time.
+// lease is a value with a limited lifetime.
 type lease[T any] struct {
 	redacted
 	value T
-	// version of the Secret that it was obtained with.
+	// version of its Secret.
 	version string
-	// until is when it must be renewed; zero: it serves once.
+	// until is the time of its renewal; zero: it serves once.
 	until time.Time
 }
 
@@ -43,8 +43,8 @@ type renewal[T any] struct {
 	failed   failure
 }
 
-// failure is an attempt that failed, and is not repeated at once: a wrong
-// password that is tried again and again locks an account.
+// failure is a failed attempt that is not repeated at once: repeated wrong passwords lock an
+// account.
 type failure struct {
 	err     error
 	version string
@@ -55,8 +55,8 @@ func newRenewal[T any](clock clock.PassiveClock) *renewal[T] {
 	return &renewal[T]{clock: clock, turn: make(chan struct{}, 1)}
 }
 
-// get returns the current value, or obtains one. An error that obtain calls
-// lasting is everybody's for failureRest.
+// get returns the current value, or obtains one. A lasting error of obtain is returned to
+// all callers for failureRest.
 func (r *renewal[T]) get(ctx context.Context, version string, obtain func(context.Context) (l lease[T], lasting bool, err error)) (T, error) {
 	if value, known, err := r.look(version); known {
 		return value, err
@@ -65,7 +65,7 @@ func (r *renewal[T]) get(ctx context.Context, version string, obtain func(contex
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return none, fmt.Errorf("waiting for somebody else's renewal: %w", context.Cause(ctx))
+		return none, fmt.Errorf("waiting for another request's renewal: %w", context.Cause(ctx))
 	}
 	defer func() { <-r.turn }()
 	if value, known, err := r.look(version); known {
@@ -84,7 +84,7 @@ func (r *renewal[T]) get(ctx context.Context, version string, obtain func(contex
 	return l.value, nil
 }
 
-// look returns what is known without asking anybody.
+// look returns the known state without a request.
 func (r *renewal[T]) look(version string) (value T, known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,9 +97,9 @@ func (r *renewal[T]) look(version string) (value T, known bool, err error) {
 	return value, false, nil
 }
 
-// drop has the next get renew the lease. A fresh one stays: the request that
-// was rejected may have used the one before. It reports whether the next
-// request will be another one, and whether it dropped something.
+// drop has the next get renew the lease. A fresh one stays: the rejected request may have
+// used its predecessor. It reports whether the next request will differ, and whether a lease
+// was dropped.
 func (r *renewal[T]) drop() (renewed, dropped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +113,7 @@ func (r *renewal[T]) drop() (renewed, dropped bool) {
 	return true, true
 }
 
-// renewAt returns when something is renewed that was obtained now and ends at
-// end: some time before.
+// renewAt returns the renewal time of a lease obtained now, some time before end.
 func renewAt(now, end time.Time) time.Time {
 	end = minTime(end, now.Add(maxLease))
 	return end.Add(-min(end.Sub(now)/10, maxMargin))

@@ -13,16 +13,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds of what a credential adds to a request.
+// Bounds of a credential's additions to a request.
 const (
 	maxHeaders     = 32
 	maxHeaderBytes = 16 << 10
 	maxParams      = 32
-	maxQueryBytes  = 8 << 10 // of the parameters that it adds
+	maxQueryBytes  = 8 << 10 // of the added parameters
 )
 
-// checkHeaderName refuses headers that are about the connection or say what
-// the grant was asked for.
+// checkHeaderName refuses headers about the connection, and those that the grant was checked
+// with.
 func checkHeaderName(name string) error {
 	if !httpguts.ValidHeaderFieldName(name) || len(name) > 256 {
 		return fmt.Errorf("header name %s is not valid", text.Quote(name))
@@ -56,7 +56,7 @@ func checkHeaders(headers []*abi.HttpHeader) error {
 	return nil
 }
 
-// setHeaders sets checked headers, instead of those of the same names.
+// setHeaders sets checked headers in place of those with the same names.
 func setHeaders(req *http.Request, headers []*abi.HttpHeader) {
 	for _, h := range headers {
 		req.Header.Del(h.GetName())
@@ -66,7 +66,7 @@ func setHeaders(req *http.Request, headers []*abi.HttpHeader) {
 	}
 }
 
-// setHeader sets one header to what may hold a secret.
+// setHeader sets one header to a possibly secret value.
 func setHeader(req *http.Request, name, value string) error {
 	h := []*abi.HttpHeader{{Name: name, Value: value}}
 	if err := checkHeaders(h); err != nil {
@@ -89,8 +89,8 @@ func checkParams(params []*abi.HttpHeader) error {
 	return nil
 }
 
-// addParams appends parameters to the query. What is there stays as it is: a
-// signature may be over it.
+// addParams appends parameters to the query. The existing query stays unchanged: a signature
+// may cover it.
 func addParams(req *http.Request, params []*abi.HttpHeader) error {
 	var out strings.Builder
 	out.WriteString(req.URL.RawQuery)
@@ -100,23 +100,21 @@ func addParams(req *http.Request, params []*abi.HttpHeader) error {
 		}
 		out.WriteString(escapeQuery(p.GetName()) + "=" + escapeQuery(p.GetValue()))
 	}
-	// Not that of the whole query: the provider could measure the secret with its
-	// own part of it.
+	// Only the additions: with a bound on the whole query the provider could measure the secret.
 	if size := out.Len() - len(req.URL.RawQuery); size > maxQueryBytes {
 		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the credential adds %d bytes to the query, the limit is %d", size, maxQueryBytes)}
 	}
-	// A copy, since the URL may be shared by retries of a request.
+	// A copy, since retries of a request may share the URL.
 	u := *req.URL
 	u.RawQuery = out.String()
 	req.URL = &u
 	return nil
 }
 
-// escapeQuery escapes spaces so that every server understands them.
+// escapeQuery escapes spaces in the form that every server understands.
 func escapeQuery(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// dropParam removes a parameter from the query, and leaves the others as they
-// are.
+// dropParam removes a parameter from the query, and leaves the others unchanged.
 func dropParam(req *http.Request, name string) {
 	if req.URL.RawQuery == "" {
 		return

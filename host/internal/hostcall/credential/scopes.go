@@ -9,15 +9,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// maxScopes is how many scopes of one credential are remembered.
+// maxScopes bounds the remembered scopes of a credential.
 const maxScopes = 64
 
-// minWordBytes is the length of the shortest word of a header that is scrubbed
-// on its own, so that names of schemes stay readable.
+// minWordBytes is the length of the shortest header word that is scrubbed on its own, so
+// that names of schemes stay readable.
 const minWordBytes = 12
 
-// scopes remember what a signer answered for each scope. The ones that were
-// not used for longest are forgotten.
+// scopes remember a signer's answers by scope. The least recently used ones are forgotten.
 type scopes struct {
 	redacted
 	holder holder
@@ -28,7 +27,7 @@ type scopes struct {
 	uses   uint64
 }
 
-// scope is one of them.
+// scope is the state of one scope.
 type scope struct {
 	redacted
 	name    string
@@ -37,10 +36,10 @@ type scope struct {
 	// The fields below belong to scopes.mu.
 	lastUse  uint64
 	mu       *sync.Mutex
-	version  string // of the Secret that state was made with
+	version  string // the Secret's, at the time of state
 	state    []byte
 	rejected bool
-	once     bool // the last answer served one request only
+	once     bool // the last answer was for one request only
 }
 
 func newScopes(h holder, clock clock.PassiveClock) *scopes {
@@ -75,8 +74,7 @@ func (s *scopes) makeRoom() {
 	s.holder.hold("scope/" + oldest.name)
 }
 
-// load returns the state for the signer; that of another version of the Secret
-// is forgotten.
+// load returns the signer's state; the state for another version of the Secret is dropped.
 func (s *scope) load(version string) (state []byte, rejected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +84,7 @@ func (s *scope) load(version string) (state []byte, rejected bool) {
 	return s.state, s.rejected
 }
 
-// servesOnce reports whether answers of the signer serve one request only.
+// servesOnce reports whether the signer's answers are for one request only.
 func (s *scope) servesOnce(version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,9 +113,8 @@ func (s *scopes) keep(of *scope, c *call, resp *abi.SignResponse, l lease[signed
 	}
 }
 
-// secretsOf returns what is to be scrubbed of an answer: values of headers and
-// parameters, and their longer words, since a server may repeat a token without
-// the name of the scheme.
+// secretsOf returns the secrets in an answer: values of headers and parameters, and their
+// longer words, since a server may repeat a token without the name of the scheme.
 func secretsOf(resp *abi.SignResponse) [][]byte {
 	var out [][]byte
 	for _, h := range resp.GetHeaders() {
@@ -135,8 +132,7 @@ func secretsOf(resp *abi.SignResponse) [][]byte {
 	return out
 }
 
-// plainHeader reports whether a header is no secret by its nature, and stands
-// in responses as well.
+// plainHeader reports whether a header is never secret, and occurs in responses as well.
 func plainHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Accept", "Content-Encoding", "Content-Language", "Content-Type", "Date", "Digest", "User-Agent":
@@ -156,7 +152,7 @@ func (s *scopes) reject(name string) bool {
 	renewed, dropped := of.renewal.drop()
 	if dropped {
 		of.rejected = true
-		// Without a state there was no token that could be renewed.
+		// Without a state there was no token to renew.
 		renewed = !of.once || len(of.state) > 0
 	}
 	return renewed

@@ -14,35 +14,33 @@ import (
 )
 
 const (
-	// minSecretBytes is the length of the shortest value that is scrubbed.
-	// Shorter ones stand everywhere.
+	// minSecretBytes is the length of the shortest scrubbed value. Shorter ones occur
+	// everywhere.
 	minSecretBytes = windowSize
-	// keepOld is how long a value is scrubbed after it was replaced.
+	// keepOld is how long a replaced value is scrubbed.
 	keepOld = time.Hour
-	// keepOnce is how long a value is scrubbed that serves one request only.
+	// keepOnce is how long a value for a single request is scrubbed.
 	keepOnce = 15 * time.Minute
-	// maxOld and maxOnce bound how many there are, maxOldBytes the sum of each.
+	// maxOld and maxOnce bound their numbers, maxOldBytes the sum of each.
 	maxOld      = 512
 	maxOnce     = 256
 	maxOldBytes = 2 << 20
-	// maxDepth is how often escapes are decoded. Three on top of each other are
-	// promised; a value that holds escapes itself may take more.
+	// maxDepth is how many layers of escapes are decoded. Three are promised; a value with
+	// escapes of its own may need more.
 	maxDepth = 5
-	// maxSpans bounds how many values are replaced in one text. Each takes up to a
-	// hundred bytes: a short value, again and again, would take gigabytes.
+	// maxSpans bounds the replacements in one text. Each takes up to a hundred bytes: a short
+	// value, repeated, would take gigabytes.
 	//
-	// Invariant M29 (host/SECURITY.md): marks do not fill the manager.
+	// Invariant M29 (host/SECURITY.md): marks do not fill the manager's memory.
 	maxSpans = 1 << 16
-	// maxPasses bounds the passes over data in which the marks themselves
-	// make up a value.
+	// maxPasses bounds the passes over data in which marks form a value.
 	maxPasses = 3
 )
 
 // Scrubber replaces secret values in data. It is safe for concurrent use.
 //
-// It does not hide that a value was there: whoever can have data scrubbed can
-// test guesses. Secrets must not be guessable, and a Scrubber is for one
-// provider.
+// It does not hide that a value was there: whoever can have data scrubbed can test guesses.
+// Secrets must not be guessable, and a Scrubber is for one provider.
 type Scrubber struct {
 	redacted
 	clock   clock.PassiveClock
@@ -51,16 +49,16 @@ type Scrubber struct {
 	mu        sync.Mutex
 	current   map[owner][]*secretValue
 	old, once shelf
-	index     *index // nil: to be made
+	index     *index // nil: needs rebuilding
 }
 
-// owner is who has current values: a part of a Set.
+// owner holds current values: a part of a Set.
 type owner struct {
 	set  *Set
 	part string
 }
 
-// secretValue is a value with what it looks like.
+// secretValue is a value with its patterns.
 type secretValue struct {
 	redacted
 	label    string
@@ -68,7 +66,7 @@ type secretValue struct {
 	patterns []*pattern
 }
 
-// shelf keeps values that are not current for a while.
+// shelf keeps former values for a while.
 type shelf struct {
 	keep   time.Duration
 	max    int
@@ -86,8 +84,8 @@ func (s *shelf) add(v *secretValue, now time.Time) {
 	s.bytes += len(v.value)
 }
 
-// forget drops the values whose time is over and the oldest ones above the
-// bounds, and reports whether it did.
+// forget drops expired values and the oldest ones above the bounds, and reports whether it
+// did.
 func (s *shelf) forget(now time.Time) bool {
 	n := 0
 	for ; n < len(s.values); n++ {
@@ -100,7 +98,7 @@ func (s *shelf) forget(now time.Time) bool {
 	return n > 0
 }
 
-// NewScrubber returns a Scrubber that knows no values yet.
+// NewScrubber returns a Scrubber without values.
 func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	return &Scrubber{
 		clock: clock, decoder: newDecoder(), current: map[owner][]*secretValue{},
@@ -109,16 +107,16 @@ func NewScrubber(clock clock.PassiveClock) *Scrubber {
 	}
 }
 
-// ScrubberOf returns a Scrubber of values that do not change, for a program without
-// credentials of its own.
+// ScrubberOf returns a Scrubber of constant values, for a program without credentials of its
+// own.
 func ScrubberOf(label string, values ...[]byte) *Scrubber {
 	s := NewScrubber(clock.RealClock{})
 	s.hold(owner{}, label, values...)
 	return s
 }
 
-// Scrub is ScrubContext without an end, for short texts. Of one in which values
-// stand too often nothing is left.
+// Scrub is ScrubContext without a deadline, for short texts. A text with too many values
+// becomes empty.
 func (s *Scrubber) Scrub(data []byte) []byte {
 	out, err := s.ScrubContext(context.Background(), data)
 	if err != nil {
@@ -127,13 +125,12 @@ func (s *Scrubber) Scrub(data []byte) []byte {
 	return out
 }
 
-// ScrubContext returns data with "[scrubbed:NAME]" in place of every value of a
-// credential NAME that stands in it: as it is, in hexadecimal, in base64 of
-// anything around it, in one of these on top of the other, and all of that escaped
-// as in JSON, URLs and HTML, up to three times. Data itself is returned when there
-// is none; it is never changed. The time grows with the length of data; the error
-// is the context's, looked at every few ten milliseconds, or an *abi.Error with
-// CodeTooLarge: values stand in it more than maxSpans times.
+// ScrubContext returns data with "[scrubbed:NAME]" in place of every value of a credential
+// NAME: unencoded, in hexadecimal, in base64 of anything around it, in two of these nested,
+// and all of that escaped as in JSON, URLs and HTML, up to three times. Without a value it
+// returns data itself; it never changes data. The time grows with the length of data; the
+// error is the context's, checked every few ten milliseconds, or an *abi.Error with
+// CodeTooLarge for more than maxSpans values.
 func (s *Scrubber) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
 	x := s.currentIndex()
 	if len(x.entries) == 0 {
@@ -163,8 +160,8 @@ func (s *Scrubber) ScrubContext(ctx context.Context, data []byte) ([]byte, error
 	return out, nil
 }
 
-// spans are the parts of data to be replaced, in order and apart: those of the
-// text behind all escapes, translated back layer by layer.
+// spans are the parts of data to replace, in order and apart: those of the text without
+// escapes, translated back layer by layer.
 func (s *Scrubber) spans(ctx context.Context, x *index, data []byte) ([]span, error) {
 	layers := [][]byte{data}
 	for len(layers) <= maxDepth && ctx.Err() == nil {
@@ -190,7 +187,7 @@ func (s *Scrubber) spans(ctx context.Context, x *index, data []byte) ([]span, er
 	return out, nil
 }
 
-// merge joins two lists that are in order each.
+// merge joins two ordered lists.
 func merge(a, b []span) []span {
 	if len(b) == 0 {
 		return a
@@ -220,8 +217,8 @@ func replace(data []byte, spans []span) []byte {
 	return out.Bytes()
 }
 
-// hold replaces the values of the owner, for the credential named label. The
-// previous values stay scrubbed for some time. Too short values are left out.
+// hold replaces the owner's values, for the credential named label. The previous values stay
+// scrubbed for some time. Too short values are ignored.
 func (s *Scrubber) hold(by owner, label string, values ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +247,7 @@ func (s *Scrubber) hold(by owner, label string, values ...[]byte) {
 	s.forget()
 }
 
-// release takes all values of a Set for replaced ones.
+// release retires all values of a Set.
 func (s *Scrubber) release(set *Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +263,7 @@ func (s *Scrubber) release(set *Set) {
 	s.forget()
 }
 
-// holdOnce has values scrubbed that serve one request only.
+// holdOnce has values for a single request scrubbed.
 func (s *Scrubber) holdOnce(label string, values ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,8 +276,7 @@ func (s *Scrubber) holdOnce(label string, values ...[]byte) {
 	s.forget()
 }
 
-// scrubbable reports whether a value is long enough, and not a part of the
-// mark that would stand in its place.
+// scrubbable reports whether a value is long enough, and not a part of its own mark.
 func scrubbable(label string, value []byte) bool {
 	return len(value) >= minSecretBytes && !bytes.Contains([]byte(mark(label)), value)
 }

@@ -14,16 +14,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Secrets has the values of Kubernetes Secrets. It is safe for concurrent use.
+// Secrets reads the values of Kubernetes Secrets. It is safe for concurrent use.
 type Secrets interface {
-	// Get returns the values of a Secret by their keys, and a version that
-	// changes with them. The caller must not change the values. The error
-	// names the Secret, and holds no value.
+	// Get returns the values of a Secret by their keys, and a version that changes with them.
+	// The caller must not change the values. The error names the Secret, and holds no value.
 	Get(ctx context.Context, namespace, name string) (data map[string][]byte, version string, err error)
 }
 
-// WatchedSecrets knows some Secrets as they are now, by watching each of them
-// through the API.
+// WatchedSecrets watches named Secrets through the API.
 type WatchedSecrets struct {
 	secrets map[types.NamespacedName]*watchedSecret
 }
@@ -31,10 +29,9 @@ type WatchedSecrets struct {
 type watchedSecret struct {
 	*informer.Named[*corev1.Secret]
 	name    types.NamespacedName
-	settled chan struct{} // closed when there is a list, or an error
+	settled chan struct{} // closed at the first list or error
 	once    sync.Once
-	// changed, unless nil, is called after the first list. It is set before the
-	// Secret is watched.
+	// changed, unless nil, is called after the first list. It is set before the watch begins.
 	changed func(informer.Event)
 }
 
@@ -68,7 +65,7 @@ func (s *watchedSecret) handle(event informer.Event) {
 	}
 }
 
-// Get implements Secrets. It waits for Run to have asked for the Secret.
+// Get implements Secrets. It waits for the Secret's first list.
 func (w *WatchedSecrets) Get(ctx context.Context, namespace, name string) (map[string][]byte, string, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	s := w.secrets[key]

@@ -8,54 +8,54 @@ import (
 	"net/textproto"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 const (
-	// maxSessions is how many sessions of one credential are remembered: more
-	// than instances that log in.
+	// maxSessions bounds the remembered sessions of a credential: more than instances that log
+	// in.
 	maxSessions = 64
-	// minSessionBytes is the length of the shortest value that is taken for a
-	// session: what is shorter cannot be scrubbed, and is not handed on.
+	// minSessionBytes is the length of the shortest session: a shorter value cannot be scrubbed,
+	// and is not handed on.
 	minSessionBytes = 8
 	maxSessionBytes = 8 << 10
-	// maxLoginBytes bounds the answer to a login that has a session in a field.
+	// maxLoginBytes bounds a login's answer with a session in a field.
 	maxLoginBytes = 1 << 20
-	// maxCookies is how many sessions are taken from the cookies of one answer: for
-	// each one the whole body is searched.
+	// maxCookies bounds the sessions from one answer's cookies: each one costs a search of the
+	// whole body.
 	maxCookies = 8
-	// placeholderPrefix is what every placeholder begins with.
+	// placeholderPrefix is the prefix of all placeholders.
 	placeholderPrefix = "session-"
 	// wholeAnswer is the Field of a session that is the whole answer, as a string.
 	wholeAnswer = "."
 )
 
-// sessions keep what logins gave. A provider gets a placeholder for each, and
-// the cloud gets the session where a request brings the placeholder.
+// sessions keep the sessions of logins. A provider gets a placeholder for each; in requests
+// the host replaces it by the session.
 type sessions struct {
 	redacted
 	Session
 	holder holder
 
 	mu    sync.Mutex
-	known []*session // the one that was used last is the last
+	known []*session // the most recently used one is last
 }
 
-// session belongs to one scheme, host and port, and to the Secret that it was
-// obtained with.
+// session belongs to one scheme, host and port, and to the Secret of its login.
 type session struct {
 	redacted
 	placeholder, value, origin, version string
-	// quoted: the cookie's value stands in quotes.
+	// quoted: the cookie's value is in quotes.
 	quoted bool
 }
 
 func newSessions(s Session, h holder) *sessions { return &sessions{Session: s, holder: h} }
 
-// take removes from a request what may bring a session, and returns the session
-// that it brings; nil: none. A session that a provider knows by its value, as it
-// had it before a login, must not become one that is logged in.
+// take removes possible sessions from a request, and returns the session of its placeholder;
+// nil: none. A session id that a provider knew before a login must not become a logged-in
+// session.
 //
-// Invariant L4 (host/SECURITY.md): a request brings a session of ours, or none.
+// Invariant L4 (host/SECURITY.md): a request has a session of ours, or none.
 func (s *sessions) take(c *call) *session {
 	var brought []string
 	if s.Cookie != "" {
@@ -79,7 +79,7 @@ func (s *sessions) take(c *call) *session {
 	return nil
 }
 
-// put has a request bring a session.
+// put adds a session to a request.
 func (s *sessions) put(c *call, of *session) error {
 	if s.Header != "" {
 		return setHeader(c.req, s.Header, c.scheme+of.value)
@@ -90,8 +90,7 @@ func (s *sessions) put(c *call, of *session) error {
 
 func originOf(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
 
-// takeCookie removes a cookie, in whatever way a server may find it, and returns
-// its values.
+// takeCookie removes a cookie in every form that a server may read, and returns its values.
 func takeCookie(h http.Header, name string) (values []string) {
 	var kept []string
 	for key, lines := range h {
@@ -120,8 +119,8 @@ func takeCookie(h http.Header, name string) (values []string) {
 	return values
 }
 
-// takeHeader removes a header, and returns the last words of its values, and what
-// stands before the last one of them, as "Bearer ".
+// takeHeader removes a header, and returns the last words of its values, and the text before
+// the last one, as "Bearer ".
 func takeHeader(h http.Header, name string) (values []string, scheme string) {
 	for key, lines := range h {
 		if !strings.EqualFold(strings.ReplaceAll(key, "_", "-"), strings.ReplaceAll(name, "_", "-")) {
@@ -136,10 +135,10 @@ func takeHeader(h http.Header, name string) (values []string, scheme string) {
 	return values, scheme
 }
 
-// learn replaces the sessions of an answer by placeholders, in its header and in
-// the body, which it returns. login: the request was one.
+// learn replaces an answer's sessions by placeholders, in its header and in the body, which
+// it returns. login: the request was one.
 //
-// Invariant L3 (host/SECURITY.md): a provider gets the placeholder of a session.
+// Invariant L3 (host/SECURITY.md): a provider gets only the placeholder of a session.
 func (s *sessions) learn(c *call, login bool, status int, header http.Header, body []byte) []byte {
 	if s.Cookie != "" {
 		body = s.learnCookies(c, header, body)
@@ -147,14 +146,17 @@ func (s *sessions) learn(c *call, login bool, status int, header http.Header, bo
 	if s.Field == "" || !login || status >= http.StatusMultipleChoices {
 		return body
 	}
-	// Invariant M42 (host/SECURITY.md): decoded, an answer takes many times its size. What is
-	// not searched for its session is not handed on.
+	// Invariant M42 (host/SECURITY.md): a decoded answer takes many times its size. An answer
+	// that was not searched for its session is not handed on.
 	if len(body) > maxLoginBytes {
 		return nil
 	}
 	value, ok := fieldOf(body, s.Field)
 	if !ok {
 		return body
+	}
+	if !utf8.Valid(body) { // not JSON (RFC 8259, 8.1): the decoded text may differ from the body
+		return nil
 	}
 	placeholder := s.keep(c, value, false)
 	if placeholder == "" {
@@ -171,7 +173,7 @@ func (s *sessions) learnCookies(c *call, header http.Header, body []byte) []byte
 	for _, line := range lines {
 		cookie, err := http.ParseSetCookie(line)
 		switch {
-		case err != nil: // what it sets is not known
+		case err != nil: // the cookie is unreadable
 			continue
 		case !strings.EqualFold(cookie.Name, s.Cookie):
 			header.Add("Set-Cookie", line)
@@ -187,7 +189,7 @@ func (s *sessions) learnCookies(c *call, header http.Header, body []byte) []byte
 				continue
 			}
 			cookie.Value = placeholder
-		default: // it ends
+		default: // a deletion
 			cookie.Value = ""
 		}
 		header.Add("Set-Cookie", cookie.String())
@@ -195,8 +197,8 @@ func (s *sessions) learnCookies(c *call, header http.Header, body []byte) []byte
 	return body
 }
 
-// replaced is a body with a placeholder for each session of that value. It is
-// called once for a value: a placeholder might hold it again.
+// replaced is a body with the placeholder in place of a session's value. It is called once
+// per value: a placeholder might contain the value.
 func replaced(body []byte, value, placeholder string) []byte {
 	if placeholder == "" {
 		return body
@@ -204,9 +206,9 @@ func replaced(body []byte, value, placeholder string) []byte {
 	return bytes.ReplaceAll(body, []byte(value), []byte(placeholder))
 }
 
-// unescaped writes the texts of a JSON document that have the value with escapes
-// (\/, \u002B), as some servers do, without those of it: else the provider would get
-// the mark of the scrubber for its session, and never be logged in.
+// unescaped rewrites the texts of a JSON document that contain the value with escapes (\/,
+// \u002B), as some servers write them: otherwise the provider would get the scrubber's mark
+// as its session, and never be logged in.
 func unescaped(body []byte, value string) []byte {
 	var out []byte
 	for rest := body; ; {
@@ -243,7 +245,7 @@ func unescapedText(literal []byte, value string) []byte {
 	return bytes.TrimSpace(plain.Bytes())
 }
 
-// keep remembers a session, and returns its placeholder; "": the value is none.
+// keep remembers a session, and returns its placeholder; "" for an unusable value.
 func (s *sessions) keep(c *call, value string, quoted bool) string {
 	if len(value) < minSessionBytes || len(value) > maxSessionBytes || strings.Contains(placeholderPrefix, value) {
 		return ""
@@ -262,8 +264,8 @@ func (s *sessions) keep(c *call, value string, quoted bool) string {
 	return next.placeholder
 }
 
-// forget drops the sessions of other Secrets, and those above the bound that were
-// not used for longest.
+// forget drops the sessions of other Secrets, and the least recently used ones above the
+// bound.
 func (s *sessions) forget(version string) {
 	excess := len(s.known) - maxSessions
 	var kept []*session

@@ -24,20 +24,19 @@ const maxMessageBytes = 1 << 10
 
 // Options of a Set. The zero value of a field is its default.
 type Options struct {
-	// Scrubber learns the values. Default: a new one. Successive Sets of one
-	// provider share a Scrubber, so that the values of the earlier Set stay
-	// scrubbed.
+	// Scrubber learns the values. Default: a new one. Successive Sets of one provider share a
+	// Scrubber, so that the earlier Set's values stay scrubbed.
 	Scrubber *Scrubber
 	// Clock tells the time. Default: the system's.
 	Clock clock.PassiveClock
-	// SignerFailed is told what the signer of a credential said when it failed,
-	// one line without secrets, at most 512 bytes. The provider is told so only
-	// where something was sent. Default: nobody is. It must not block.
+	// SignerFailed is told a failing signer's message, one line without secrets, at most 512
+	// bytes. The provider gets it only after a token request. Default: nobody. It must not
+	// block.
 	SignerFailed func(credential, message string)
 }
 
-// Set holds the credentials of one provider. It is safe for concurrent use.
-// It is printed without what it holds.
+// Set holds the credentials of one provider. It is safe for concurrent use. Its printed form
+// is without its contents.
 type Set struct {
 	scrubber     *Scrubber
 	signerFailed func(credential, message string)
@@ -45,8 +44,8 @@ type Set struct {
 	closed       atomic.Bool
 }
 
-// NewSet returns the set of the credentials that specs describe, with their
-// values from secrets. It reads no Secret yet.
+// NewSet returns the set of the specs' credentials, with their values from secrets. It reads
+// no Secret yet.
 func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -60,7 +59,7 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 	s := &Set{scrubber: options.Scrubber, signerFailed: options.SignerFailed, credentials: make(map[string]*credential, len(specs))}
 	var errs []error
 	for _, spec := range specs {
-		// No configuration has these; without a type nothing would be sent along.
+		// The configuration excludes these; without a type nothing would be applied.
 		switch {
 		case spec.Type() == "":
 			errs = append(errs, fmt.Errorf("credential %q: it has no type, or two", spec.Name))
@@ -74,13 +73,11 @@ func NewSet(secrets Secrets, specs []Spec, options Options) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Apply authenticates a request, whose body is handed in beside it, with the
-// credential of that name. It sets headers and parameters of the query, and the
-// body where the credential is a template of it; nothing else changes. Scope says
-// what the credential is wanted for; only signers know scopes. Answered, unless
-// nil, is called with the answer to this attempt before anybody else sees it: it
-// changes the header, and returns the body. The error is an *abi.Error and holds
-// no secret.
+// Apply authenticates a request, whose body is passed separately, with the credential of
+// that name. It sets headers and parameters of the query, and the body for a template
+// credential; nothing else changes. Scope is the credential's purpose; only signers use it.
+// Answered, unless nil, is called with this attempt's answer before any other reader: it
+// changes the header, and returns the body. The error is an *abi.Error and holds no secret.
 func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, body []byte) (answered Answered, err error) {
 	c := s.credentials[name]
 	if c == nil {
@@ -96,11 +93,11 @@ func (s *Set) Apply(ctx context.Context, name, scope string, req *http.Request, 
 	return answered, nil
 }
 
-// Answered takes what is secret from an answer. It is called once, of a request
-// without an answer with the status 0: a login may wait for it.
+// Answered removes secrets from an answer. It is called once, with the status 0 for a
+// request without an answer: another login may wait for it.
 type Answered = func(status int, header http.Header, body []byte) []byte
 
-// refusal makes an error one that a provider may see.
+// refusal turns an error into one for the provider.
 func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
 	out := &abi.Error{Code: abi.CodeUnavailable}
 	var e *abi.Error
@@ -116,9 +113,9 @@ func (s *Set) refusal(ctx context.Context, name string, err error) *abi.Error {
 	return out
 }
 
-// Rejected tells that the cloud answered 401 to a request that Apply
-// authenticated. It reports whether another Apply can lead to something else:
-// a token is renewed, or the Secret has changed since.
+// Rejected tells that the cloud answered 401 to a request that Apply authenticated. It
+// reports whether another Apply may succeed: a token is renewed, or the Secret has changed
+// since.
 func (s *Set) Rejected(ctx context.Context, name, scope string) bool {
 	c := s.credentials[name]
 	return c != nil && c.rejected(ctx, scope)
@@ -132,14 +129,14 @@ func (s *Set) ScrubContext(ctx context.Context, data []byte) ([]byte, error) {
 	return s.scrubber.ScrubContext(ctx, data)
 }
 
-// Close says that the Set is replaced. Requests under way still find their
-// credentials; the values are scrubbed for another hour.
+// Close retires the Set. Running requests still find their credentials; the values are
+// scrubbed for another hour.
 func (s *Set) Close() {
 	s.closed.Store(true)
 	s.scrubber.release(s)
 }
 
-// String says how many credentials there are.
+// String returns the number of credentials.
 func (s *Set) String() string { return fmt.Sprintf("%d credentials", len(s.credentials)) }
 
 // Format prints what String returns, whatever the verb.
@@ -151,23 +148,21 @@ func (s *Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue returns what String returns.
 func (s *Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// method is how a type of credential authenticates.
+// method is the authentication of one type of credential.
 type method interface {
-	// keys returns the keys of the Secret that the credential uses: required
-	// ones, optional ones, and which of both hold no secret.
+	// keys returns the keys of the credential's Secret: required, optional, and public ones.
 	keys() keys
-	// apply authenticates a request. It tells the scrubber what it computes
-	// before anything can be sent.
+	// apply authenticates a request. The scrubber learns computed values before anything is
+	// sent.
 	apply(ctx context.Context, call *call) error
-	// rejected drops what was obtained for the scope. It reports whether
-	// something was renewed or will be.
+	// rejected drops the lease for the scope. It reports whether it was renewed or will be.
 	rejected(scope string) bool
 }
 
 // keys of a Secret.
 type keys struct {
 	required, optional, public []string
-	// all: every key is used, as it is.
+	// all: every key is used, unchanged.
 	all bool
 }
 
@@ -181,10 +176,9 @@ type call struct {
 	req     *http.Request
 	body    []byte
 	now     time.Time
-	// scheme is what the provider wrote before a session, as "Bearer ".
+	// scheme is the provider's text before a session, as "Bearer ".
 	scheme string
-	// answered, unless nil, is told the status of the answer, or noAnswer. A method
-	// sets it.
+	// answered, unless nil, is told the status of the answer, or noAnswer. A method sets it.
 	answered func(status int)
 }
 
@@ -199,11 +193,11 @@ type credential struct {
 	holder  holder
 	clock   clock.PassiveClock
 	method  method
-	// sessions is nil where the credential keeps none.
+	// sessions is nil without sessions.
 	sessions *sessions
 
 	mu sync.Mutex
-	// version is that of the values that were used last.
+	// version of the last used values.
 	version string
 }
 
@@ -257,8 +251,7 @@ func (c *credential) apply(ctx context.Context, scope string, req *http.Request,
 	return c.applyWithSession(ctx, call)
 }
 
-// applyWithSession adds a session where the request brings one, and otherwise
-// what begins one.
+// applyWithSession adds the session of a request's placeholder, or else the login.
 func (c *credential) applyWithSession(ctx context.Context, call *call) (Answered, error) {
 	of := c.sessions.take(call)
 	login := of == nil
@@ -281,7 +274,7 @@ func (c *credential) applyWithSession(ctx context.Context, call *call) (Answered
 	}, err
 }
 
-// withoutSession is what an answer changes where no sessions are kept: nothing.
+// withoutSession leaves an answer as it is: no sessions are kept.
 func (c *call) withoutSession() Answered {
 	if c.answered == nil {
 		return nil
@@ -322,7 +315,7 @@ func (c *credential) rejected(ctx context.Context, scope string) bool {
 	return c.method.rejected(scope) || changed
 }
 
-// holder tells the scrubber about the values of one credential.
+// holder tells the scrubber the values of one credential.
 type holder struct {
 	set  *Set
 	name string
@@ -337,7 +330,7 @@ func (h holder) hold(part string, values ...[]byte) {
 	h.set.scrubber.hold(owner{h.set, h.name + "/" + part}, h.name, values...)
 }
 
-// holdOnce is for values that serve one request.
+// holdOnce is for values of a single request.
 func (h holder) holdOnce(values ...[]byte) { h.set.scrubber.holdOnce(h.name, values...) }
 
 func setDefault(field *string, value string) {
@@ -346,8 +339,8 @@ func setDefault(field *string, value string) {
 	}
 }
 
-// CheckSecret returns why the values of a Secret cannot be used for a credential, or
-// nil. It asks nobody; the error has no value.
+// CheckSecret returns why the values of a Secret are unusable for a credential, or nil. It
+// sends nothing; the error has no value.
 func CheckSecret(spec Spec, data map[string][]byte) error {
 	_, _, err := pick(spec.Name, data, newMethod(spec, holder{}, Options{Clock: clock.RealClock{}}).keys(), spec.PublicKeys)
 	return err

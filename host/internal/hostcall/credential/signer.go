@@ -20,20 +20,18 @@ import (
 const (
 	// maxStateBytes is the size of the largest state of a signer.
 	maxStateBytes = 64 << 10
-	// maxSignerMessageBytes bounds what is repeated of a signer's error.
+	// maxSignerMessageBytes bounds the quotation of a signer's error.
 	maxSignerMessageBytes = 512
 )
 
-// Signer is a module that holds a secret and has no network. It is safe for
-// concurrent use.
+// Signer is a module that holds a secret and has no network. It is safe for concurrent use.
 type Signer interface {
-	// Sign asks for what authenticates a request. An *abi.Error is the
-	// module's answer.
+	// Sign asks for the authentication of a request. An *abi.Error is the module's answer.
 	Sign(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error)
 }
 
-// TokenSender sends the token requests of one signer, only to the URLs that are
-// granted to it. It is safe for concurrent use.
+// TokenSender sends one signer's token requests, only to its granted URLs. It is safe for
+// concurrent use.
 type TokenSender interface {
 	Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpResult
 }
@@ -73,7 +71,7 @@ func (s single) Send(ctx context.Context, request *abi.HttpRequest) *abi.HttpRes
 	return &abi.HttpResult{Code: uint32(e.Code), Error: &abi.ErrorDetail{Message: e.Message, RetryAfterMs: e.RetryAfter.Milliseconds()}}
 }
 
-// signed is what a signer answered.
+// signed is a signer's answer.
 type signed struct{ headers, query []*abi.HttpHeader }
 
 type signerMethod struct {
@@ -100,12 +98,11 @@ func (m *signerMethod) apply(ctx context.Context, c *call) error {
 	return addParams(c.req, out.query)
 }
 
-// errTokenWanted is the answer to a signature that must not ask for a token.
+// errTokenWanted is the error of a signature that must not request a token.
 var errTokenWanted = errors.New("the signer asks for a token request")
 
 func (m *signerMethod) signed(ctx context.Context, s *scope, c *call) (signed, error) {
-	// Signatures that serve one request only need no turn, until one of them
-	// needs a token.
+	// Signatures for single requests need no lock, until one needs a token.
 	if s.servesOnce(c.version) {
 		l, _, err := m.sign(ctx, s, c, false)
 		if !errors.Is(err, errTokenWanted) {
@@ -117,8 +114,8 @@ func (m *signerMethod) signed(ctx context.Context, s *scope, c *call) (signed, e
 	})
 }
 
-// sign asks the signer, at most twice: its first answer may be a token request.
-// Failed reports whether that one failed.
+// sign asks the signer, at most twice: its first answer may be a token request. Failed
+// reports whether that one failed.
 func (m *signerMethod) sign(ctx context.Context, s *scope, c *call, mayAsk bool) (l lease[signed], failed bool, err error) {
 	req := signRequest(c)
 	req.State, req.Rejected = s.load(c.version)
@@ -158,7 +155,7 @@ func (m *signerMethod) lease(c *call, resp *abi.SignResponse) lease[signed] {
 	return l
 }
 
-// ask has the signer answer, and checks the answer.
+// ask asks the signer, and checks its answer.
 func (m *signerMethod) ask(ctx context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
 	resp, err := m.Signer.Sign(ctx, req)
 	if err != nil {
@@ -197,8 +194,8 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 	case request.GetCredential() != "":
 		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request names a credential; signers have none"}
 	}
-	// A token request holds the secret: it goes to its URL alone.
-	// Invariant S7 (host/SECURITY.md): it goes where the administrator's URLs are, and no further.
+	// Invariant S7 (host/SECURITY.md): a token request, which holds the secret, goes only to
+	// the administrator's URLs, without redirects.
 	request.FollowRedirects = 0
 	result := m.Tokens.Send(ctx, request)
 	if result.GetCode() == uint32(abi.CodeDenied) {
@@ -207,13 +204,13 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 	return result, nil
 }
 
-// inTheLog stands for the words of a signer that are not for the provider.
+// inTheLog replaces a signer's words that the provider must not see.
 const inTheLog = "the manager's log has its words"
 
-// words are the part of a signer's error that the provider may read. Before the
-// token request it is a fixed text: a signer may repeat the provider's own text,
-// and a scrubbed copy would confirm a guess of the secret. After the token
-// request it may repeat the answer of the cloud, and such requests are limited.
+// words are the part of a signer's error that the provider may read. Before the token
+// request it is a fixed text: a signer may repeat the provider's own text, and a scrubbed
+// copy would confirm a guess of the secret. After the token request it may repeat the answer
+// of the cloud, and such requests are limited.
 func (m *signerMethod) words(sent bool, message string) string {
 	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
 	message = text.Line(message, maxSignerMessageBytes)
@@ -221,13 +218,13 @@ func (m *signerMethod) words(sent bool, message string) string {
 	if sent {
 		return message
 	}
-	// Invariant S4 (host/SECURITY.md): before anything was sent a provider hears nothing of what a
-	// signer said.
+	// Invariant S4 (host/SECURITY.md): before a token request a provider gets none of a signer's
+	// words.
 	return inTheLog
 }
 
-// failure is the error of a signer for the provider. What the signer said is
-// scrubbed of what it has seen, which is more than the scrubber has, and told.
+// failure is a signer's error for the provider. The signer's message is scrubbed of its own
+// inputs, of which the scrubber knows only some, and reported.
 func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err error) error {
 	seen := NewScrubber(m.clock)
 	seen.hold(owner{}, m.holder.name, suspicious(req)...)
@@ -244,7 +241,7 @@ func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err er
 	return e
 }
 
-// suspicious returns what in a signer's hands may be a token: long words.
+// suspicious returns possible tokens among a signer's inputs: long words.
 func suspicious(req *abi.SignRequest) [][]byte {
 	out := words(string(req.GetState()), 16)
 	response := req.GetTokenResult().GetResponse()

@@ -336,7 +336,7 @@ func TestWaitingForARenewalEnds(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	refused(t, apply(ctx, set, "cloud", "", newRequest(t, url)), abi.CodeDeadline, "waiting for somebody else's renewal")
+	refused(t, apply(ctx, set, "cloud", "", newRequest(t, url)), abi.CodeDeadline, "waiting for another request's renewal")
 	close(leave)
 	wg.Wait()
 }

@@ -32,7 +32,7 @@ func newSigV4(a AWSSigV4, h holder) *sigV4 {
 	setDefault(&a.SecretAccessKeyKey, "secret_access_key")
 	k.required = append(k.required, a.AccessKeyIDKey, a.SecretAccessKeyKey)
 	signer := v4.NewSigner(func(o *v4.SignerOptions) {
-		// S3 alone signs the path as it is sent.
+		// Only S3 signs the path as it is sent.
 		o.DisableURIPathEscaping = a.Service == "s3"
 	})
 	return &sigV4{AWSSigV4: a, holder: h, secret: k, signer: signer}
@@ -62,7 +62,7 @@ func (s *sigV4) apply(ctx context.Context, c *call) error {
 	return s.scrub(c.req.Header)
 }
 
-// scrub has the signature scrubbed: it serves whoever has it for minutes.
+// scrub has the signature scrubbed: anyone can use it for minutes.
 func (s *sigV4) scrub(h http.Header) error {
 	_, signature, ok := strings.Cut(h.Get("Authorization"), "Signature=")
 	if !ok {

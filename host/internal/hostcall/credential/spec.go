@@ -11,19 +11,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/bodytemplate"
 )
 
-// Spec describes a credential that the configuration's validation has accepted:
-// what its fields may be is said there, and nowhere else. It holds no secret value, but it is printed as
-// its name and type only, since what it refers to does.
+// Spec describes a credential that the configuration's validation has accepted, which alone restricts
+// the fields. It holds no secret value, but is printed only as its name and type, since the values of
+// its pointers may hold some.
 //
 // Exactly one of the pointers is set; it is the type.
 type Spec struct {
-	// Name is what a provider calls it: a DNS label.
+	// Name is the provider's name for it: a DNS label.
 	Name string
-	// Secret is the Kubernetes Secret with the values. A line break at the end
-	// of a value is left out, except for signers.
+	// Secret is the Kubernetes Secret with the values. A trailing line break of a value is
+	// dropped, except for signers.
 	Secret types.NamespacedName
-	// PublicKeys are keys of the Secret whose values are no secrets, as a
-	// region or the name of a user: they are not scrubbed.
+	// PublicKeys are keys of the Secret with public values, as a region or a user name: they are
+	// not scrubbed.
 	PublicKeys []string
 
 	Header   *Header
@@ -33,12 +33,11 @@ type Spec struct {
 	OAuth2   *OAuth2ClientCredentials
 	AWSSigV4 *AWSSigV4
 	Signer   *SignerSpec
-	// BodyTemplate is for a secret that stands in a body, as in that of a login.
+	// BodyTemplate is for a secret in a body, as in a login's.
 	BodyTemplate *BodyTemplate
 
-	// Session, unless nil, keeps what a login gives from the provider. It goes
-	// with Basic, which is then for requests without a session, and with
-	// BodyTemplate.
+	// Session, unless nil, hides a login's session from the provider. It is combined with Basic,
+	// then for requests without a session, and with BodyTemplate.
 	Session *Session
 }
 
@@ -46,14 +45,14 @@ type Spec struct {
 type Header struct {
 	// Name is the header's.
 	Name string
-	// Prefix stands before the value, e.g. "Token ".
+	// Prefix precedes the value, e.g. "Token ".
 	Prefix string
 	// Key of the Secret.
 	Key string
 }
 
-// Basic is HTTP's basic authentication (RFC 7617). The name of the user is
-// taken for no secret; the password and the header are scrubbed.
+// Basic is HTTP's basic authentication (RFC 7617). The user name is not treated as a secret;
+// the password and the header are scrubbed.
 type Basic struct {
 	// UsernameKey and PasswordKey are keys of the Secret. Empty: "username"
 	// and "password", as in Secrets of type kubernetes.io/basic-auth.
@@ -82,15 +81,13 @@ type OAuth2ClientCredentials struct {
 	// ClientIDKey and ClientSecretKey are keys of the Secret. Empty:
 	// "client_id" and "client_secret".
 	ClientIDKey, ClientSecretKey string
-	// Scopes and Params go along with the token request. Params hold no
-	// secrets.
+	// Scopes and Params are sent with the token request. Params hold no secrets.
 	Scopes []string
 	Params url.Values
 	// InBody sends ID and secret as form values, for servers that do not
 	// understand basic authentication.
 	InBody bool
-	// Transport sends the token requests. It must reach the token endpoint and
-	// nothing else.
+	// Transport sends the token requests. It must reach only the token endpoint.
 	Transport http.RoundTripper
 }
 
@@ -104,44 +101,41 @@ type AWSSigV4 struct {
 	Region, Service string
 }
 
-// SignerSpec leaves everything to a module.
+// SignerSpec delegates the authentication to a module.
 type SignerSpec struct {
 	// Signer runs the module.
 	Signer Signer
-	// Tokens sends its token requests, and must reach the URLs granted to the
-	// signer only. Nil: it may ask for none.
+	// Tokens sends its token requests, and must reach only the signer's granted URLs. Nil: it
+	// may send none.
 	Tokens TokenSender
 }
 
-// BodyTemplate sends a body of the administrator's where the provider's holds a
+// BodyTemplate sends the administrator's body in place of a provider's body with a
 // placeholder.
 type BodyTemplate struct {
-	// Placeholder is what the provider has instead of the secret. It consists of
-	// letters, digits, '.', '_' and '-', so that it looks the same in every format.
+	// Placeholder is the provider's substitute for the secret. It consists of letters, digits,
+	// '.', '_' and '-', so that it looks the same in every format.
 	Placeholder string
-	// Method and Path are those of the request. Method "": POST. Path is compared
-	// as it is sent.
+	// Method and Path are the request's. Method "": POST. Path is compared in its sent form.
 	Method, Path string
 	// ContentType is sent with the body. Headers replace the provider's.
 	ContentType string
 	Headers     map[string]string
-	// Body is sent with the values of the Secret.
+	// Body is filled with the values of the Secret and sent.
 	Body *bodytemplate.Template
 }
 
-// Session is where an answer has what stands for a login. Cookie or Header is set.
+// Session is the place of a login's session. Cookie or Header is set.
 type Session struct {
 	// Cookie is the name of a cookie, in answers and in requests.
 	Cookie string
-	// Header is the name of a header of later requests, in which the session is
-	// the last word, and Field is where the
-	// JSON of a login's answer has its value: names, with dots between them, or
-	// "." where the answer is the value.
+	// Header is the name of a header of later requests, with the session as its last word; Field
+	// is the place of the session in the JSON of a login's answer: names, separated by dots, or
+	// "." for the whole answer.
 	Header, Field string
 }
 
-// Type returns the name of the credential's type, or "" when there is not
-// exactly one.
+// Type returns the name of the credential's type, or "" unless there is exactly one.
 func (s *Spec) Type() string {
 	set := map[string]bool{
 		"header": s.Header != nil, "basic": s.Basic != nil, "bearer": s.Bearer != nil, "query": s.Query != nil,

@@ -9,21 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// decoder undoes what servers do with text that they reflect: the escapes of
-// JSON, of URLs and of HTML, \xHH, and the line breaks of base64, all in one pass.
-// It is immutable.
+// decoder removes the escapes of text that servers reflect: those of JSON, URLs and HTML,
+// \xHH, and the line breaks of base64, all in one pass. It is immutable.
 type decoder struct {
-	// special are the bytes with which an escape begins.
+	// special are the first bytes of escapes.
 	special [256]bool
-	// letters are what a letter after a backslash stands for, or 0; digits the
-	// values of hexadecimal digits, or more than 15.
+	// letters are the characters for a letter after a backslash, or 0; digits the values of
+	// hexadecimal digits, or more than 15.
 	letters [256]byte
 	digits  [256]uint16
 	names   map[string]string
 }
 
-// maxNameBytes is the length of the longest name of a character in HTML that is
-// known, with & and ;.
+// maxNameBytes is the length of the longest known HTML character name, with & and ;.
 const maxNameBytes = 12
 
 func newDecoder() *decoder {
@@ -40,7 +38,7 @@ func newDecoder() *decoder {
 			d.digits[i] = uint16(r)
 		}
 	}
-	// What servers escape: the punctuation of ASCII, and Latin-1.
+	// The characters that servers escape: ASCII punctuation, and Latin-1.
 	for _, name := range strings.Fields(`lt gt amp quot apos nbsp excl num dollar percnt lpar rpar ast plus comma period sol colon semi
 		equals quest commat lsqb lbrack bsol rsqb rbrack Hat lowbar grave lcub lbrace verbar vert rcub rbrace Tab NewLine hyphen
 		iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot
@@ -53,7 +51,7 @@ func newDecoder() *decoder {
 	return d
 }
 
-// next returns the index of what may be the next escape in data[from:], or -1.
+// next returns the index of the next possible escape in data[from:], or -1.
 func (d *decoder) next(data []byte, from int) int {
 	for i := from; i < len(data); i++ {
 		if d.special[data[i]] {
@@ -63,8 +61,7 @@ func (d *decoder) next(data []byte, from int) int {
 	return -1
 }
 
-// decode appends what the escape at data[i] stands for, and returns how many
-// bytes of data it has; 0 when it is none.
+// decode appends the decoded escape at data[i], and returns its length in data; 0 for none.
 func (d *decoder) decode(out, data []byte, i int) ([]byte, int) {
 	switch data[i] {
 	case '%':
@@ -84,8 +81,8 @@ func (d *decoder) decode(out, data []byte, i int) ([]byte, int) {
 	return out, 0
 }
 
-// text returns data without escapes, and whether there was one. No escape is
-// shorter than what it stands for.
+// text returns data without escapes, and whether there were any. No escape is shorter than
+// its text.
 func (d *decoder) text(data []byte) ([]byte, bool) {
 	var scratch []byte
 	var out []byte
@@ -111,9 +108,8 @@ func (d *decoder) text(data []byte) ([]byte, bool) {
 	return out[:n], true
 }
 
-// simple goes on with the escapes that follow at once, as long as they are of the
-// shortest kinds, which may be all there is in megabytes. It returns where it
-// ends in data and in out.
+// simple decodes directly following escapes of the shortest kinds, which may fill megabytes.
+// It returns its positions in data and in out.
 func (d *decoder) simple(out, data []byte, i, n int) (int, int) {
 	for i+2 < len(data) {
 		switch data[i] {
@@ -139,8 +135,8 @@ func (d *decoder) simple(out, data []byte, i, n int) (int, int) {
 	return i, n
 }
 
-// spans translates spans of the text back to those of data. They are in order
-// and apart. An escape is in a span as a whole or not at all.
+// spans translates spans of the text back to spans of data, in order and apart. An escape is
+// in a span as a whole or not at all.
 func (d *decoder) spans(data []byte, text []span) []span {
 	out := make([]span, len(text))
 	w := walker{decoder: d, data: data}
@@ -151,18 +147,18 @@ func (d *decoder) spans(data []byte, text []span) []span {
 	return out
 }
 
-// walker goes through data and its text side by side.
+// walker walks data and its text in parallel.
 type walker struct {
 	*decoder
 	data []byte
-	// The escape at hand: data[at:after] stands for text[from:to].
+	// The current escape: data[at:after] decodes to text[from:to].
 	at, after, from, to int
-	// The end of the escape before it, in data and in text.
+	// The end of the previous escape, in data and in text.
 	dataEnd, textEnd int
 	scratch          []byte
 }
 
-// advance goes to the next escape, or behind everything.
+// advance goes to the next escape, or to the end.
 func (w *walker) advance() {
 	w.dataEnd, w.textEnd = w.after, w.to
 	for i := w.next(w.data, w.dataEnd); i >= 0; i = w.next(w.data, i+1) {
@@ -187,7 +183,7 @@ func (w *walker) start(position int) int {
 	return w.dataEnd + position - w.textEnd
 }
 
-// end leaves out an escape that stands for nothing and follows.
+// end excludes a following escape with empty text.
 func (w *walker) end(position int) int {
 	for w.to <= position && w.from < position {
 		w.advance()
@@ -198,7 +194,7 @@ func (w *walker) end(position int) int {
 	return w.dataEnd + position - w.textEnd
 }
 
-// decodeNumber reads \xHH, and \uXXXX, two of them where they are a pair.
+// decodeNumber reads \xHH and \uXXXX, and a surrogate pair of the latter.
 func decodeNumber(out, data []byte, i int) ([]byte, int) {
 	if i+1 == len(data) {
 		return out, 0
@@ -214,7 +210,7 @@ func decodeNumber(out, data []byte, i int) ([]byte, int) {
 	return out, 0
 }
 
-// decodeUnicode reads \uXXXX, and two of them where they are a pair.
+// decodeUnicode reads \uXXXX, or a surrogate pair of them.
 func decodeUnicode(out, data []byte, i int) ([]byte, int) {
 	r, ok := hexNumber(data, i+2, 4)
 	if !ok {
@@ -230,7 +226,7 @@ func decodeUnicode(out, data []byte, i int) ([]byte, int) {
 	return utf8.AppendRune(out, r), 6
 }
 
-// hexNumber reads digits hexadecimal digits of data from i on.
+// hexNumber reads that many hexadecimal digits of data from i on.
 func hexNumber(data []byte, i, digits int) (rune, bool) {
 	if i+digits > len(data) {
 		return 0, false
@@ -276,7 +272,7 @@ func (d *decoder) decodeEntity(out, data []byte, i int) ([]byte, int) {
 	return utf8.AppendRune(out, r), end + 1
 }
 
-// entityNumber reads N, and xH in hexadecimal.
+// entityNumber reads N, or xH in hexadecimal.
 func entityNumber(digits []byte) (rune, bool) {
 	if digits[0]|0x20 == 'x' {
 		r, ok := hexNumber(digits, 1, len(digits)-1)
@@ -292,8 +288,8 @@ func entityNumber(digits []byte) (rune, bool) {
 	return n, true
 }
 
-// decodeLineBreak reads a line break in base64, and the indentation of what
-// follows: it stands for nothing.
+// decodeLineBreak reads a line break in base64 with the next line's indentation: its text is
+// empty.
 func decodeLineBreak(out, data []byte, i int) ([]byte, int) {
 	after := i + 1
 	if data[i] == '\r' {
@@ -311,5 +307,5 @@ func decodeLineBreak(out, data []byte, i int) ([]byte, int) {
 	return out, after - i
 }
 
-// maxIndentation bounds how far lines of base64 are indented.
+// maxIndentation bounds the indentation of base64 lines.
 const maxIndentation = 16

@@ -11,18 +11,18 @@ import (
 // maxValueBytes is the size of the largest value of a Secret that is used.
 const maxValueBytes = 64 << 10
 
-// values are those of a Secret by their keys. They are printed without them.
+// values are a Secret's by key. Their printed form has no values.
 type values map[string]string
 
-// Format prints how many there are, whatever the verb.
+// Format prints their number, whatever the verb.
 func (v values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d values", len(v)) }
 
 // MarshalText is for JSON and loggers.
 func (v values) MarshalText() ([]byte, error) { return fmt.Append(nil, v), nil }
 
-// redacted is in what holds secrets, and has it printed as nothing else.
+// redacted is embedded in types with secrets, and replaces their printed form.
 //
-// Invariant S6 (host/SECURITY.md): what holds secrets embeds it.
+// Invariant S6 (host/SECURITY.md): every type with secrets embeds it.
 type redacted struct{}
 
 // Format prints the same whatever the verb.
@@ -31,8 +31,7 @@ func (redacted) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[redacted]") }
 // MarshalText is for JSON and loggers.
 func (redacted) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
-// pick returns the values of the keys, and those that are to be scrubbed. Its
-// errors hold no values.
+// pick returns the values of the keys, and those to scrub. Its errors hold no values.
 func pick(label string, data map[string][]byte, k keys, public []string) (values, [][]byte, error) {
 	names := slices.Concat(k.required, k.optional)
 	if k.all {
@@ -66,7 +65,7 @@ func checkValue(label string, value []byte, present, public bool) error {
 		return errors.New("is missing; add it to the Secret or name another key in the HostConfiguration")
 	case len(value) > maxValueBytes:
 		return fmt.Errorf("has %d bytes, the limit is %d", len(value), maxValueBytes)
-	// Invariant S10 (host/SECURITY.md): what could not be scrubbed is not used.
+	// Invariant S10 (host/SECURITY.md): a value that cannot be scrubbed is not used.
 	case !public && len(value) < minSecretBytes:
 		return fmt.Errorf("has %d bytes; a secret needs at least %d, since shorter values occur in other text. If it is not secret, list it in publicKeys", len(value), minSecretBytes)
 	case !public && !scrubbable(label, value):
