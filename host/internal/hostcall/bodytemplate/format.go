@@ -20,13 +20,13 @@ func escapeXML(value string) (string, error) {
 	return out.String(), err
 }
 
-// inXML reports whether XML 1.0 has the character (section 2.2).
+// inXML reports whether XML 1.0 allows the character (section 2.2).
 func inXML(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r != 0xFFFE && r != 0xFFFF
 }
 
-// placesInXML counts in text and attributes. Names, comments, instructions and
-// CDATA are no places: there nothing is escaped.
+// placesInXML counts samples in text and attributes. Names, comments, instructions and CDATA
+// do not count: nothing is escaped there.
 func placesInXML(body, sample string) (count int, err error) {
 	if strings.Contains(body, "<![CDATA[") || strings.Contains(body, "<!DOCTYPE") {
 		return 0, errors.New("it has CDATA or a DOCTYPE, in which values are not escaped in the same way")
@@ -44,7 +44,7 @@ func placesInXML(body, sample string) (count int, err error) {
 			count += strings.Count(string(token), sample)
 		case xml.StartElement:
 			for _, a := range token.Attr {
-				// A value that declares a namespace is a name, too.
+				// The value of a namespace declaration is a name, too.
 				if a.Name.Space != "xmlns" && a.Name.Local != "xmlns" {
 					count += strings.Count(a.Value, sample)
 				}
@@ -64,7 +64,7 @@ func escapeJSON(value string) (string, error) {
 	return string(out[1 : len(out)-1]), nil
 }
 
-// placesInJSON counts in strings that are values. A name is no place.
+// placesInJSON counts samples in string values. Names do not count.
 func placesInJSON(body, sample string) (int, error) {
 	if !json.Valid([]byte(body)) {
 		return 0, errors.New("it is not valid JSON; a mark stands between quotes")
@@ -94,7 +94,7 @@ func countJSON(v any, sample string) (count int) {
 
 func escapeForm(value string) (string, error) { return url.QueryEscape(value), nil }
 
-// placesInForm counts in values. A name is no place.
+// placesInForm counts samples in values. Names do not count.
 func placesInForm(body, sample string) (count int, err error) {
 	if strings.ContainsFunc(body, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return 0, errors.New("a form has no spaces, line breaks or other than ASCII: write %20, %0A and the like")

@@ -1,7 +1,6 @@
-// Package bodytemplate is the body of a request as an administrator writes it,
-// with marks where values of a Secret belong: $(KEY). What a value may do to
-// the body is settled by the format: it is escaped, and a mark stands only
-// where text stands.
+// Package bodytemplate fills an administrator's request body, with marks for values of a
+// Secret: $(KEY). The format limits a value's effect on the body: it is escaped, and a mark
+// is valid only where text may stand.
 package bodytemplate
 
 import (
@@ -22,27 +21,27 @@ const (
 	MaxFilledBytes = 1 << 20
 )
 
-// Template is a body with marks. It is not changed, and safe for concurrent use.
+// Template is a body with marks. It is immutable and safe for concurrent use.
 type Template struct {
 	parts  []part
 	format format
 }
 
-// part is text as it is sent, or the key of a value.
+// part is literal text, or the key of a value.
 type part struct{ text, key string }
 
-// format is how values are written into a body of some content type.
+// format is how a content type's bodies hold values.
 type format struct {
-	// escape returns a value as it stands in the body. Its error holds no value.
+	// escape returns a value as written in the body. Its error holds no value.
 	escape func(value string) (string, error)
-	// places returns how often the sample stands where a value may stand, in a
-	// body with the sample at each mark.
+	// places returns how many samples are where a value may be, in a body with the sample at
+	// each mark.
 	places func(body, sample string) (int, error)
 }
 
-// Parse reads the template of a body with this content type: XML, JSON or a
-// form, in UTF-8. $(KEY) is the value of a key, $$( is $( itself. Line breaks at
-// the end are left out. Errors repeat nothing of the text.
+// Parse reads the template of a body with this content type: XML, JSON or a form, in UTF-8.
+// $(KEY) is the value of a key, $$( is $( itself. Trailing line breaks are dropped. Errors
+// quote nothing of the text.
 func Parse(contentType, text string) (*Template, error) {
 	f, err := formatOf(contentType)
 	if err != nil {
@@ -58,13 +57,13 @@ func Parse(contentType, text string) (*Template, error) {
 	return t, t.check()
 }
 
-// CheckContentType returns why Parse takes no body of this content type.
+// CheckContentType returns why Parse refuses this content type.
 func CheckContentType(contentType string) error {
 	_, err := formatOf(contentType)
 	return err
 }
 
-// formatOf knows a format by its media type.
+// formatOf returns the format of a media type.
 func formatOf(contentType string) (format, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -82,7 +81,7 @@ func formatOf(contentType string) (format, error) {
 	case media == "application/x-www-form-urlencoded":
 		return format{escapeForm, placesInForm}, nil
 	}
-	return format{}, errors.New("it is not one whose escaping is known: XML, JSON or application/x-www-form-urlencoded")
+	return format{}, errors.New("values can be escaped only in XML, JSON and application/x-www-form-urlencoded")
 }
 
 // split finds the marks.
@@ -108,10 +107,10 @@ func split(text string) (parts []part, err error) {
 	}
 }
 
-// sample is what a check has at each mark.
+// sample replaces each mark for the check.
 const sample = "wasm-ccm.sample.of.a.value"
 
-// check finds out whether each mark stands where a value may stand.
+// check verifies that each mark is where a value may be.
 func (t *Template) check() error {
 	marks, foreign := 0, 0
 	var body strings.Builder
@@ -135,7 +134,7 @@ func (t *Template) check() error {
 	return nil
 }
 
-// Keys are those of the marks, sorted and each once.
+// Keys returns the marks' keys, sorted and each once.
 func (t *Template) Keys() []string {
 	var keys []string
 	for _, p := range t.parts {
@@ -147,8 +146,8 @@ func (t *Template) Keys() []string {
 	return slices.Compact(keys)
 }
 
-// Fill returns the body with the values of the keys. Its error names the key,
-// and holds no value.
+// Fill returns the body with the values of the keys. Its error names the key, and holds no
+// value.
 func (t *Template) Fill(values map[string]string) ([]byte, error) {
 	var body []byte
 	for _, p := range t.parts {

@@ -46,8 +46,8 @@ func TestParseRefuses(t *testing.T) {
 	const x, j, f = "text/xml", "application/json", "application/x-www-form-urlencoded"
 	for name, test := range map[string]struct{ contentType, text, says string }{
 		"no type":               {"", "$(k)", "not a content type"},
-		"plain text":            {"text/plain", "$(k)", "whose escaping is known"},
-		"html":                  {"text/html", "<a>$(k)</a>", "whose escaping is known"},
+		"plain text":            {"text/plain", "$(k)", "can be escaped only in"},
+		"html":                  {"text/html", "<a>$(k)</a>", "can be escaped only in"},
 		"another charset":       {"text/xml; charset=utf-16", "<a>$(k)</a>", "charset must be utf-8"},
 		"too long":              {j, `"$(k)` + strings.Repeat("x", MaxBytes) + `"`, "the limit is 16384"},
 		"no mark":               {j, `{}`, "0 marks"},

@@ -17,13 +17,12 @@ const (
 	maxCacheEntries    = 4096
 	maxCacheBytes      = 16 << 20
 	maxCacheTTL        = 24 * time.Hour
-	// cacheOverhead is roughly what an entry costs beside its key and value.
+	// cacheOverhead is the approximate cost of an entry beside its key and value.
 	cacheOverhead = 128
 )
 
-// Cache is what the instances of one provider share in memory: at most 4096
-// entries and 16 MiB; the least recently used ones go first. It is safe for
-// concurrent use.
+// Cache is the shared memory of one provider's instances: at most 4096 entries and 16 MiB;
+// the least recently used ones go first. It is safe for concurrent use.
 type Cache struct {
 	clock clock.PassiveClock
 

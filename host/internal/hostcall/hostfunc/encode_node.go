@@ -8,12 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// lastNodeField is the highest field number of abi.Node that this host knows.
+// lastNodeField is the highest field number of abi.Node known to this host.
 const lastNodeField = 9
 
-// appendNode appends the encoded abi.Node of n with the fields of the given
-// numbers; unknown ones are ignored. It is convert.NodeFields and the codec in
-// one, without the objects in between; a test holds the two together.
+// appendNode appends the encoded abi.Node of n with the fields of the given numbers; unknown
+// ones are ignored. It combines convert.NodeFields and the codec, without intermediate
+// objects; a test compares them.
 func appendNode(out []byte, n *corev1.Node, fields []uint32) []byte {
 	for _, field := range fields {
 		switch field {
@@ -40,7 +40,7 @@ func appendNode(out []byte, n *corev1.Node, fields []uint32) []byte {
 	return out
 }
 
-// appendText appends a text field; an empty one is absent, as proto3 has it.
+// appendText appends a text field; an empty one is absent, by proto3.
 func appendText(out []byte, field uint32, s string) []byte {
 	if s == "" {
 		return out
@@ -53,7 +53,7 @@ func appendHeader(out []byte, field uint32, size int) []byte {
 	return binary.AppendUvarint(append(out, byte(field<<3|2)), uint64(size))
 }
 
-// textSize is how much appendText appends.
+// textSize is the size of appendText's output.
 func textSize(s string) int {
 	if s == "" {
 		return 0
@@ -84,7 +84,7 @@ func appendPodCIDRs(out []byte, field uint32, n *corev1.Node) []byte {
 	return out
 }
 
-// appendAddresses leaves out types that the ABI has no number for.
+// appendAddresses drops types without a number in the ABI.
 func appendAddresses(out []byte, field uint32, addresses []corev1.NodeAddress) []byte {
 	for i := range addresses {
 		kind := addressType(addresses[i].Type)

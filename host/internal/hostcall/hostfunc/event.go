@@ -17,7 +17,7 @@ const (
 	maxEventMessage = 1024
 )
 
-// event makes an Event on the object that the op is about, and on no other.
+// event makes an Event on the op's object, and on no other.
 func (h *Host) event(ctx context.Context, request []byte) error {
 	if h.options.Events == nil {
 		return h.denied()
@@ -29,9 +29,8 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if !isReason(m.GetReason()) {
 		return invalid("reason %s must be CamelCase, at most %d bytes", text.Quote(m.GetReason()), maxEventReason)
 	}
-	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret.
-	// As the guest wrote it: that a scrubbed one is longer would tell the guest
-	// that it has guessed a secret.
+	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret. It measures the
+	// guest's own text: a longer scrubbed one would confirm a guess of a secret.
 	if size := len(text.Escape(m.GetMessage())); size == 0 || size > maxEventMessage {
 		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
 	}

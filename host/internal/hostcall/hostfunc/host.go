@@ -1,8 +1,7 @@
-// Package hostfunc answers the host calls of a provider: log, event, nodes,
-// cache, store, kube and http_send. It decodes strictly, bounds the size, number and
-// rate of everything, and refuses everything that is not granted. The services
-// behind the calls (an event recorder, a store, a network) are narrow
-// interfaces.
+// Package hostfunc answers the host calls of a provider: log, event, nodes, cache, store,
+// kube and http_send. It decodes strictly, bounds the size, number and rate of everything,
+// and refuses everything without a grant. The services behind the calls (an event recorder,
+// a store, a network) are narrow interfaces.
 package hostfunc
 
 import (
@@ -37,8 +36,7 @@ type HTTP interface {
 	Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error)
 }
 
-// Options are what a provider is given. A capability that is nil or false is
-// denied.
+// Options are a provider's services. A capability that is nil or false is denied.
 type Options struct {
 	// Provider is the name of the provider.
 	Provider string
@@ -50,19 +48,18 @@ type Options struct {
 	Store  Store
 	HTTP   HTTP
 	Kube   Kube
-	// Rates bound log, Events, store and kube; those of one provider should outlive
-	// its generations, or a replacement would start them afresh. Nil takes new
-	// ones with the defaults.
+	// Rates bound log, Events, store and kube; a provider's should outlive its generations, or a
+	// replacement would reset them. Nil takes new ones with the defaults.
 	Rates *Rates
-	// Scrub replaces secrets in what a guest logs or says in an Event; it
-	// returns what it is given when there is none. Nil keeps everything.
+	// Scrub replaces secrets in a guest's log lines and Events; without a secret it returns its
+	// input. Nil scrubs nothing.
 	Scrub func(string) string
-	// Dropped is told how often something was dropped because of its rate:
-	// what is DroppedLog or DroppedEvent. It may be nil, and must not block.
+	// Dropped is told of each drop for a rate: what is DroppedLog or DroppedEvent. It may be
+	// nil, and must not block.
 	Dropped func(what string)
 }
 
-// What is dropped because of its rate.
+// Kinds of drops for a rate.
 const (
 	DroppedLog   = "log"
 	DroppedEvent = "event"
@@ -125,10 +122,10 @@ func (h *Host) call(ctx context.Context, name string, request []byte) ([]byte, e
 	return nil, &abi.Error{Code: abi.CodeNotImplemented, Message: "this host has no such host call"}
 }
 
-// dropped reports whether a write of this op is left out, without the guest being told.
-// A cache may forget, and no answer has an Event or a patch in it.
+// dropped reports whether a write of this op is silently dropped. A cache may forget, and no
+// answer depends on an Event or a patch.
 //
-// Invariant R7 (host/SECURITY.md): what is only compared writes nothing.
+// Invariant R7 (host/SECURITY.md): a rehearsed op writes nothing.
 func dropped(ctx context.Context) bool {
 	gate := writegate.FromContext(ctx)
 	if gate != nil {
@@ -138,8 +135,8 @@ func dropped(ctx context.Context) bool {
 }
 
 func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
-	// Invariant G2 (host/SECURITY.md): what was not granted is nil or false in Options, and each
-	// host call looks at its own before anything else.
+	// Invariant G2 (host/SECURITY.md): an ungranted capability is nil or false in Options, and
+	// each host call checks its own first.
 	if h.options.Cache == nil {
 		return nil, h.denied()
 	}
@@ -166,7 +163,7 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
-	// Invariant R7 (host/SECURITY.md): what is only compared writes nothing.
+	// Invariant R7 (host/SECURITY.md): a rehearsed op writes nothing.
 	if gate := writegate.FromContext(ctx); gate != nil && m.GetWrite() != nil {
 		return nil, gate.Refuse("the store is not written")
 	}
@@ -211,13 +208,13 @@ func (h *Host) denied() error {
 	return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("the administrator has not granted this capability to provider %q", h.options.Provider)}
 }
 
-// decode reads a request, within the memory that one may take. What was
-// decoded too late has no effect.
+// decode reads a request within its memory bound. A request decoded after the deadline has
+// no effect.
 func decode(ctx context.Context, request []byte, m abi.Message) error {
 	if err := wire.UnmarshalWithin(request, m, wire.MaxRequestOverhead); err != nil {
 		return invalid("the request does not decode: %v", err)
 	}
-	// A context's timer needs a processor to fire.
+	// A context's timer needs a free processor to fire.
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
 		return context.DeadlineExceeded
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// Kube is what a provider sees of the cluster.
+// Kube is a provider's view of the cluster.
 type Kube interface {
-	// Read answers a request with an encoded abi.KubeResponse. Cost is what it
-	// takes of the provider's budget, in bytes.
+	// Read answers a request with an encoded abi.KubeResponse. Cost is charged to the provider's
+	// budget, in bytes.
 	Read(ctx context.Context, request *abi.KubeRequest) (response []byte, cost int, err error)
-	// Patch changes own, the object of the op, which may be nil.
+	// Patch changes own, the op's object, which may be nil.
 	Patch(ctx context.Context, request *abi.KubeRequest, own *corev1.ObjectReference) error
 }
 
-// kube answers with what has changed of the cluster's objects.
+// kube answers with the changes of the cluster's objects.
 func (h *Host) kube(ctx context.Context, request []byte) ([]byte, error) {
 	if h.options.Kube == nil {
 		return nil, h.denied()
@@ -48,14 +48,14 @@ func (h *Host) kube(ctx context.Context, request []byte) ([]byte, error) {
 	return response, nil
 }
 
-// patchKube changes the object of the op. It has no result.
+// patchKube changes the op's object. It has no result.
 func (h *Host) patchKube(ctx context.Context, m *abi.KubeRequest) error {
 	// Invariant G10 (host/SECURITY.md): changes take from a rate that outlives generations.
 	if !h.rates.kubePatches.Allow() {
 		return &abi.Error{Code: abi.CodeThrottled, Message: "too many changes of objects", RetryAfter: time.Second}
 	}
-	// Invariant S4 (host/SECURITY.md): it goes as it is. The provider reads it again, and a mark
-	// would answer its guesses of a secret.
+	// Invariant S4 (host/SECURITY.md): it is sent unscrubbed. The provider can read it back, and
+	// a mark would confirm its guess of a secret.
 	return h.options.Kube.Patch(ctx, m, opcontext.FromContext(ctx).Object)
 }
 

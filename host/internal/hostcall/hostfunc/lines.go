@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxOutputLine is after how many bytes a line of stdout or stderr is broken.
+// maxOutputLine is the length at which a line of stdout or stderr is broken.
 const maxOutputLine = 4 << 10
 
-// lineWriter passes its input on line by line, and keeps at most one unfinished
-// line. The slice that emit gets is valid during the call only.
+// lineWriter passes its input on line by line, and keeps at most one unfinished line. The
+// slice for emit is valid during the call only.
 type lineWriter struct {
 	emit func(line []byte)
 
@@ -40,7 +40,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// flush hands over the unfinished line with its rest; empty lines are left out.
+// flush passes the unfinished line with its rest on; empty lines are dropped.
 func (w *lineWriter) flush(rest []byte) {
 	line := rest
 	if len(w.partial) > 0 {

@@ -39,8 +39,8 @@ func newProviderLog(options Options) *providerLog {
 	}
 }
 
-// full reports whether a line would be dropped now; it is counted then. It is
-// asked before a line is decoded, which costs more than to drop it.
+// full reports whether a line would be dropped now, and counts it then. It is asked before a
+// line is decoded, which costs more than dropping it.
 func (l *providerLog) full() bool {
 	if l.rates.lines.Tokens() >= 1 {
 		return false
@@ -54,8 +54,8 @@ func (l *providerLog) drop() {
 	l.onDrop(DroppedLog)
 }
 
-// allow reports whether a line of so many bytes may be written. Lines that may
-// not are counted, and the count is logged before the next line that may.
+// allow reports whether a line of that size may be written. Dropped lines are counted, and
+// the count is logged before the next written line.
 func (l *providerLog) allow(size int) bool {
 	now := time.Now()
 	// Invariant M8 (host/SECURITY.md): log and output take from the same rates, which outlive
@@ -139,9 +139,9 @@ func logLine(m *abi.LogRequest, scrub func(string) string) (message string, valu
 	return message, values
 }
 
-// Output returns what takes the standard output or error of the provider's
-// instances: lines for the log, of at most 4 KiB, dropped over the log's rate.
-// It is safe for concurrent use and never fails.
+// Output returns a writer for the standard output or error of the provider's instances:
+// lines for the log, of at most 4 KiB, dropped over the log's rate. It is safe for
+// concurrent use and never fails.
 func (h *Host) Output(stream string) io.Writer {
 	logger := h.log.logger.WithValues("stream", stream)
 	return &lineWriter{emit: func(line []byte) {

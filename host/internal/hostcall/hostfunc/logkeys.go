@@ -11,19 +11,17 @@ import (
 const (
 	// maxLogKey bounds a key, in bytes.
 	maxLogKey = 64
-	// guestKey stands before what the host says itself.
+	// guestKey is the prefix of a guest's key that would be one of the host's.
 	guestKey = "guest."
 )
 
-// logKeys are the keys of one line. Text logs write keys as they are, without
-// quotes, and readers of JSON take the last of two fields with one name: so a
-// key is made of letters, digits, "_", "-", "." and "/" (each other character
-// becomes a "_") and begins with a letter or a "_"; it has at most 64 bytes; it is none that the host
-// or the log's format uses, in whatever case; and no two of a line are the
-// same, in whatever case.
+// logKeys are the keys of one line. Text logs write keys without quotes, and JSON readers take the
+// last of two fields with one name. So a key consists of letters, digits, "_", "-", "." and "/"
+// (other characters become "_"), begins with a letter or "_", has at most 64 bytes, is none of the
+// host's or the log format's, and is unique in its line; the last two ignoring case.
 type logKeys map[string]bool
 
-// next returns the key under which a value is logged.
+// next returns the key for a value.
 func (k logKeys) next(key string) string {
 	// Invariant M8 (host/SECURITY.md): no key ends its field, or is one of the host's.
 	key = text.Cut(strings.Map(keyCharacter, key), maxLogKey)
@@ -39,9 +37,8 @@ func (k logKeys) next(key string) string {
 	return unique
 }
 
-// reservedKey knows what the host says of each line, and what the text and the
-// JSON format of Kubernetes' logs and those who collect them have of their own.
-// Collectors write the fields of an object as object.name.
+// reservedKey reports whether a key is the host's, or one of Kubernetes' text and JSON log
+// formats or of log collectors. Collectors write the fields of an object as object.name.
 func reservedKey(key string) bool {
 	key, _, _ = strings.Cut(key, ".")
 	return slices.ContainsFunc([]string{

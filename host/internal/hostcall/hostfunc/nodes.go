@@ -11,8 +11,8 @@ import (
 
 const (
 	defaultNodesPage = 500
-	// maxNodesBytes is when a page ends early: a guest decodes it in its own,
-	// small memory. A single node is never larger.
+	// maxNodesBytes is the size at which a page ends: a guest decodes it in its own, small
+	// memory. A single node is never larger.
 	maxNodesBytes = 4 << 20
 	// maxNodeFields bounds the list of fields, which has no use for repetition.
 	maxNodeFields = 64
@@ -21,8 +21,8 @@ const (
 	tagTotal = 2 << 3
 )
 
-// nodes answers with a page of the op's nodes, with the fields that are asked
-// for. They are encoded one by one, without making an object of each.
+// nodes answers with a page of the op's nodes, with the requested fields. They are encoded
+// one by one, without intermediate objects.
 func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	if !h.options.Nodes {
 		return nil, h.denied()
@@ -36,7 +36,7 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	// Invariant G8 (host/SECURITY.md): the Nodes are the op's; a request cannot name others.
 	op := opcontext.FromContext(ctx)
-	// An op on an object whose list of nodes is empty may have it as nil.
+	// The empty list of an op on an object may be nil.
 	if m.GetSnapshotId() != opcontext.SnapshotID || (op.Nodes == nil && op.Object == nil) {
 		return nil, &abi.Error{Code: abi.CodeNotFound, Message: "this op has no such snapshot of nodes: take the id from its request"}
 	}
@@ -56,7 +56,7 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	return out, nil
 }
 
-// nodeFields returns each asked field once; none stands for all.
+// nodeFields returns each requested field once; none stands for all.
 func nodeFields(asked []uint32) []uint32 {
 	if len(asked) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(asked)))

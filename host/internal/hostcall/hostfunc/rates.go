@@ -13,8 +13,8 @@ type Limits struct {
 	Events, EventsBurst int
 	// StoreCalls defaults to 50 (burst 100). Calls over it wait.
 	StoreCalls, StoreCallsBurst int
-	// KubeCalls and KubeBytes bound what is read of the cluster's objects.
-	// Defaults 500 (burst 1000) and 32 MiB (burst 64 MiB). Calls over it wait.
+	// KubeCalls and KubeBytes bound reads of the cluster's objects. Defaults 500 (burst 1000)
+	// and 32 MiB (burst 64 MiB). Calls over it wait.
 	KubeCalls, KubeCallsBurst int
 	KubeBytes, KubeBytesBurst int
 	// KubePatches bounds changes of objects. Default 1 (burst 20).
@@ -60,7 +60,7 @@ func NewRates(limits Limits) *Rates {
 	}
 }
 
-// Set changes the rates; what the buckets hold now stays, up to their size.
+// Set changes the rates; the buckets keep their tokens, up to their size.
 func (r *Rates) Set(limits Limits) {
 	l := limits.withDefaults()
 	set := func(limiter *rate.Limiter, perSecond, burst int) {

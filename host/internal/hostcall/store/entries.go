@@ -47,7 +47,7 @@ func entries(cm *corev1.ConfigMap, prefix string) []*abi.StoreEntry {
 	return out
 }
 
-// validate checks what can be said about a write without knowing the store.
+// validate checks a write as far as possible without the store.
 func validate(write *abi.StoreWrite) error {
 	if write.GetVersion() == "" {
 		return invalid("write.version is empty: read the store first and pass its version")
@@ -80,7 +80,7 @@ func validateKey(key string, touched map[string]bool) error {
 	return nil
 }
 
-// apply changes cm as a valid write says.
+// apply makes the changes of a valid write to cm.
 func apply(cm *corev1.ConfigMap, write *abi.StoreWrite) {
 	for _, key := range write.GetDelete() {
 		remove(cm, key)

@@ -1,7 +1,7 @@
-// Package store keeps the small durable state of a provider in a ConfigMap of
-// its own, for providers without an API for this. Two managers may run at the
-// same time during a failover. So every read is live, and every write is a
-// compare-and-swap by the ConfigMap's UID and resourceVersion.
+// Package store keeps the small durable state of a provider in a ConfigMap of its own, for
+// providers whose cloud has no API for this. Two managers may run at the same time during a
+// failover. So every read is live, and every write is a compare-and-swap by the ConfigMap's
+// UID and resourceVersion.
 package store
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// What marks a ConfigMap as a store.
+// The marks of a store's ConfigMap.
 const (
 	// LabelManagedBy has the value ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -28,12 +28,12 @@ const (
 	// LabelStore has the provider's name as its value. A ConfigMap without it
 	// is never touched.
 	LabelStore = "wasm-ccm.github.io/provider-store"
-	// AnnotationDescription tells people what they look at.
+	// AnnotationDescription explains the ConfigMap to people.
 	AnnotationDescription = "kubernetes.io/description"
 )
 
-// versionAbsent is the version of a store whose ConfigMap does not exist. It
-// has no slash, so no UID/resourceVersion equals it.
+// versionAbsent is the version of a store without a ConfigMap. It has no slash, so no
+// UID/resourceVersion equals it.
 const versionAbsent = "absent"
 
 // Store is the store of one provider. It is safe for concurrent use.
@@ -41,9 +41,9 @@ type Store struct {
 	configMaps corev1client.ConfigMapInterface
 	key        types.NamespacedName
 	provider   string
-	// seen is the newest ConfigMap that this process has read or written. It
-	// saves a read when a write is based on that version; the API server
-	// refuses the write when the version is not the current one any more.
+	// seen is the newest ConfigMap that this process has read or written. It saves the read
+	// before a write based on that version; the API server refuses the write if the version is
+	// outdated.
 	seen atomic.Pointer[corev1.ConfigMap]
 }
 
@@ -70,10 +70,10 @@ func (s *Store) Read(ctx context.Context, prefix string) (*abi.StoreResponse, er
 	return &abi.StoreResponse{Version: version(cm), Entries: entries(cm, prefix)}, nil
 }
 
-// Write applies write as a whole, or not at all, and returns the new version
-// without entries. The error is an *abi.Error; with abi.CodeConflict the store
-// has changed since write.Version and the decision must be made anew. With
-// abi.CodeUnavailable and abi.CodeDeadline the write may have happened.
+// Write applies write as a whole, or not at all, and returns the new version without
+// entries. The error is an *abi.Error; with abi.CodeConflict the store has changed since
+// write.Version and the decision must be made anew. With abi.CodeUnavailable and
+// abi.CodeDeadline the write may have happened.
 func (s *Store) Write(ctx context.Context, write *abi.StoreWrite) (*abi.StoreResponse, error) {
 	if err := validate(write); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *Store) at(ctx context.Context, want string) (*corev1.ConfigMap, error) 
 	return cm, nil
 }
 
-// get reads the ConfigMap from the API server, nil when there is none.
+// get reads the ConfigMap from the API server, nil if it does not exist.
 func (s *Store) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm, err := s.configMaps.Get(ctx, s.key.Name, metav1.GetOptions{})
 	switch {
@@ -122,8 +122,7 @@ func (s *Store) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	case err != nil:
 		return nil, s.apiError("get", err)
 	}
-	// Invariant G9 (host/SECURITY.md): nothing is read from a ConfigMap that was not made for this
-	// provider.
+	// Invariant G9 (host/SECURITY.md): a ConfigMap not made for this provider is never read.
 	if err := s.checkOwner(cm); err != nil {
 		return nil, err
 	}
@@ -131,8 +130,8 @@ func (s *Store) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// save creates or updates the ConfigMap. The object carries the UID and the
-// resourceVersion that it was read with, which makes the update conditional.
+// save creates or updates the ConfigMap. The object carries the UID and the resourceVersion
+// of its read, which makes the update conditional.
 func (s *Store) save(ctx context.Context, cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	if cm.UID == "" {
 		saved, err := s.configMaps.Create(ctx, cm, metav1.CreateOptions{})
@@ -220,7 +219,7 @@ func (s *Store) apiError(verb string, err error) error {
 	return &abi.Error{Code: abi.CodeUnavailable, Message: message}
 }
 
-// rule says which right is missing. RBAC cannot restrict create by name.
+// rule names the missing right. RBAC cannot restrict create by name.
 func (s *Store) rule(verb string) string {
 	rule := text.Rule{Resource: "configmaps", Verbs: []string{verb}}
 	if verb != "create" {

@@ -1,6 +1,6 @@
-// Package writegate marks an op that must change nothing outside of this process. Who
-// asks the op puts a Gate into its context. Whatever would write (package egress a
-// request, package hostfunc the store, objects, Events, the cache) asks the gate first.
+// Package writegate marks an op that must change nothing outside of this process. The caller
+// of the op puts a Gate into its context. Every writer (package egress for requests, package
+// hostfunc for the store, objects, Events and the cache) asks the gate first.
 package writegate
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Gate keeps the writes of one op back, and counts. A nil Gate lets all pass. It is
-// safe for concurrent use.
+// Gate suppresses and counts the writes of one op. A nil Gate lets all pass. It is safe for
+// concurrent use.
 type Gate struct {
 	requests, refused atomic.Int64
 	once              sync.Once
@@ -21,8 +21,8 @@ type Gate struct {
 
 type key struct{}
 
-// NewContext returns a context whose op writes nothing; with a nil Gate, one whose
-// writes pass: what the manager itself sends for the op, to log in, goes out.
+// NewContext returns a context whose op writes nothing; with a nil Gate, writes pass: the
+// manager's own requests for the op, to log in, are sent.
 func NewContext(ctx context.Context, g *Gate) context.Context {
 	if g == nil && FromContext(ctx) == nil {
 		return ctx
@@ -36,16 +36,16 @@ func FromContext(ctx context.Context) *Gate {
 	return g
 }
 
-// Refuse counts a write, and returns the error that it is refused with. what names it
-// in one line without secrets, with what to do about it.
+// Refuse counts a write, and returns the error of its refusal. what names the write in one
+// line without secrets, with the remedy.
 func (g *Gate) Refuse(what string) *abi.Error {
 	g.once.Do(func() { g.first = what })
 	g.refused.Add(1)
 	return &abi.Error{Code: abi.CodeDenied, Message: "nothing is changed while answers are only compared: " + what}
 }
 
-// Drop counts a write that is left out, and of which the guest is told that it was
-// made: no answer depends on it.
+// Drop counts a write that is dropped although the guest is told that it was made: no answer
+// depends on it.
 func (g *Gate) Drop() { g.refused.Add(1) }
 
 // Sent counts a request that leaves the process.
@@ -55,12 +55,12 @@ func (g *Gate) Sent() {
 	}
 }
 
-// Counts returns how many requests were sent, and how many writes were kept back.
+// Counts returns the numbers of sent requests and of suppressed writes.
 func (g *Gate) Counts() (requests, refused int) {
 	return int(g.requests.Load()), int(g.refused.Load())
 }
 
-// Refused returns the first write that was refused, or "". It is called after the op.
+// Refused returns the first refused write, or "". It is called after the op.
 func (g *Gate) Refused() string {
 	g.once.Do(func() {})
 	return g.first
