@@ -21,37 +21,35 @@ import (
 const (
 	stagingPrefix = ".compiling-"
 	recordSuffix  = ".compiled.json"
-	// maxRecords is how many modules the cache keeps: the one that serves, and
-	// those that one may want to go back to.
+	// maxRecords bounds the modules in the cache: the serving one, and those for a rollback.
 	maxRecords = 8
-	// knownPrefix is that of the files which name a metered module by what it was
-	// metered from; of so many all go.
+	// knownPrefix is the prefix of files that name a metered module by its source; at the bound
+	// all are removed.
 	knownPrefix = "known-"
 	maxKnown    = 4 * maxRecords
 )
 
-// cache is the engine's cache directory, with a record beside the files of
-// each module. Without its record, a file counts for nothing.
+// cache is the engine's cache directory, with a record beside the files of each module. A
+// file without a record is ignored.
 type cache struct{ dir string }
 
-// record lists the files of one module by their path in the directory, with
-// their SHA-256.
+// record lists the files of one module by their path in the directory, with their SHA-256.
 type record map[string]string
 
-// cacheFormat is in every key: managers of before left no outline beside the
-// machine code, and named it by the module.
+// cacheFormat is in every key: older managers stored no outline beside the machine code, and
+// named it by the module.
 const cacheFormat = "outline"
 
-// cacheKey names the machine code of a metered module: another engine, version
-// or processor has another one.
+// cacheKey names the machine code of a metered module for an engine, a version and a
+// processor.
 func cacheKey(metered, engine, version string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %q %q %s %x", cacheFormat, metered, engine, version, runtime.GOARCH, processor())
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// processor returns what tells processors apart: machine code may use what
-// only some of them have. Without /proc it is empty.
+// processor identifies the processor's features: machine code may use any of them. Without
+// /proc it is empty.
 func processor() []byte {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -72,14 +70,14 @@ func outline(key string) string { return filepath.Join(outlines, key) }
 
 func (c cache) recordFile(key string) string { return filepath.Join(c.dir, key+recordSuffix) }
 
-// has tells whether the machine code of a module is there as it was written,
-// and that it is used still.
+// has reports whether the unchanged machine code of a module is in the cache, and marks it
+// as used.
 func (c cache) has(key string) bool {
 	if !c.whole(key) {
 		return false
 	}
 	now := time.Now()
-	_ = os.Chtimes(c.recordFile(key), now, now) // at worst it is compiled again one day
+	_ = os.Chtimes(c.recordFile(key), now, now) // at worst it is removed early, and compiled again
 	return true
 }
 
@@ -92,7 +90,7 @@ func (c cache) whole(key string) bool {
 		if !filepath.IsLocal(name) {
 			return false
 		}
-		// Invariant M25 (host/SECURITY.md): machine code that is not as it was left is not used.
+		// Invariant M25 (host/SECURITY.md): modified machine code is not used.
 		if got, err := digest(filepath.Join(c.dir, name)); err != nil || got != want {
 			return false
 		}
@@ -122,21 +120,17 @@ func digest(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// outline returns that of a module which the cache has.
+// outline returns the outline of a module in the cache.
 func (c cache) outline(key string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(c.dir, outline(key)))
-	if err != nil { // another module has pushed it out meanwhile
+	if err != nil { // removed for another module meanwhile
 		return nil, fmt.Errorf("%w: %w", engine.ErrNotCompiled, err)
 	}
 	return data, nil
 }
 
-// known returns the key of a metered module by another name, "" when it is not
-// known or has none.
+// known returns the key of a metered module by another name, "" if unknown.
 func (c cache) known(name string) (key string) {
-	if name == "" {
-		return ""
-	}
 	data, err := os.ReadFile(filepath.Join(c.dir, knownPrefix+name))
 	if err != nil || len(data) != hex.EncodedLen(sha256.Size) {
 		return ""
@@ -144,12 +138,9 @@ func (c cache) known(name string) (key string) {
 	return string(data)
 }
 
-// know keeps the key of a metered module by another name. What is not kept costs
-// metering it again.
+// know stores the key of a metered module under another name. A failure only costs metering
+// the module again.
 func (c cache) know(name, key string) {
-	if name == "" {
-		return
-	}
 	all, err := filepath.Glob(filepath.Join(c.dir, knownPrefix+"*"))
 	if err == nil && len(all) >= maxKnown {
 		for _, one := range all {
@@ -159,7 +150,7 @@ func (c cache) know(name, key string) {
 	_ = os.WriteFile(filepath.Join(c.dir, knownPrefix+name), []byte(key), 0o600)
 }
 
-// accept moves what a child has left into the cache, the record last.
+// accept moves a child's output into the cache, the record last.
 func (c cache) accept(key, staging string) error {
 	r := record{}
 	err := filepath.WalkDir(staging, func(path string, d fs.DirEntry, err error) error {
@@ -189,7 +180,7 @@ func (c cache) accept(key, staging string) error {
 	if err != nil {
 		return err
 	}
-	// The record is read as it is: half of one is none.
+	// A partial record does not decode, and counts as none.
 	return os.WriteFile(c.recordFile(key), data, 0o600)
 }
 
@@ -212,8 +203,8 @@ func (c cache) sweep() error {
 	return nil
 }
 
-// prune removes the records above maxRecords that were not used for the longest
-// time, and those of their files that no other record names. What is held stays.
+// prune removes the least recently used records above maxRecords, and their files that no
+// other record names. Held modules stay.
 func (c cache) prune(held func(key string) bool) {
 	all := c.records()
 	slices.SortFunc(all, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
@@ -231,10 +222,10 @@ func (c cache) prune(held func(key string) bool) {
 	}
 }
 
-// records are the files that name those of a module.
+// records are the record files.
 func (c cache) records() (all []os.FileInfo) {
 	entries, err := os.ReadDir(c.dir)
-	if err != nil { // then nothing is known of it
+	if err != nil { // then there are no known records
 		return nil
 	}
 	for _, e := range entries {
@@ -247,15 +238,14 @@ func (c cache) records() (all []os.FileInfo) {
 
 func keyOf(record os.FileInfo) string { return strings.TrimSuffix(record.Name(), recordSuffix) }
 
-// remove removes a record, and those of its files that are not among the kept ones.
+// remove removes a record, and its files that are not in kept.
 func (c cache) remove(name string, kept record) error {
 	files := c.files(name)
 	if err := os.Remove(filepath.Join(c.dir, name)); err != nil {
 		return err
 	}
 	for file := range files {
-		// Two records name one file where two versions of the manager have
-		// compiled the same module.
+		// Two records name one file if two versions of the manager have compiled the same module.
 		if _, shared := kept[file]; !shared && filepath.IsLocal(file) {
 			os.Remove(filepath.Join(c.dir, file))
 		}
@@ -263,9 +253,9 @@ func (c cache) remove(name string, kept record) error {
 	return nil
 }
 
-// forget removes what there is of a module. What cannot be removed is found again.
+// forget removes everything of a module. A failed removal is tried again later.
 func (c cache) forget(key string) {
-	others, _ := filepath.Glob(filepath.Join(c.dir, "*"+recordSuffix)) // fails of patterns alone
+	others, _ := filepath.Glob(filepath.Join(c.dir, "*"+recordSuffix)) // fails only for a bad pattern
 	kept := record{}
 	for _, other := range others {
 		if name := filepath.Base(other); name != key+recordSuffix {
@@ -275,7 +265,7 @@ func (c cache) forget(key string) {
 	_ = c.remove(key+recordSuffix, kept)
 }
 
-// files are those of a record; none, when it cannot be read.
+// files are the files of a record; none if it is unreadable.
 func (c cache) files(name string) record {
 	r, err := readRecord(filepath.Join(c.dir, name))
 	if err != nil {
@@ -284,8 +274,8 @@ func (c cache) files(name string) record {
 	return r
 }
 
-// privateDir returns the absolute path of a directory that only this user may
-// write to. It creates a missing one.
+// privateDir returns the absolute path of a directory that only this user may write to, and
+// creates it if missing.
 func privateDir(dir string) (string, error) {
 	if dir == "" {
 		return "", fmt.Errorf("a directory is needed")
@@ -301,7 +291,8 @@ func privateDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Invariant M25 (host/SECURITY.md): what lies there is run, so nobody else may write it.
+	// Invariant M25 (host/SECURITY.md): the directory's machine code is run, so nobody else may
+	// write it.
 	if info.Mode().Perm()&0o022 != 0 {
 		return "", fmt.Errorf("%s is writable by others (mode %#o), and the manager runs the code in it: name a new directory inside it, or chmod go-w it", dir, info.Mode().Perm())
 	}

@@ -14,20 +14,21 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// RunChild is the whole of the child process: it reads a job, limits itself,
-// meters or compiles, writes a result and returns the exit status. It must be the
-// first thing that the process does, and the process must end after it.
+// RunChild is the whole child process: it reads a job, limits itself, meters or compiles,
+// writes a result and returns the exit status. It must run before anything else in the
+// process, which must end after it.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer, newEngine NewEngine) int {
 	r, err := runChild(ctx, in, newEngine)
 	if err != nil {
 		var invalid *InvalidError
-		r = result{Error: text.Line(err.Error(), maxErrorBytes), Invalid: errors.As(err, &invalid)}
+		r = result{Error: text.Line(err.Error(), maxErrorBytes), Invalid: errors.As(err, &invalid), Short: quota.Short(err)}
 	}
 	if err := json.NewEncoder(out).Encode(r); err != nil || r.Error != "" {
 		return 1
@@ -52,13 +53,13 @@ func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) (result, e
 	if j.Bytes < 0 || j.Bytes > maxModuleBytes {
 		return result{}, fmt.Errorf("a module of %d bytes, at most %d are allowed", j.Bytes, maxModuleBytes)
 	}
-	// Invariant M5 (host/SECURITY.md): the child has its limits before it has the module.
-	// Before anything of the module is read.
+	// Invariant M5 (host/SECURITY.md): the child limits itself before it reads anything of the
+	// module.
 	if err := limitProcess(j.Limits, j.Data); err != nil {
 		return result{}, fmt.Errorf("limiting the process: %w", err)
 	}
-	// Somebody waits for the result, and the process is gone after it; the
-	// collector works harder before the limit is met.
+	// A caller waits for the result, and the process ends after it; near its limit the collector
+	// works harder.
 	debug.SetGCPercent(childGCPercent)
 	debug.SetMemoryLimit(int64(j.Limits.MemoryBytes / 4 * 3))
 	if j.Meter == nil {
@@ -71,9 +72,9 @@ func runChild(ctx context.Context, in io.Reader, newEngine NewEngine) (result, e
 	return meterModule(j, wasm)
 }
 
-// meterModule leaves the metered module, and its outline.
+// meterModule writes the metered module, and its outline.
 func meterModule(j job, wasm []byte) (result, error) {
-	// Invariant M25 (host/SECURITY.md): what is metered has the digest that was checked.
+	// Invariant M25 (host/SECURITY.md): the metered module has the checked digest.
 	if digestOf(wasm) != j.Digest {
 		return result{}, errors.New("the module has changed since it was read")
 	}
@@ -97,9 +98,9 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// compileModule leaves the machine code of the metered module where the engine
-// looks for that of its outline. The engine's name for a module depends on its
-// bytes, and the machine code does not.
+// compileModule puts the machine code of the metered module where the engine looks for that
+// of its outline. The engine derives the name from the module's bytes, but not the machine
+// code.
 func compileModule(ctx context.Context, j job, newEngine NewEngine) error {
 	byModule, byOutline := filepath.Join(j.Dir, "module"), filepath.Join(j.Dir, "outline")
 	from, err := compileInto(ctx, byModule, filepath.Join(j.Dir, meteredFile), j.Engine, newEngine)
@@ -117,8 +118,8 @@ func compileModule(ctx context.Context, j job, newEngine NewEngine) error {
 	return os.Rename(filepath.Join(byModule, from), target)
 }
 
-// compileInto compiles a file and returns the name of the only file that the
-// engine has left in the directory.
+// compileInto compiles a file and returns the name of the engine's only file in the
+// directory.
 func compileInto(ctx context.Context, dir, file, name string, newEngine NewEngine) (left string, err error) {
 	wasm, err := os.ReadFile(file)
 	if err != nil {
@@ -131,8 +132,7 @@ func compileInto(ctx context.Context, dir, file, name string, newEngine NewEngin
 	if err != nil {
 		return "", err
 	}
-	// What the instances may have is not for the compiler: the module has been
-	// clamped to it.
+	// The compiler ignores the instances' memory limit: the meter has built it into the module.
 	const wholeMemory = 1 << 32
 	module, err := e.Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: wholeMemory})
 	if err != nil {

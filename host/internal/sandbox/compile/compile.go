@@ -1,10 +1,9 @@
-// Package compile meters and compiles a module in child processes. A module that
-// makes a compiler take gigabytes or hours then costs an error and not the
-// manager. A child runs the same binary, with limits on its memory, time and
-// files. The first writes the metered module, the second its machine code into
-// the engine's cache directory. There the manager's own engine finds it by the
-// outline of the metered module (wasmbin.Outline): the manager never holds its
-// code.
+// Package compile meters and compiles a module in child processes, so that a module which
+// makes a compiler take gigabytes or hours costs an error and not the manager. A child runs
+// the same binary, with limits on its memory, time and files. The first writes the metered
+// module, the second its machine code into the engine's cache directory. There the manager's
+// own engine finds it by the outline of the metered module (wasmbin.Outline): the manager
+// never holds the module's code.
 package compile
 
 import (
@@ -15,28 +14,26 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 )
 
-// Limits of one compilation. All are needed, or none.
+// Limits of one compilation. Either all are set, or none.
 type Limits struct {
-	// Wall is the most time that it may take, and CPU the most time of a
-	// processor, rounded up to seconds.
+	// Wall bounds its time, and CPU its processor time, rounded up to seconds.
 	Wall, CPU time.Duration
-	// MemoryBytes is the most that the child may have allocated.
+	// MemoryBytes bounds the child's allocations.
 	MemoryBytes uint64
-	// OutputBytes is the most machine code, in one file.
+	// OutputBytes bounds the machine code, in one file.
 	OutputBytes uint64
-	// Setting is what the administrator raises them with, for errors; "": nothing
-	// does.
+	// Setting is the administrator's setting for them, for errors; "": none.
 	Setting string
-	// full: OutputBytes is what there is room for.
+	// full: OutputBytes is the room left on the disk.
 	full bool
 }
 
-// complete reports whether there is something of everything.
+// complete reports whether all limits are set.
 func (l Limits) complete() bool {
 	return l.Wall > 0 && l.CPU > 0 && l.MemoryBytes > 0 && l.OutputBytes > 0
 }
 
-// remedy is what can be done about a module that needs more.
+// remedy tells the administrator how to allow the module more.
 func (l Limits) remedy() string {
 	if l.Setting == "" {
 		return "make it smaller"
@@ -49,29 +46,25 @@ func DefaultLimits() Limits {
 	return Limits{Wall: time.Minute, CPU: time.Minute, MemoryBytes: 512 << 20, OutputBytes: 256 << 20}
 }
 
-// NewEngine returns the engine of that name, which keeps compiled modules in a
-// directory.
+// NewEngine returns the engine of that name with a directory of compiled modules.
 type NewEngine func(name, cacheDir string) (engine.Engine, error)
 
 // Job is a module to prepare.
 type Job struct {
-	// Wasm is the module as it was offered, and Digest its SHA-256 in hexadecimal,
-	// as it was checked. Neither is kept.
+	// Wasm is the offered module, and Digest its checked SHA-256 in hexadecimal. Neither is
+	// kept.
 	Wasm   []byte
 	Digest string
-	// Meter says how it is metered, and Engine is the name of the engine that it is
-	// compiled with.
+	// Meter has the meter's options, and Engine is the name of the compiling engine.
 	Meter  meter.Options
 	Engine string
-	// Limits of the two processes; the zero value is that of the Parent.
+	// Limits of the two processes; the zero value means the Parent's.
 	Limits Limits
-	// Anew compiles it also where its machine code is there: the engine had no use
-	// for it.
+	// Anew compiles also if there is machine code: the engine rejected it.
 	Anew bool
-	// Hold, unless nil, keeps the machine code in the cache until it is released.
+	// Hold, unless nil, protects the machine code in the cache until it is released.
 	Hold *Hold
-	// Metered, unless nil, is called when the module has been metered, and so is
-	// known to be valid.
+	// Metered, unless nil, is called after metering, when the module is known to be valid.
 	Metered func()
 }
 
@@ -81,28 +74,26 @@ func (j Job) metered() {
 	}
 }
 
-// InvalidError is of a module that cannot be metered.
+// InvalidError is the error of a module that cannot be metered.
 type InvalidError struct{ text string }
 
 // Error says what is wrong with the module.
 func (e *InvalidError) Error() string { return e.text }
 
-// job is what the parent tells the child, as one line.
+// job is the parent's message to the child, as one line.
 type job struct {
 	Limits Limits `json:"limits"`
-	// Meter is of the first child: the line is followed by a module of so many
-	// bytes, with this SHA-256 in hexadecimal. It leaves meteredFile and
-	// outlineFile in Dir.
+	// Meter is set for the first child: a module of that size and SHA-256 (hexadecimal) follows
+	// the line. The child writes meteredFile and outlineFile to Dir.
 	Meter  *meter.Options `json:"meter,omitempty"`
 	Bytes  int64          `json:"bytes,omitempty"`
 	Digest string         `json:"digest,omitempty"`
-	// Engine is of the second child, which leaves what it compiles of these in
-	// Out.
+	// Engine is set for the second child, which compiles these files into Out.
 	Engine string `json:"engine,omitempty"`
 	Dir    string `json:"dir"`
 	Out    string `json:"out,omitempty"`
-	// Data is how much more than the machine code a file of the second child may
-	// have: the engine keeps the module's data in one, in memory.
+	// Data is the second child's allowance for a file beyond the machine code: the engine keeps
+	// the module's data in a file in memory.
 	Data uint64 `json:"data,omitempty"`
 }
 
@@ -112,21 +103,22 @@ const (
 	outlineFile = "outline.wasm"
 )
 
-// outlines is the directory of the cache that has them, by the key of the
-// machine code.
+// outlines is the cache's directory of outlines, by the key of the machine code.
 const outlines = "outlines"
 
-// result is what the child answers, as one line.
+// result is the child's answer, as one line.
 type result struct {
-	// Error is empty when the job is done.
+	// Error is empty on success.
 	Error string `json:"error,omitempty"`
-	// Invalid: the error is the module's fault.
+	// Invalid: the module is at fault.
 	Invalid bool `json:"invalid,omitempty"`
-	// Digest is that of the metered module.
+	// Short: the disk has no room for the output (quota.Short).
+	Short bool `json:"short,omitempty"`
+	// Digest is the metered module's.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Bounds of what parent and child exchange.
+// Bounds of the messages between parent and child.
 const (
 	maxModuleBytes = 256 << 20
 	maxResultBytes = 64 << 10

@@ -57,17 +57,18 @@ func TestAModuleOfAnotherDigestIsNotCompiled(t *testing.T) {
 	}
 }
 
-// Metering a large module takes a second: the same binary does it once.
-func TestALargeModuleIsMeteredOnce(t *testing.T) {
-	dir, large := filepath.Join(t.TempDir(), "cache"), append(emptyModule(), section(0, []byte("\x01x"), make([]byte, 16<<20))...)
-	outline := prepare(t, newParent(t, dir, nil), large)
+// A child takes longer than all else of a module that was compiled before: the same
+// binary meters it once.
+func TestAModuleIsMeteredOnce(t *testing.T) {
+	dir, wasm := filepath.Join(t.TempDir(), "cache"), emptyModule()
+	outline := prepare(t, newParent(t, dir, nil), wasm)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	none := newParent(t, dir, func(o *compile.Options) { o.Command = []string{self, "silent-child"} })
 	metered := false
-	j := job(large)
+	j := job(wasm)
 	j.Metered = func() { metered = true }
 	if got, err := none.Prepare(t.Context(), j); err != nil || !bytes.Equal(got, outline) || !metered {
 		t.Errorf("once more: %d bytes, valid %v, %v", len(got), metered, err)
@@ -81,7 +82,7 @@ func TestALargeModuleIsMeteredOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	another := newParent(t, dir, func(o *compile.Options) { o.Command = []string{other} })
-	if _, err := another.Prepare(t.Context(), job(large)); err == nil {
+	if _, err := another.Prepare(t.Context(), job(wasm)); err == nil {
 		t.Error("what another binary has metered is taken for the same")
 	}
 }

@@ -2,5 +2,5 @@
 
 package compile
 
-// environment is the child's: nothing.
+// environment is the child's: empty.
 func environment() []string { return []string{} }

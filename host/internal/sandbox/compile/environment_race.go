@@ -2,7 +2,7 @@
 
 package compile
 
-// environment is that of a child with the race detector. Without it each child
-// sleeps for a second when it ends (atexit_sleep_ms), which is twice per module
-// and made the long tests take twice their time.
+// environment is a child's under the race detector. By default each child would sleep for a
+// second at its end (atexit_sleep_ms), twice per module, which doubles the time of the long
+// tests.
 func environment() []string { return []string{"GORACE=atexit_sleep_ms=0"} }

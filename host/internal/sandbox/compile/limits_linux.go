@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// limitProcess limits the running process, for good. Its files may have data beside
-// the output.
+// limitProcess limits the running process, for good. Its files may have data beyond the
+// output.
 func limitProcess(l Limits, data uint64) error {
 	seconds := uint64((l.CPU + time.Second - 1) / time.Second)
 	for _, limit := range []struct {
@@ -16,8 +16,8 @@ func limitProcess(l Limits, data uint64) error {
 		resource  int
 		soft, max uint64
 	}{
-		// Data is what is allocated. The address space (RLIMIT_AS) is not a
-		// measure: Go reserves far more than it uses.
+		// Data counts allocations. The address space (RLIMIT_AS) is no measure: Go reserves far more
+		// than it uses.
 		{"RLIMIT_DATA", syscall.RLIMIT_DATA, l.MemoryBytes, l.MemoryBytes},
 		// The kernel sends SIGXCPU at the first, and SIGKILL at the second.
 		{"RLIMIT_CPU", syscall.RLIMIT_CPU, seconds, seconds + 1},
@@ -29,33 +29,48 @@ func limitProcess(l Limits, data uint64) error {
 			return fmt.Errorf("%s of %d: %w", limit.name, limit.soft, err)
 		}
 	}
-	// The manager's calls go first: the child is alone in its process group,
-	// whose threads are all meant.
-	const niceness = 10
-	if err := syscall.Setpriority(syscall.PRIO_PGRP, 0, niceness); err != nil {
-		return fmt.Errorf("nice %d: %w", niceness, err)
+	if err := goLast(); err != nil {
+		return err
 	}
-	// When memory runs out, this process is the one to go.
+	// When memory runs out, the kernel kills this process first.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 		return fmt.Errorf("oom_score_adj: %w", err)
 	}
 	return nil
 }
 
-// Self is what runs the program that runs now, also where its file was replaced: an
-// Options.Command for a program that is its own child.
+// goLast lowers the child's priority below the manager's calls. A manager with a higher
+// niceness passes it to the child, which may not lower it.
+func goLast() error {
+	const niceness = 10
+	raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		return fmt.Errorf("niceness: %w", err)
+	}
+	if 20-raw >= niceness { // the system call returns 20 less the niceness
+		return nil
+	}
+	// The child is alone in its process group; all its threads are meant.
+	if err := syscall.Setpriority(syscall.PRIO_PGRP, 0, niceness); err != nil {
+		return fmt.Errorf("nice %d: %w", niceness, err)
+	}
+	return nil
+}
+
+// Self is the running program, even if its file was replaced: an Options.Command for a
+// program that is its own child.
 func Self() (string, error) { return "/proc/self/exe", nil }
 
-// attributes of the child: a process group of its own, which ends with the
-// thread that has started it.
+// attributes give the child a process group of its own, which ends with the thread that
+// started it.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// killGroup ends the child and whatever it has started.
+// killGroup ends the child and its descendants.
 func killGroup(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
 
-// ownedBy tells the user that a file belongs to.
+// ownedBy returns a file's owner.
 func ownedBy(info os.FileInfo) (uid uint32, known bool) {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	if !known {
@@ -64,7 +79,7 @@ func ownedBy(info os.FileInfo) (uid uint32, known bool) {
 	return stat.Uid, true
 }
 
-// mountedReadOnly reports whether nobody can write to a directory.
+// mountedReadOnly reports whether a directory's file system is read-only.
 func mountedReadOnly(dir string) bool {
 	const readOnly = 1 // ST_RDONLY of statfs(2)
 	var s syscall.Statfs_t

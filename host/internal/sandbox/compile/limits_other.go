@@ -10,7 +10,7 @@ import (
 
 func limitProcess(Limits, uint64) error { return errors.New("compiling apart needs Linux") }
 
-// Self is the file of the program that runs now.
+// Self is the file of the running program.
 func Self() (string, error) { return os.Executable() }
 
 func attributes() *syscall.SysProcAttr { return nil }

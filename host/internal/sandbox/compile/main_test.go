@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,15 @@ func TestMain(m *testing.M) {
 		case "metering-child":
 			os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(string, string) (engine.Engine, error) {
 				return nil, errors.New("this child only meters")
+			}))
+		case "niceness-child":
+			os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(string, string) (engine.Engine, error) {
+				raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+				return nil, errors.Join(fmt.Errorf("niceness %d", 20-raw), err)
+			}))
+		case "full-child":
+			os.Exit(compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(_, dir string) (engine.Engine, error) {
+				return nil, &fs.PathError{Op: "write", Path: dir, Err: syscall.ENOSPC}
 			}))
 		case "silent-child":
 			os.Exit(0)

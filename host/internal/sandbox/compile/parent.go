@@ -18,18 +18,18 @@ type Options struct {
 	// Command is the binary and its arguments that run RunChild, e.g. what
 	// Self returns and the hidden subcommand.
 	Command []string
-	// Version returns that of an engine in the binary (VersionOf): machine code of
-	// another one is not used.
+	// Version returns an engine's version in the binary (VersionOf): machine code of another
+	// version is not used.
 	Version func(engine string) string
-	// CacheDir is where the manager's engines look for machine code. It is made
-	// when it is not there, and must be the user's own: what lies in it is run.
+	// CacheDir is where the manager's engines look for machine code. It is created if missing,
+	// and must be the user's own: its machine code is run.
 	CacheDir string
-	// Precompiled, unless empty, is a directory of machine code that Export has
-	// left: what lies in it is run. It is only read.
+	// Precompiled, unless empty, is a directory of machine code made by Export, which is run. It
+	// is only read.
 	Precompiled string
-	// Limits of compilations that have none of their own.
+	// Limits of compilations without limits of their own.
 	Limits Limits
-	// Quota is that of CacheDir; nil: it has none.
+	// Quota is CacheDir's; nil: none.
 	Quota *quota.Quota
 }
 
@@ -39,30 +39,28 @@ type Parent struct {
 	options Options
 	cache   cache
 	turns   turns
-	// metering has room for the one who meters.
+	// metering has room for one child that meters.
 	metering chan struct{}
-	// binary returns the digest of the one that the children run.
+	// binary returns the digest of the children's binary.
 	binary func() (string, error)
-	// staging begins the names of what this Parent has not finished.
+	// staging is the name prefix of this Parent's unfinished files.
 	staging string
-	// accepting is held while the cache is changed, and for held, which counts the
-	// holders of a key.
+	// accepting guards the cache during changes, and held, which counts the holders of a key.
 	accepting sync.Mutex
 	held      map[string]int
 }
 
-// Owner compiles for one of those who share a Parent, and take turns. It is
-// safe for concurrent use.
+// Owner compiles for one of several owners, which take turns on a Parent. It is safe for
+// concurrent use.
 type Owner struct {
 	parent *Parent
 	name   string
 }
 
-// For returns what compiles for an owner of that name, e.g. a provider. The
-// names are remembered.
+// For returns the Owner of that name, e.g. a provider. The names are remembered.
 func (p *Parent) For(name string) *Owner { return &Owner{p, name} }
 
-// NewParent checks the options and makes the cache directory.
+// NewParent checks the options and creates the cache directory.
 func NewParent(o Options) (*Parent, error) {
 	if len(o.Command) == 0 || o.Version == nil || !o.Limits.complete() {
 		return nil, errors.New("compile: a command, a version and all limits are needed")
@@ -84,17 +82,16 @@ func NewParent(o Options) (*Parent, error) {
 	return p, nil
 }
 
-// firstSlice is how long a child may keep other owners waiting; a child that
-// had to yield begins anew, with twice as much.
+// firstSlice is how long a child may keep other owners waiting; after yielding, it starts
+// again with twice as much.
 const firstSlice = 10 * time.Second
 
-// Prepare leaves the machine code of a module in the cache directory, and returns
-// the outline of the metered module: the engine's Compile of it compiles nothing.
-// A module that has been compiled before costs metering it and reading its machine
-// code once, and waits for nobody's compilation. The error is an *InvalidError,
-// says what the module needed too much of or what the compiler said, is
-// engine.ErrNotCompiled when what was compiled is gone already, or is the
-// context's.
+// Prepare puts the machine code of a module into the cache directory, and returns the
+// outline of the metered module: the engine's Compile of the outline compiles nothing. A
+// module that this binary compiled before only costs reading its machine code once, and waits
+// for no other compilation. The error is an *InvalidError, names the exceeded limit or
+// quotes the compiler, is engine.ErrNotCompiled if the machine code is gone already, or is
+// the context's.
 func (o *Owner) Prepare(ctx context.Context, j Job) (outline []byte, err error) {
 	hold := &Hold{}
 	key, err := o.prepare(ctx, j, hold)
@@ -143,8 +140,7 @@ func (o *Owner) prepare(ctx context.Context, j Job, hold *Hold) (key string, err
 	return key, err
 }
 
-// obtain takes the machine code over that was compiled before, or compiles it. It
-// works in the directory.
+// obtain takes over existing machine code, or compiles it. It works in the directory.
 func (o *Owner) obtain(ctx context.Context, dir string, j Job, hold *Hold) (key string, err error) {
 	p := o.parent
 	if key := p.adopt(ctx, j, dir, hold); key != "" {
@@ -164,22 +160,15 @@ func (o *Owner) obtain(ctx context.Context, dir string, j Job, hold *Hold) (key 
 	return key, o.compiled(ctx, key, dir, j)
 }
 
-// knownAs returns what names the metered form of a module, of a size at which that
-// is worth knowing; "" of others. Another binary may meter in another way.
+// knownAs returns the name under which to remember the metered form of a module. Another
+// binary may meter differently.
 func (p *Parent) knownAs(j Job) (string, error) {
-	if len(j.Wasm) < largeModule {
-		return "", nil
-	}
 	self, err := p.binary()
 	if err != nil {
 		return "", fmt.Errorf("compiling apart: %w", err)
 	}
 	return digestOf(fmt.Appendf(nil, "%s %+v %s %q %q %x", j.Digest, j.Meter, self, j.Engine, p.options.Version(j.Engine), processor())), nil
 }
-
-// largeModule is the size of a module that takes longer to meter than the digest
-// of the binary takes, once.
-const largeModule = 16 << 20
 
 // meter runs the first child, and returns the digest of the metered module. Only
 // one runs at a time, for a time that grows with the module.
@@ -192,8 +181,7 @@ func (p *Parent) meter(ctx context.Context, dir string, j Job) (digest string, e
 	defer func() { <-p.metering }()
 	job := job{Limits: j.Limits, Meter: &j.Meter, Bytes: int64(len(j.Wasm)), Digest: j.Digest, Dir: dir}
 	job.Limits.Wall = min(job.Limits.Wall, maxMetering)
-	// What it writes is no machine code: the metered module and its outline, each
-	// of which is at most so large.
+	// Its output is no machine code: the metered module and its outline, each with this bound.
 	job.Limits.OutputBytes = uint64(2*len(j.Wasm)) + freeOutput
 	limits, release, err := p.reserve(dir, job.Limits, 2)
 	if err != nil {
@@ -211,8 +199,8 @@ const (
 	freeOutput  = 16 << 20
 )
 
-// compiled returns when the machine code of the metered module in the directory
-// is in the cache.
+// compiled returns when the cache has the machine code of the metered module in the
+// directory.
 func (o *Owner) compiled(ctx context.Context, key, dir string, j Job) error {
 	p := o.parent
 	for slice := firstSlice; ; slice *= 2 {
@@ -223,7 +211,7 @@ func (o *Owner) compiled(ctx context.Context, key, dir string, j Job) error {
 		if err != nil {
 			return err
 		}
-		if !p.cache.has(key) { // the same module may be another owner's, too
+		if !p.cache.has(key) { // another owner may have compiled it meanwhile
 			err = p.compile(held, key, dir, j)
 		}
 		leave()
@@ -239,15 +227,14 @@ func (p *Parent) forget(key string) {
 	p.cache.forget(key)
 }
 
-// compile runs the second child and takes over what it leaves.
+// compile runs the second child and takes over its output.
 func (p *Parent) compile(ctx context.Context, key, dir string, j Job) error {
 	work, err := os.MkdirTemp(dir, "child-")
 	if err != nil {
 		return fmt.Errorf("compiling apart: %w", err)
 	}
 	defer os.RemoveAll(work)
-	// Beside the machine code of the module there is that of its outline, for a
-	// moment, which is smaller.
+	// Beside the module's machine code the outline's exists for a moment, and is smaller.
 	limits, release, err := p.reserve(work, j.Limits, 1)
 	if err != nil {
 		return err
@@ -276,8 +263,8 @@ func (p *Parent) compile(ctx context.Context, key, dir string, j Job) error {
 	return nil
 }
 
-// stage links what the first child has left in dir into the directory of the
-// second one, and the outline to where it belongs in the cache.
+// stage links the first child's output in dir into the second child's directory, and the
+// outline to its place in the cache.
 func stage(dir, work, outline string) error {
 	if err := os.MkdirAll(filepath.Dir(outline), 0o700); err != nil {
 		return err

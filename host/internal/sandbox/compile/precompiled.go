@@ -22,18 +22,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds of what is read of precompiled modules, beside the limits of the job.
+// Bounds of precompiled modules, beside the limits of the job.
 const (
 	maxPrecompiledBytes = 64 << 10
 	maxPrecompiledFiles = 8
 )
 
-// precompiled is what a file of that kind says of the machine code of one module
-// for one engine, which lies beside it. Who compares is exact: machine code is
-// used for what it was made for, or not at all.
+// precompiled describes the machine code of one module for one engine; its file lies beside
+// it. The comparison is exact: machine code is used for its own purpose, or not at all.
 type precompiled struct {
-	// Module is the SHA-256 of the module as it is offered, Engine what it was
-	// compiled for.
+	// Module is the SHA-256 of the offered module, Engine its engine.
 	Module string `json:"module"`
 	Engine string `json:"engine"`
 	// Manager is the SHA-256 of the binary that metered and compiled.
@@ -52,7 +50,7 @@ type precompiled struct {
 // precompiledName is unique for a module and an engine.
 func precompiledName(j Job) string { return j.Digest + "." + j.Engine + ".json" }
 
-// describe is what the machine code of a module would say here, without its files.
+// describe is the description of a module's machine code on this machine, without its files.
 func (p *Parent) describe(j Job) (precompiled, error) {
 	manager, err := p.binary()
 	return precompiled{
@@ -62,7 +60,7 @@ func (p *Parent) describe(j Job) (precompiled, error) {
 	}, err
 }
 
-// differs says what was made for something else; "" for nothing.
+// differs names the fields that differ; "" for none.
 func (made precompiled) differs(here precompiled) string {
 	switch {
 	case made.Module != here.Module || made.Engine != here.Engine:
@@ -79,9 +77,8 @@ func (made precompiled) differs(here precompiled) string {
 	return ""
 }
 
-// Export prepares a module, and leaves its machine code in a directory, from
-// which a Parent with that directory as Precompiled takes it. The directory is
-// made. Others may read what lies there.
+// Export prepares a module, and writes its machine code to a directory, for a Parent with
+// that directory as Precompiled. The directory is created, and readable for others.
 func (o *Owner) Export(ctx context.Context, j Job, dir string) error {
 	p := o.parent
 	hold := &Hold{}
@@ -105,11 +102,11 @@ func (o *Owner) Export(ctx context.Context, j Job, dir string) error {
 	if err != nil {
 		return err
 	}
-	// It comes last: half of it is none.
+	// The last write: a partial file counts as none.
 	return os.WriteFile(filepath.Join(dir, precompiledName(j)), append(data, '\n'), 0o644)
 }
 
-// export copies a file for others to read.
+// export copies a file and makes it readable for others.
 func export(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -127,9 +124,8 @@ func export(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// adopt takes the machine code of a module over from the precompiled ones, and
-// returns its key, which it holds; "" where there is none. Machine code that is there and of no
-// use is told of in one line of the log.
+// adopt takes over a module's precompiled machine code, and returns its key, which it holds; ""
+// for none. Unusable machine code is reported in one line of the log.
 func (p *Parent) adopt(ctx context.Context, j Job, dir string, hold *Hold) (key string) {
 	if p.options.Precompiled == "" || j.Anew {
 		return ""
@@ -162,13 +158,13 @@ func (p *Parent) takeOver(j Job, dir string, hold *Hold) (string, error) {
 		return "", errors.New(why + "; compile it anew with ccmctl compile")
 	}
 	hold.take(p.hold(made.Key))
-	if p.cache.has(made.Key) { // it was taken over before
+	if p.cache.has(made.Key) { // taken over before
 		return made.Key, nil
 	}
 	return made.Key, p.copyIn(root, made, filepath.Join(dir, "precompiled"), j.Limits.OutputBytes)
 }
 
-// copyIn copies the machine code into the cache, by way of a directory.
+// copyIn copies the machine code into the cache, through a staging directory.
 func (p *Parent) copyIn(root *os.Root, made precompiled, out string, most uint64) error {
 	sizes, sum, err := made.sizes(root, most)
 	if err != nil {
@@ -194,7 +190,7 @@ func (p *Parent) copyIn(root *os.Root, made precompiled, out string, most uint64
 	return nil
 }
 
-// sizes are those of the files, each of which has at most so many bytes.
+// sizes are the sizes of the files, each at most the limit.
 func (made precompiled) sizes(root *os.Root, most uint64) (sizes map[string]int64, sum int64, err error) {
 	sizes = map[string]int64{}
 	for name := range made.Files {
@@ -220,10 +216,10 @@ func readPrecompiled(root *os.Root, name string) (made precompiled, err error) {
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return made, errors.New("there is none of this module for this engine")
+		return made, errors.New("no machine code of this module for this engine")
 	case err != nil:
 		return made, err
-	case !info.Mode().IsRegular(): // to open a pipe would wait
+	case !info.Mode().IsRegular(): // opening a pipe would block
 		return made, fmt.Errorf("%s is not a file", name)
 	}
 	f, err := root.Open(name)
@@ -234,7 +230,7 @@ func readPrecompiled(root *os.Root, name string) (made precompiled, err error) {
 	if info, err = f.Stat(); err != nil {
 		return made, err
 	}
-	// Invariant M25 (host/SECURITY.md): it has the digests of all else.
+	// Invariant M25 (host/SECURITY.md): this file vouches for the digests of all others.
 	if err := checkNobodyElses(info, name); err != nil && !mountedReadOnly(root.Name()) {
 		return made, err
 	}
@@ -254,7 +250,7 @@ func readPrecompiled(root *os.Root, name string) (made precompiled, err error) {
 	return made, nil
 }
 
-// copyFile copies a file of that digest and size; what is copied is what was compared.
+// copyFile copies a file of that digest and size; it compares the copied bytes.
 func copyFile(root *os.Root, name, to, digest string, size int64) error {
 	from, err := root.Open(name)
 	if err != nil {
@@ -279,8 +275,8 @@ func copyFile(root *os.Root, name, to, digest string, size int64) error {
 	return nil
 }
 
-// VersionOf names what machine code depends on beside the module: Go, and the
-// version of the engine that a binary is built with.
+// VersionOf names the dependencies of machine code beside the module: Go's version, and that
+// of the engine in the binary.
 func VersionOf(info *debug.BuildInfo, engineName string) string {
 	for _, dependency := range info.Deps {
 		if strings.Contains(dependency.Path, engineName) {
@@ -290,8 +286,8 @@ func VersionOf(info *debug.BuildInfo, engineName string) string {
 	return info.GoVersion
 }
 
-// checkPrecompiled refuses a directory in which others than the administrator
-// could put machine code. One that is mounted read-only is as it was mounted.
+// checkPrecompiled refuses a directory that others than the administrator can write to. A
+// read-only mount is trusted.
 func checkPrecompiled(dir string) error {
 	if dir == "" || mountedReadOnly(dir) {
 		return nil
@@ -300,14 +296,15 @@ func checkPrecompiled(dir string) error {
 	if err != nil {
 		return fmt.Errorf("precompiled modules: %w", err)
 	}
-	// Invariant M25 (host/SECURITY.md): what lies there is run, so nobody else may write it.
+	// Invariant M25 (host/SECURITY.md): the directory's machine code is run, so nobody else may
+	// write it.
 	if err := checkNobodyElses(info, dir); err != nil {
 		return fmt.Errorf("precompiled modules: %w, or mount it read-only", err)
 	}
 	return nil
 }
 
-// checkNobodyElses refuses what others than root and this user may change.
+// checkNobodyElses refuses files that others than root and this user may change.
 func checkNobodyElses(info os.FileInfo, name string) error {
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s is writable by others (mode %#o), and the manager runs the code in it: chmod go-w it", name, info.Mode().Perm())

@@ -84,7 +84,7 @@ func TestPrecompiledModulesThatDoNotFit(t *testing.T) {
 		"outside":   {describe(func(made map[string]any) { inner(made, "files")["../x"] = "0" }), nil, "is outside of the directory"},
 		"no key":    {describe(func(made map[string]any) { made["key"] = "../x" }), nil, "is damaged"},
 		"no JSON":   {func(t *testing.T, dir string) { write(t, filepath.Join(dir, named(wasm)), []byte("{")) }, nil, "is damaged"},
-		"none":      {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, named(wasm))) }, nil, "there is none of this module"},
+		"none":      {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, named(wasm))) }, nil, "no machine code of this module"},
 		"writable": {func(t *testing.T, dir string) {
 			if err := os.Chmod(filepath.Join(dir, named(wasm)), 0o666); err != nil {
 				t.Fatal(err)

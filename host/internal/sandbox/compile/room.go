@@ -10,21 +10,21 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
 )
 
-// Hold keeps machine code in the cache: a restart needs what serves. The zero value
-// holds nothing. It is safe for concurrent use.
+// Hold protects machine code in the cache: a restart needs the serving module's. The zero
+// value holds nothing. It is safe for concurrent use.
 type Hold struct {
 	mu      sync.Mutex
 	release func()
 }
 
-// Release lets go of it. Nil, and one that holds nothing, may be released.
+// Release ends the hold. A nil or empty Hold may be released.
 func (h *Hold) Release() {
 	if h != nil {
 		h.take(nil)
 	}
 }
 
-// take replaces what is held.
+// take replaces the held machine code.
 func (h *Hold) take(release func()) {
 	h.mu.Lock()
 	before := h.release
@@ -35,7 +35,7 @@ func (h *Hold) take(release func()) {
 	}
 }
 
-// hold keeps the machine code under a key until release is called.
+// hold protects the machine code under a key until release is called.
 func (p *Parent) hold(key string) (release func()) {
 	p.accepting.Lock()
 	defer p.accepting.Unlock()
@@ -51,8 +51,8 @@ func (p *Parent) hold(key string) (release func()) {
 
 func (p *Parent) isHeld(key string) bool { return p.held[key] > 0 }
 
-// Entries are the modules in the cache that nobody holds, and what managers of
-// before have left unfinished.
+// Entries are the modules in the cache that nobody holds, and unfinished files of earlier
+// managers.
 func (p *Parent) Entries() (all []quota.Entry) {
 	p.accepting.Lock()
 	defer p.accepting.Unlock()
@@ -61,7 +61,7 @@ func (p *Parent) Entries() (all []quota.Entry) {
 			all = append(all, quota.Entry{Used: record.ModTime(), Remove: func() { p.forgetUnused(key) }})
 		}
 	}
-	left, _ := filepath.Glob(filepath.Join(p.options.CacheDir, stagingPrefix+"*")) // fails of patterns alone
+	left, _ := filepath.Glob(filepath.Join(p.options.CacheDir, stagingPrefix+"*")) // fails only for a bad pattern
 	for _, dir := range left {
 		if !strings.HasPrefix(filepath.Base(dir), p.staging) {
 			all = append(all, quota.Entry{Used: changed(dir), Remove: func() { _ = os.RemoveAll(dir) }})
@@ -70,7 +70,7 @@ func (p *Parent) Entries() (all []quota.Entry) {
 	return all
 }
 
-// changed is when a file was changed; long ago, when it is not there.
+// changed is a file's modification time; long ago if it is missing.
 func changed(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -79,7 +79,7 @@ func changed(file string) time.Time {
 	return info.ModTime()
 }
 
-// forgetUnused removes what nobody holds.
+// forgetUnused removes a module unless it is held.
 func (p *Parent) forgetUnused(key string) {
 	p.accepting.Lock()
 	defer p.accepting.Unlock()
@@ -88,8 +88,7 @@ func (p *Parent) forgetUnused(key string) {
 	}
 }
 
-// reserve makes room at a path for a child that writes several files, none of which
-// is larger than the limit that it returns.
+// reserve makes room at a path for a child's files, none larger than the returned limit.
 func (p *Parent) reserve(path string, l Limits, files int64) (Limits, func(), error) {
 	granted, release := p.options.Quota.Reserve(path, files*int64(l.OutputBytes))
 	each := uint64(granted / files)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
@@ -70,4 +71,16 @@ func TestTheCacheKeepsItsQuota(t *testing.T) {
 		t.Error("what a killed manager has left is there")
 	}
 	serving.Release()
+}
+
+// A child for which the disk is full says so, and not that the module is wrong.
+func TestAFullDiskIsNoFaultOfTheModule(t *testing.T) {
+	p := newParent(t, t.TempDir(), func(o *compile.Options) { o.Command[1] = "full-child" })
+	_, err := p.Prepare(t.Context(), job(emptyModule()))
+	if !quota.Short(err) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%v, want an error of the room", err)
+	}
+	if _, err := newParent(t, t.TempDir(), nil).Prepare(t.Context(), job([]byte("no space left on device"))); err == nil || quota.Short(err) {
+		t.Errorf("%v: a module that is none", err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/quota"
@@ -48,7 +49,7 @@ func run(ctx context.Context, command []string, j job, wasm []byte) (result, err
 	return j.Limits.outcome(cmd.ProcessState, runErr, stdout.data, stderr.data)
 }
 
-// outcome reads what a child that ended by itself has said.
+// outcome reads the answer of a child that ended by itself.
 func (l Limits) outcome(state *os.ProcessState, runErr error, stdout, stderr []byte) (result, error) {
 	r := result{}
 	unread := json.Unmarshal(stdout, &r)
@@ -58,13 +59,16 @@ func (l Limits) outcome(state *os.ProcessState, runErr error, stdout, stderr []b
 	if unread == nil && r.Invalid {
 		return result{}, &InvalidError{text.Line(r.Error, maxErrorBytes)}
 	}
+	if unread == nil && r.Short {
+		return result{}, fmt.Errorf("%w: %s; make room on the disk of --provider-compilation-cache-dir", syscall.ENOSPC, text.Line(r.Error, maxErrorBytes))
+	}
 	if err := l.exceeded(state, r.Error+string(stderr)); err != nil {
 		return result{}, err
 	}
 	if unread == nil && r.Error != "" {
 		return result{}, errors.New(text.Line(r.Error, maxErrorBytes))
 	}
-	// It ended without a word: what Go's runtime says of that is its first line.
+	// It ended without an answer: the first line is the message of Go's runtime.
 	line, _, _ := strings.Cut(string(stderr), "\n")
 	if runErr == nil {
 		return result{}, fmt.Errorf("the compiling process ended without a result: %q", line)
@@ -72,7 +76,7 @@ func (l Limits) outcome(state *os.ProcessState, runErr error, stdout, stderr []b
 	return result{}, fmt.Errorf("the compiling process failed: %w: %q; the module may need too much, or the pod has too little memory", runErr, line)
 }
 
-// exceeded tells which limit the child has met, from what is left of it.
+// exceeded names the limit that the child has exceeded, from its exit status and output.
 func (l Limits) exceeded(state *os.ProcessState, text string) error {
 	contains := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
@@ -95,8 +99,8 @@ func (l Limits) tooLarge() error {
 	return fmt.Errorf("the module's machine code is larger than %s; %s", mebibytes(l.OutputBytes), l.remedy())
 }
 
-// check looks at the machine code that a child has left. The kernel bounds what it
-// writes with the module's data, which is no machine code.
+// check examines a child's machine code. The kernel's bound on its files includes the
+// module's data, which is no machine code.
 func (l Limits) check(out string) error {
 	return filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Base(filepath.Dir(path)) == outlines {
@@ -110,7 +114,7 @@ func (l Limits) check(out string) error {
 	})
 }
 
-// bounded keeps the beginning of what is written.
+// bounded keeps the beginning of its input.
 type bounded struct {
 	data  []byte
 	limit int

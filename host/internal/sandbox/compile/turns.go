@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// turns let one child run at a time. A turn goes to the owner who had none for
-// the longest time, and within an owner to who came first. Whoever keeps
-// others waiting for longer than its slice has to yield, and to begin anew.
+// turns lets one child run at a time. The next turn goes to the owner whose last turn is the
+// longest ago, and within an owner to the first in the queue. A child that keeps others
+// waiting beyond its slice must yield, and start again.
 type turns struct {
 	mu      sync.Mutex
 	running *turn
 	waiting []*turn
 	count   uint64
-	last    map[string]uint64 // count at the last turn of an owner
+	last    map[string]uint64 // number of the owner's last turn
 }
 
 // turn is one child's.
 type turn struct {
 	owner string
-	begin chan struct{}      // closed when it has come
-	over  bool               // its slice is
-	yield context.CancelFunc // has it end
+	begin chan struct{}      // closed when the turn begins
+	over  bool               // the slice has ended
+	yield context.CancelFunc // ends the child
 }
 
-// errYield is why a child is ended that keeps others waiting.
+// errYield is the cause of a child's end after its slice.
 var errYield = errors.New("others are waiting")
 
-// take waits for a turn. The context that it returns ends with errYield as its
-// cause when the slice is over and another owner waits; leave ends the turn. The
-// error is the context's.
+// take waits for a turn. The returned context ends with errYield as its cause when the slice
+// has ended and another owner waits; leave ends the turn. The error is the context's.
 func (t *turns) take(ctx context.Context, owner string, slice time.Duration) (held context.Context, leave func(), err error) {
 	held, cancel := context.WithCancelCause(ctx)
 	mine := &turn{owner: owner, begin: make(chan struct{}), yield: func() { cancel(errYield) }}
@@ -61,7 +60,7 @@ func (t *turns) take(ctx context.Context, owner string, slice time.Duration) (he
 	}, nil
 }
 
-// leave gives up a turn, also one that has not come.
+// leave gives up a turn, begun or not.
 func (t *turns) leave(mine *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +76,7 @@ func (t *turns) leave(mine *turn) {
 	t.next()
 }
 
-// next lets the next one begin, if nobody runs.
+// next begins the next turn, if none is running.
 func (t *turns) next() {
 	if t.running != nil || len(t.waiting) == 0 {
 		return
@@ -98,7 +97,7 @@ func (t *turns) next() {
 	close(t.running.begin)
 }
 
-// press has who runs yield, if its slice is over and another owner waits.
+// press ends the running child, if its slice has ended and another owner waits.
 func (t *turns) press() {
 	if t.running == nil || !t.running.over {
 		return

@@ -6,24 +6,24 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// body rewrites one function body after the other.
+// body rewrites the function bodies, one at a time.
 type body struct {
 	m   *rewriter
 	r   *wasmbin.Reader
 	in  wasmbin.Instruction
 	out []byte
-	// locals counts parameters and declared locals. One more, of type i32, is
-	// added when the function has an operation that costs by its length.
+	// locals counts parameters and declared locals. One more, of type i32, is added if the
+	// function has an operation whose cost depends on its length.
 	locals   uint32
 	declared []wasmbin.Locals
 	scratch  bool
-	// nests says that the function calls functions of the module, or is not
-	// small. frame is the stack that one call of it takes.
+	// nests: the function calls functions of the module, or is not small. frame is the stack of
+	// one call.
 	nests bool
 	frame frame
-	// charges are the places where a constant cost is patched in, the first
-	// for the function itself, and one for each loop. current is the one that
-	// instructions count for now, blocks the ones of the enclosing blocks.
+	// charges are the places where a constant cost is patched in, the first for the function
+	// itself, and one for each loop. current is the place that instructions count for, blocks
+	// the places of the enclosing blocks.
 	charges []charge
 	current int
 	blocks  []int
@@ -57,7 +57,7 @@ func (b *body) write(i uint32) error {
 	return nil
 }
 
-// frameBytes is what a call of the function takes, when all of it was read.
+// frameBytes is the stack of a call, once the whole function was read.
 func (b *body) frameBytes() uint64 {
 	return b.frame.bytes + b.m.validator.Pushed() - b.frame.again + b.frame.area
 }
@@ -84,7 +84,7 @@ func (b *body) finish(block wasmbin.BlockType, frame uint32) {
 	}
 	var tail []byte
 	if b.nests {
-		// The first charge stands before the block of descend.
+		// The first charge precedes the block of descend.
 		start := b.charges[0].at + paddedBytes + len(b.m.appendPay(nil))
 		head = append(head, b.out[:start]...)
 		b.out = b.out[start:]
@@ -96,8 +96,8 @@ func (b *body) finish(block wasmbin.BlockType, frame uint32) {
 	b.m.bytes(tail...)
 }
 
-// charge begins what is paid for here: the function, a loop, or the rest of a
-// long run. Operands on the stack stay there.
+// charge begins a place of payment: the function, a loop, or the rest of a long run.
+// Operands on the stack stay there.
 //
 // Invariant M1 (host/SECURITY.md): every function and every turn of a loop begins with it.
 func (b *body) charge() {
@@ -112,8 +112,8 @@ func (b *body) charge() {
 
 func (b *body) pay() { b.out = b.m.appendPay(b.out) }
 
-// appendPay takes the cost that lies on the stack, above the fuel, and asks
-// the host when the fuel is used up.
+// appendPay subtracts the cost on top of the stack from the fuel below it, and asks the host
+// when the fuel is used up.
 func (m *rewriter) appendPay(out []byte) []byte {
 	out = append(out, opI64Sub)
 	out = appendIndexed(out, opGlobalSet, m.fuel)
@@ -137,13 +137,12 @@ func (b *body) payLength(unitsLog2 byte, shift byte) {
 
 func (b *body) global(op byte, index uint32) { b.out = appendIndexed(b.out, op, index) }
 
-// descend takes the frame of a function that nests from the stack that is
-// left, and ends the guest when there is not so much. The block that it opens
-// is left by every way out of the function: its label takes the place of the
-// function's own.
+// descend subtracts the frame of a nesting function from the remaining stack, and ends the
+// guest if that is too small. It opens a block through which every exit of the function
+// leaves: its label replaces the function's own.
 func (b *body) descend(out []byte, block wasmbin.BlockType, frame uint32) []byte {
-	// Invariant M2 (host/SECURITY.md): a call takes its frame before anything of the function runs,
-	// and the guest ends when there is not so much.
+	// Invariant M2 (host/SECURITY.md): a call pays for its frame before the function's code runs,
+	// and the guest ends if the stack is too small.
 	out = b.m.appendMove(out, frame, opI32Sub)
 	out = appendIndexed(out, opGlobalGet, b.m.fuel+1)
 	out = append(out, opI32Const, 0, opI32LtS, opIf, blockVoid)
@@ -153,12 +152,12 @@ func (b *body) descend(out []byte, block wasmbin.BlockType, frame uint32) []byte
 	return block.Append(out)
 }
 
-// ascend follows the end of the block of descend.
+// ascend follows the end of descend's block.
 func (b *body) ascend(frame uint32) []byte {
 	return append(b.m.appendMove(nil, frame, opI32Add), opEnd)
 }
 
-// appendMove adds to the stack that is left, or subtracts from it.
+// appendMove adds to the remaining stack, or subtracts from it.
 func (m *rewriter) appendMove(out []byte, frame uint32, op byte) []byte {
 	out = appendIndexed(out, opGlobalGet, m.fuel+1)
 	out = append(appendI32Const(out, frame), op)

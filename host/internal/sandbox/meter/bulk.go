@@ -6,15 +6,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// chunkBytes is the most that one memory.copy or memory.fill moves: a millisecond
-// on a slow machine, with every page of it new.
+// chunkBytes is the largest single memory.copy or memory.fill: a millisecond on a slow
+// machine, with only new pages.
 const (
 	chunkBytesLog2 = 20
 	chunkBytes     = 1 << chunkBytesLog2
 )
 
-// Functions (i32 i32 i32) -> () stand for memory.copy and memory.fill. Their
-// locals: copy(to, from, n) and fill(to, value, n).
+// Functions (i32 i32 i32) -> () replace memory.copy and memory.fill. Their locals: copy(to,
+// from, n) and fill(to, value, n).
 const (
 	localTo   = 0
 	localFrom = 1
@@ -81,7 +81,7 @@ func step(local, op byte) []byte {
 	return slices.Concat([]byte{opLocalGet, local}, chunk(), []byte{op, opLocalSet, local})
 }
 
-// beyond tells whether n bytes from a local on end behind the memory.
+// beyond reports whether n bytes from a local on exceed the memory.
 func beyond(local byte) []byte {
 	return []byte{
 		opLocalGet, local, opI64ExtendI32, opLocalGet, localN, opI64ExtendI32, opI64Add,

@@ -6,38 +6,35 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// frameBytes is what a call takes beside the values: the return address, saved
-// registers and alignment.
+// frameBytes is a call's stack beside its values: the return address, saved registers and
+// alignment.
 const frameBytes = 128
 
-// smallFrameBytes is the size of a frame that is not counted in a function that
-// calls none of the module's: there is one of them at a time.
+// smallFrameBytes is the size up to which the frame of a leaf function is not counted: only
+// one of them exists at a time.
 const smallFrameBytes = 1 << 10
 
-// addressBytes is for what a memory access computes: a compiler may keep the
-// address for the next one.
+// addressBytes is the address of a memory access: a compiler may keep it for the next one.
 const addressBytes = 16
 
-// frame is an upper bound of what an engine's frame of one function holds: its
-// parameters and locals, each value that an instruction makes (a compiler may
-// keep it until the end), the arguments and results of the largest call, and
-// where branches meet, the locals that they may have set in different ways (a
-// compiler makes one more value of each, which it may keep as well).
+// frame is an upper bound of an engine's frame for one function: its parameters and locals,
+// each value made by an instruction (a compiler may keep it until the end), the arguments
+// and results of the largest call, and at each join of branches the locals that they may
+// have set differently (a compiler makes another value of each, and may keep it).
 type frame struct {
 	bytes, area uint64
-	// again is what was put on the stack but is no new value: locals and
-	// constants.
+	// again counts pushed values that are not new: locals and constants.
 	again uint64
-	// wide are the locals that are vectors.
+	// wide are the vector locals.
 	wide   locals
 	blocks []merge
 }
 
-// locals is a set of them, one bit for each. nil is the empty set.
+// locals is a set of locals, one bit for each. nil is the empty set.
 type locals []uint64
 
-// merge is an open block: the locals that were set in it, and whether branches
-// meet at its end, or at its beginning if it is a loop.
+// merge is an open block: the locals set in it, and whether branches join at its end, or for
+// a loop at its beginning.
 type merge struct {
 	set   locals
 	meets bool
@@ -91,8 +88,7 @@ func (f *frame) leave() {
 	}
 }
 
-// value takes into account that an instruction makes other values than it puts
-// on the stack.
+// value counts the values of an instruction that differ from its pushed ones.
 func (f *frame) value(in *wasmbin.Instruction, locals []wasmbin.ValueType) {
 	switch in.Op {
 	case wasmbin.OpLocalGet, wasmbin.OpLocalTee:
@@ -106,7 +102,7 @@ func (f *frame) value(in *wasmbin.Instruction, locals []wasmbin.ValueType) {
 	}
 }
 
-// call takes the arguments and results of a call into account.
+// call counts the arguments and results of a call.
 func (f *frame) call(t wasmbin.FuncType) {
 	var size uint64
 	for _, types := range []string{t.Params, t.Results} {

@@ -38,17 +38,17 @@ func (b *body) instruction() {
 	}
 }
 
-// costs adds to what is paid at the current place.
+// costs adds to the cost of the current place.
 func (b *body) costs(units uint32) { b.charges[b.current].cost += units }
 
-// keep writes the instruction as it is.
+// keep writes the instruction unchanged.
 //
-// Invariant M6 (host/SECURITY.md): what is added around an instruction leaves operands, locals,
-// memory and labels as the instruction finds them.
+// Invariant M6 (host/SECURITY.md): additions around an instruction preserve its operands,
+// locals, memory and labels.
 func (b *body) keep() { b.out = b.in.Append(b.out) }
 
-// structure rewrites what opens and closes blocks. A loop is paid for at each
-// turn.
+// structure rewrites the instructions that open and close blocks. Each turn of a loop is
+// paid for.
 func (b *body) structure() {
 	b.keep()
 	switch b.in.Op {
@@ -70,8 +70,8 @@ func (b *body) structure() {
 	}
 }
 
-// otherwise begins the other branch of an if. What the first one has paid in
-// its middle has not been paid for this one.
+// otherwise begins the else branch. A payment in the middle of the first branch does not
+// cover this one.
 func (b *body) otherwise() {
 	top := len(b.blocks) - 1
 	if top > 0 && b.blocks[top] != b.blocks[top-1] {
@@ -79,8 +79,7 @@ func (b *body) otherwise() {
 	}
 }
 
-// branch keeps a branch, and makes one of a return: it goes by way of the
-// block of descend.
+// branch keeps a branch, and turns a return into one, through descend's block.
 func (b *body) branch() {
 	in := &b.in
 	switch in.Op {
@@ -98,7 +97,7 @@ func (b *body) branch() {
 	b.keep()
 }
 
-// labelsPerFuel: a branch with many targets is looked up, not counted down.
+// labelsPerFuel: a branch with many targets is an indexed jump, not a sequence of tests.
 const labelsPerFuel = 1 << 10
 
 func (b *body) call() {
@@ -128,8 +127,8 @@ func (b *body) bulk() {
 	b.out = appendIndexed(b.out, opCall, index)
 }
 
-// other keeps an instruction, and charges for those that cost more than one
-// unit. Bulk operations have their length on top of the stack.
+// other keeps an instruction, and charges for those that cost more than one unit. Bulk
+// operations have their length on top of the stack.
 func (b *body) other() {
 	switch in := &b.in; in.Op {
 	case wasmbin.OpLocalSet, wasmbin.OpLocalTee:

@@ -1,6 +1,6 @@
 package meter
 
-// Opcodes and types of the binary format that the rewrite writes.
+// Opcodes and types that the rewrite writes.
 const (
 	opUnreachable  = 0x00
 	opBlock        = 0x02

@@ -6,34 +6,30 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// rewriter writes the metered module, section by section. What it adds stands
-// behind what the module has of the same kind, out of the module's reach, but
-// for the refuel function: it is the last of the imports, so every function of
-// the module moves up by one.
+// rewriter writes the metered module, section by section. Its additions follow the module's
+// own entries of each kind, out of the module's reach, except for the refuel function: as
+// the last import it shifts every function of the module up by one.
 type rewriter struct {
 	options   Options
 	module    *wasmbin.Module
 	validator *wasmbin.Validator
 	out       []byte
-	// most is how many bytes out may have.
+	// most bounds out, in bytes.
 	most int
-	// newTypes are those that the rewrite needs; refuelType and bulkType are
-	// the indexes of two of them.
+	// newTypes are the rewrite's own; refuelType and bulkType are the indexes of two of them.
 	newTypes             []wasmbin.FuncType
 	refuelType, bulkType uint32
-	// blocks has, by type, the type of a block with the results of a function.
+	// blocks has, for each function type, the type of a block with its results.
 	blocks []wasmbin.BlockType
-	// fuel is the index of the global that holds the fuel. The one behind it
-	// holds how much stack is left.
+	// fuel is the index of the global with the fuel. The next global holds the remaining stack.
 	fuel uint32
-	// copies and fills are the functions that stand for bulk operations, where
-	// there is a memory.
+	// copies and fills are the functions that replace bulk operations, if there is a memory.
 	copies, fills uint32
-	// kept are the globals that are exported for snapshots. hidden says that
-	// the code changes what neither they nor the memory hold.
+	// kept are the globals exported for snapshots. hidden: the code changes state outside of
+	// globals and memory.
 	kept   []uint32
 	hidden bool
-	// body is what each function body is built in.
+	// body is the builder for function bodies.
 	body body
 }
 
@@ -56,7 +52,7 @@ func newRewriter(module *wasmbin.Module, options Options) *rewriter {
 	return m
 }
 
-// planTypes finds the types that the module does not have.
+// planTypes finds the types that the module lacks.
 func (m *rewriter) planTypes() {
 	i32, i64 := string(rune(wasmbin.I32)), string(rune(wasmbin.I64))
 	m.refuelType = m.newType(wasmbin.FuncType{Params: i64, Results: i64})
@@ -84,8 +80,7 @@ func (m *rewriter) newType(t wasmbin.FuncType) uint32 {
 	return uint32(len(m.module.Types) + len(m.newTypes) - 1)
 }
 
-// section writes a section: its size stands in front of it, and is known when
-// it is written.
+// section writes a section after its size, which is known only afterwards.
 func (m *rewriter) section(id byte, content func() error) error {
 	m.out = append(m.out, id)
 	const room = 5
@@ -102,11 +97,11 @@ func (m *rewriter) section(id byte, content func() error) error {
 	return nil
 }
 
-// Invariant M28 (host/SECURITY.md): what is written is bounded by what was read.
+// Invariant M28 (host/SECURITY.md): the size of the output is bounded by that of the input.
 //
-// freeBytes and, for each function, functionBytes is what a module may grow by,
-// beside half of its code. Compilers' code grows by a fifth; code of nothing but
-// loops, by eight times its size.
+// freeBytes and, for each function, functionBytes is what a module may grow by, beside half
+// of its code. Compilers' code grows by a fifth; code of nothing but loops, by eight times
+// its size.
 const (
 	freeBytes     = 1 << 20
 	functionBytes = 64
@@ -120,7 +115,7 @@ func (m *rewriter) fits(n int) error {
 	return nil
 }
 
-// write is section for what cannot fail.
+// write is section for contents that cannot fail.
 func (m *rewriter) write(id byte, n int, entries func()) error {
 	return m.section(id, func() error {
 		m.u32(uint32(n))
@@ -158,11 +153,10 @@ func (m *rewriter) types() error {
 	})
 }
 
-// imports keeps the functions and globals that are imported, and appends the
-// refuel function.
+// imports keeps the imported functions and globals, and appends the refuel function.
 func (m *rewriter) imports() error {
 	for _, i := range m.module.Imports {
-		// Invariant M20 (host/SECURITY.md): a module does not import what the meter calls.
+		// Invariant M20 (host/SECURITY.md): a module cannot import the meter's functions.
 		if string(i.Module) == m.options.ImportModule {
 			return fmt.Errorf("the module imports from %q, which is the host's own", i.Module)
 		}
@@ -198,7 +192,7 @@ func (m *rewriter) globalType(g *wasmbin.Global) {
 	m.bytes(g.Type, mutable)
 }
 
-// hasBulk tells whether the functions for bulk operations are there.
+// hasBulk reports whether the functions for bulk operations exist.
 func (m *rewriter) hasBulk() bool { return len(m.module.Memories) > 0 }
 
 func (m *rewriter) functions() error {
@@ -217,7 +211,7 @@ func (m *rewriter) functions() error {
 	})
 }
 
-// limits writes a memory's or a table's: it gets a maximum, of at most limit.
+// limits writes a memory's or a table's, with a maximum of at most limit.
 func (m *rewriter) limits(what string, l wasmbin.Limits, limit uint32) error {
 	if l.Min > limit {
 		return fmt.Errorf("%s of %d is above the limit of %d", what, l.Min, limit)
@@ -259,8 +253,8 @@ func (m *rewriter) memories() error {
 	})
 }
 
-// globals keeps the globals and appends the fuel, which starts at zero (the
-// first function that runs asks the host) and the stack that is left.
+// globals keeps the globals and appends the fuel, which starts at zero (the first function
+// asks the host) and the remaining stack.
 func (m *rewriter) globals() error {
 	defined := m.module.Globals[m.module.ImportedGlobals:]
 	return m.write(wasmbin.SectionGlobal, len(defined)+2, func() {

@@ -9,9 +9,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// planKept finds the globals that a snapshot of an instance holds beside its
-// memory. There are none when the module does not ask for it, or when one of
-// them has a value that a host cannot carry over.
+// planKept finds the globals of a snapshot. There are none unless the module asks for it, or
+// if a global has a type that a host cannot copy.
 func (m *rewriter) planKept() {
 	if !m.resumes() || len(m.module.Memories) != 1 {
 		return
@@ -30,7 +29,7 @@ func (m *rewriter) planKept() {
 	m.kept = append(kept, m.fuel, m.fuel+1)
 }
 
-// resumes tells whether the module exports the function Options.Resume.
+// resumes reports whether the module exports the function Options.Resume.
 func (m *rewriter) resumes() bool {
 	return m.options.Resume != "" && slices.ContainsFunc(m.module.Exports, func(e wasmbin.Export) bool {
 		return e.Kind == wasmbin.KindFunc && string(e.Name) == m.options.Resume
@@ -41,8 +40,8 @@ func isNumber(t wasmbin.ValueType) bool {
 	return t == wasmbin.I32 || t == wasmbin.I64 || t == wasmbin.F32 || t == wasmbin.F64
 }
 
-// hides tells the instructions that change what is in no memory and no global:
-// tables, and which segments are there.
+// hides reports whether an instruction changes state outside of memory and globals: tables,
+// and the existence of segments.
 //
 // Invariant C3 (host/SECURITY.md): a module with one of them exports no globals.
 func hides(op wasmbin.Opcode) bool {
@@ -54,10 +53,10 @@ func hides(op wasmbin.Opcode) bool {
 	return false
 }
 
-// checkNames refuses exports under the names of the kept globals, whether or
-// not there are any: a host takes what has such a name for the meter's.
+// checkNames refuses exports under the names of the kept globals, even if there are none: a host
+// takes any export of such a name for the meter's.
 //
-// Invariant M20 (host/SECURITY.md): what is exported under these names is what the meter exports.
+// Invariant M20 (host/SECURITY.md): exports of these names are the meter's.
 func (m *rewriter) checkNames() error {
 	for _, e := range m.module.Exports {
 		if m.options.Globals != "" && strings.HasPrefix(string(e.Name), m.options.Globals) {

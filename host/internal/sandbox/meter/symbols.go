@@ -7,17 +7,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// Symbols tell which functions of a module those of its metered form are, for
-// people: no engine gets a name. The zero value knows none.
+// Symbols name the functions of a metered module, for people: no engine gets a name. The
+// zero value has none.
 type Symbols struct {
 	names wasmbin.FunctionNames
-	// imported and all are numbers of functions.
+	// imported and all count functions.
 	imported, all uint32
 }
 
-// ReadSymbols reads those of a module that RewriteModule takes. With an error,
-// which says that the names are damaged or too many, they have the numbers of
-// the functions and no names.
+// ReadSymbols reads the names of a module that RewriteModule accepts. With an error, for
+// damaged or too many names, they have only the numbers of the functions.
 func ReadSymbols(module *wasmbin.Module) (*Symbols, error) {
 	names, err := module.FunctionNames()
 	if err != nil {
@@ -26,12 +25,11 @@ func ReadSymbols(module *wasmbin.Module) (*Symbols, error) {
 	return &Symbols{names: names, imported: module.ImportedFunctions, all: uint32(len(module.Functions))}, err
 }
 
-// Name returns what function index of the metered module is called in the
-// module: by its name, or "function N". It is "" for what is not the module's.
-// The name is the module's text, and may be anything.
+// Name returns the name of function index of the metered module, or "function N". It is ""
+// for the meter's own functions. The name is the module's text, and may be anything.
 func (s *Symbols) Name(index uint32) string {
-	// As moved of the rewriter: the refuel function is the last of the imports,
-	// and the meter's own functions stand behind all.
+	// As in moved of the rewriter: the refuel function is the last import, and the meter's own
+	// functions come last.
 	if index <= s.imported || index > s.all {
 		return ""
 	}

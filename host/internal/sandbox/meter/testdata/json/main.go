@@ -1,5 +1,5 @@
-// A guest that decodes JSON as a provider decodes a cloud's answer: the
-// benchmark of the meter on real code. It is built by build.sh.
+// A guest that decodes JSON as a provider decodes a cloud's answer: the meter's benchmark on
+// real code. It is built by build.sh.
 package main
 
 import "encoding/json"
