@@ -1,8 +1,7 @@
-// Package engine is the boundary to a WebAssembly runtime: it compiles a module,
-// makes instances of it and runs ops in them, by the calling convention of ABI
-// v1. For its callers a guest is bytes in and bytes out. Only the packages below
-// it touch guest memory (engine/wazero, engine/wasmtime, and engine/imports on
-// behalf of both).
+// Package engine is the boundary to a WebAssembly runtime: it compiles a module, makes
+// instances of it and runs ops in them, by the calling convention of ABI v1. For its callers
+// a guest is bytes in and bytes out. Only the packages below it touch guest memory
+// (engine/wazero, engine/wasmtime, and engine/imports on behalf of both).
 package engine
 
 import (
@@ -24,59 +23,54 @@ const (
 	// Tank is the fuel of one refill: at most about as many instructions, a
 	// few milliseconds.
 	Tank = 1 << 18
-	// StackBytes is what the calls of a guest may take of the stack, by the
-	// meter's count of what each frame could hold. An engine whose own stack is
-	// smaller may end a guest of large frames before that.
+	// StackBytes bounds the stack of a guest's calls, by the meter's count of each frame's
+	// largest size. An engine with a smaller stack may end a guest with large frames earlier.
 	StackBytes = 4 << 20
-	// FuelCallDepth is passed instead of the fuel by a module whose calls nest
-	// too deep. The engine ends the op.
+	// FuelCallDepth is passed in place of the fuel by a module whose calls nest too deep. The
+	// engine ends the op.
 	FuelCallDepth = math.MinInt64
-	// GlobalPrefix and a number from 0 on are the names by which a metered
-	// module exports all of its mutable globals, where its instances may begin
-	// as a Snapshot.
+	// GlobalPrefix with a number from 0 on names the exports of all mutable globals in a metered
+	// module whose instances may begin as a Snapshot.
 	GlobalPrefix = "ccm_global_"
 )
 
-// Default is the Name of the engine that runs what names none. Records of before
-// there was a choice mean it, too.
+// Default is the Name of the engine for modules that name none, including old records.
 const Default = "wazero"
 
-// ErrNotCompiled is of a module whose machine code is not there, by an engine
-// that must not compile.
+// ErrNotCompiled is the error of a module without machine code, from an engine that must not
+// compile.
 var ErrNotCompiled = errors.New("the machine code of the module is missing, and this process does not compile")
 
-// ErrNoSnapshot is of an instance that no other one can begin as.
+// ErrNoSnapshot is the error of an instance whose state cannot be copied.
 var ErrNoSnapshot = errors.New("no instance can begin as a snapshot: the module changes its tables, drops segments, or has globals of vectors or references that change")
 
 // Engine compiles modules. It is safe for concurrent use.
 type Engine interface {
-	// Name is what configurations and --wasm-engine call this engine.
+	// Name is the engine's name in configurations and --wasm-engine.
 	Name() string
-	// Compile checks and compiles a module. The bytes are not kept. A failure
-	// leaves nothing behind and harms no other module.
+	// Compile checks and compiles a module. The bytes are not kept. A failure leaves nothing
+	// behind and harms no other module.
 	Compile(ctx context.Context, wasm []byte, config ModuleConfig) (Module, error)
-	// Close frees what the engine shares between its modules.
+	// Close frees the state shared by the engine's modules.
 	Close(ctx context.Context) error
 }
 
 // ModuleConfig bounds the instances of one module.
 type ModuleConfig struct {
-	// MemoryLimitBytes is the most linear memory that one instance may have,
-	// rounded down to 64 KiB pages.
+	// MemoryLimitBytes bounds the linear memory of one instance, rounded down to 64 KiB pages.
 	MemoryLimitBytes uint64
-	// Host answers the host calls. It is called from many instances at once.
+	// Host answers the host calls. Many instances call it concurrently.
 	Host Host
-	// Stdout and Stderr take what the guest writes to its file descriptors 1
-	// and 2; nil discards. They bound what they keep.
+	// Stdout and Stderr take the guest's output to its file descriptors 1 and 2; nil discards.
+	// They bound what they keep.
 	Stdout, Stderr io.Writer
 }
 
 // Host answers host calls: those of the shape (ptr, len) -> i64, log included.
 type Host interface {
-	// HostCall runs the import of that name. The request is a copy which the
-	// host may keep; the result belongs to the engine. With another code than
-	// abi.CodeOK the result is an encoded abi.ErrorDetail or empty. The
-	// context is the op's, with its deadline.
+	// HostCall runs the import of that name. The request is a copy which the host may keep; the
+	// result belongs to the engine. With another code than abi.CodeOK the result is an encoded
+	// abi.ErrorDetail or empty. The context is the op's, with its deadline.
 	HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte)
 }
 
@@ -92,49 +86,44 @@ type Module interface {
 // Instance is one instantiated guest. It runs one op at a time and is not safe
 // for concurrent use.
 type Instance interface {
-	// Call runs one op, bounded by the context. An error means that the guest
-	// trapped, broke the calling convention or ran out of time; the instance
-	// must then be closed and never be used again. A guest that answers with
-	// another code than abi.CodeOK is not an error here. A second op while one
-	// runs, as from within a host call, is refused and harms neither.
+	// Call runs one op, bounded by the context. An error means that the guest trapped, broke the
+	// calling convention or ran out of time; the instance must then be closed and never be used
+	// again. An answer with another code than abi.CodeOK is not an error here. A second op
+	// during a running one, as from within a host call, is refused and harms neither.
 	Call(ctx context.Context, op abi.Op, request []byte) (Result, error)
-	// MemoryBytes is the size of the instance's linear memory; 0 when the
-	// instance is closed.
+	// MemoryBytes is the size of the instance's linear memory; 0 after Close.
 	MemoryBytes() uint64
-	// Close frees the instance; once more does nothing. While an op runs it is
-	// refused.
+	// Close frees the instance; further calls do nothing. During an op it is refused.
 	Close(ctx context.Context) error
 }
 
-// Snapshotter is an Instance that others can begin as.
+// Snapshotter is an Instance whose state other instances can begin with.
 type Snapshotter interface {
-	// Snapshot copies what the instance is between two ops: its memory and its
-	// globals. It is called for guests that export abi.ExportResume. The error is
-	// ErrNoSnapshot, or says what failed; the instance is as before.
+	// Snapshot copies the instance's state between two ops: its memory and its globals. It is
+	// for guests that export abi.ExportResume. The error is ErrNoSnapshot, or says what failed;
+	// the instance is unchanged.
 	Snapshot() (Snapshot, error)
 }
 
-// Snapshot is what an instance was. It is safe for concurrent use.
+// Snapshot is an instance's copied state. It is safe for concurrent use.
 type Snapshot interface {
-	// Instantiate makes an instance that begins as the one was, and runs its
-	// abi.ExportResume, bounded by the context. What the instances have in
-	// common takes memory once, where the system can do that.
+	// Instantiate makes an instance with the copied state, and runs its abi.ExportResume,
+	// bounded by the context. If the system can, the instances share unmodified memory.
 	Instantiate(ctx context.Context) (Instance, error)
-	// Bytes is the memory that the snapshot takes.
+	// Bytes is the snapshot's memory.
 	Bytes() uint64
-	// Close frees the snapshot. Its instances stay. It is closed before its
-	// module.
+	// Close frees the snapshot, before its module. Its instances stay.
 	Close() error
 }
 
-// Result is what a guest answered. The slices are copies owned by the caller.
+// Result is a guest's answer. The slices are copies owned by the caller.
 type Result struct {
 	Code abi.Code
-	// Response is what resp_write handed over; nil when it was not called.
+	// Response is the argument of resp_write; nil without a call.
 	Response []byte
-	// Fuel is what the op used up, in full tanks: a measure of its work that
-	// does not depend on the machine.
+	// Fuel is the op's consumption in full tanks: a measure of its work that does not depend on
+	// the machine.
 	Fuel int64
-	// Detail is the encoded abi.ErrorDetail that err_write handed over, or nil.
+	// Detail is the encoded abi.ErrorDetail of err_write, or nil.
 	Detail []byte
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Reasons of an Error, as Kubernetes Events have them.
+// Reasons of an Error, in the CamelCase of Events.
 const (
 	ReasonModuleInvalid        = "ModuleInvalid"
 	ReasonManifestMissing      = "ManifestMissing"
@@ -26,7 +26,7 @@ const (
 	ReasonStartFunction        = "StartFunction"
 )
 
-// Error says why a module is refused.
+// Error is the reason for refusing a module.
 type Error struct {
 	// Reason is CamelCase, for Events and metrics.
 	Reason string
@@ -42,12 +42,11 @@ func errorf(reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// Policy is what the administrator allows a module.
+// Policy is the administrator's policy for a module.
 type Policy struct {
 	// Capabilities are the names of the granted capability imports.
 	Capabilities []string
-	// Signer: the module must be a signer, and nothing else. Without it, it must
-	// not be one.
+	// Signer: the module must be a signer only; otherwise, it must not be one.
 	Signer bool
 }
 
@@ -75,10 +74,9 @@ func importType(name string) (FuncType, bool) {
 	return sigHostCall, slices.Contains(abi.Capabilities(), name)
 }
 
-// Check parses the module and returns the manifest of one that may be compiled:
-// it is a guest of this ABI, a provider or a signer as the policy says, imports
-// nothing but what is granted, and runs nothing before the host can stop it. The
-// error is an *Error.
+// Check parses the module and returns its manifest if it may be compiled: it is a guest of
+// this ABI, a provider or a signer as the policy says, imports only granted functions, and
+// has no code that runs before the host can stop it. The error is an *Error.
 func Check(wasm []byte, policy Policy) (*Module, *manifest.Manifest, error) {
 	m, err := Parse(wasm)
 	if err != nil {
@@ -100,7 +98,7 @@ func Check(wasm []byte, policy Policy) (*Module, *manifest.Manifest, error) {
 	return m, declared, nil
 }
 
-// checkRole takes a signer for no provider, and a provider for no signer.
+// checkRole refuses a signer as a provider, and a provider as a signer.
 func (p Policy) checkRole(m *manifest.Manifest) error {
 	sign := abi.OpSign.String()
 	switch {
@@ -118,11 +116,11 @@ func (m *Module) parseManifest() (*manifest.Manifest, error) {
 		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
 	}
 	if section == nil {
-		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; append one with ccm-manifest, as guests/build.sh does", abi.ManifestSection)
+		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; ccmctl build appends it, or ccm-manifest (guests/cmd)", abi.ManifestSection)
 	}
 	declared, err := manifest.Parse(section)
 	if err != nil {
-		// All that is wrong with it, in one line.
+		// All mistakes, in one line.
 		return nil, errorf(ReasonManifestInvalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if !declared.SupportsABI(abi.Version) {
@@ -155,7 +153,7 @@ func (m *Module) checkExports() error {
 	return nil
 }
 
-// checkResume looks at the export that a guest may have.
+// checkResume checks the optional export.
 func (m *Module) checkResume() error {
 	if !slices.ContainsFunc(m.Exports, func(e Export) bool { return e.Name == abi.ExportResume }) {
 		return nil
@@ -163,7 +161,7 @@ func (m *Module) checkResume() error {
 	return m.checkExport(Export{abi.ExportResume, KindFunc, sigNone})
 }
 
-// checkMarker tells a guest of another ABI from one of none.
+// checkMarker distinguishes a guest of another ABI from a module that is no guest.
 func (m *Module) checkMarker() error {
 	var others []string
 	for _, e := range m.Exports {
@@ -218,8 +216,8 @@ func (m *Module) checkImports(declared, granted []string) error {
 }
 
 func checkABIImport(i Import, declared []string) error {
-	// Invariant G1 (host/SECURITY.md): what is imported is known here, of the signature that the
-	// host has, and named in the manifest.
+	// Invariant G1 (host/SECURITY.md): each import is known, has the host's signature, and is
+	// named in the manifest.
 	want, known := importType(i.Name)
 	if !known {
 		return errorf(ReasonImportUnknown, "import %s.%s is not part of ABI v%d; the guest needs a newer manager, or must do without it", i.Module, text.Name(i.Name), abi.Version)
@@ -233,12 +231,11 @@ func checkABIImport(i Import, declared []string) error {
 	return nil
 }
 
-// checkGranted compares the capabilities of the manifest with the grants. A
-// manifest may ask for more than the module imports, and a missing grant
-// rejects the module.
+// checkGranted compares the manifest's capabilities with the grants. A manifest may ask for
+// more than the module imports, and a missing grant rejects the module.
 func checkGranted(declared, granted []string) error {
-	// Invariant G1 (host/SECURITY.md): none of a module is run unless all that its manifest names
-	// is granted.
+	// Invariant G1 (host/SECURITY.md): a module runs only if everything in its manifest is
+	// granted.
 	for _, capability := range declared {
 		if slices.Contains(granted, capability) {
 			continue
@@ -248,7 +245,7 @@ func checkGranted(declared, granted []string) error {
 	return nil
 }
 
-// Mend says what grants a capability: two of them are of other fields.
+// Mend says how to grant a capability: two of them have their own fields.
 func Mend(capability string) string {
 	switch capability {
 	case abi.CapabilityHTTP:

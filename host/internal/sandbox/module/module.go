@@ -7,9 +7,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/wasmbin"
 )
 
-// MaxBytes is the size of the largest module: three times that of a vendor's
-// own provider, with client-go and the SDK of its cloud, by stock Go. What a
-// provider may have by default is less (limits.module).
+// MaxBytes is the size of the largest module: three times that of a vendor's own provider,
+// with client-go and the SDK of its cloud, by stock Go. A provider's default limit is lower
+// (limits.module).
 const MaxBytes = 256 << 20
 
 // Kind is the kind of an import or export.
@@ -29,8 +29,7 @@ const (
 	I64 = "\x7e"
 )
 
-// FuncType is the type of a function: each value type is one byte, in its
-// binary form.
+// FuncType is the type of a function: one byte per value type, in its binary form.
 type FuncType struct {
 	Params, Results string
 }
@@ -49,17 +48,17 @@ type Export struct {
 	Type FuncType
 }
 
-// Module is what a module says of itself.
+// Module is the module's declared interface.
 type Module struct {
-	// Binary is the decoded module, which consists of views of its bytes.
+	// Binary is the decoded module, made of views of its bytes.
 	Binary  *wasmbin.Module
 	Imports []Import
 	Exports []Export
 }
 
-// Parse reads a module. Binary shares memory with wasm, which must not change
-// while it is used; the rest does not. The instructions of functions are decoded
-// and checked by host/internal/sandbox/meter, which writes them anew.
+// Parse reads a module. Binary shares memory with wasm, which must not change while it is
+// used; the rest does not. The instructions of functions are decoded and checked by
+// host/internal/sandbox/meter, which writes them anew.
 func Parse(wasm []byte) (*Module, error) {
 	if len(wasm) > MaxBytes {
 		return nil, errorf(ReasonModuleInvalid, "the module has %d bytes, at most %d are allowed; build it without debug information", len(wasm), MaxBytes)

@@ -62,7 +62,7 @@ func wasiType(name, params string) FuncType {
 // nextABI is the start of the import modules of every version of the ABI.
 const nextABI = "ccm_v"
 
-// checkModuleName explains an import module that is not there.
+// checkModuleName explains an unknown import module.
 func checkModuleName(i Import) error {
 	name := text.Name(i.Module)
 	if len(i.Module) > len(nextABI) && i.Module[:len(nextABI)] == nextABI {

@@ -12,23 +12,23 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds of what is told of a crash: an Event has room for 1 KiB.
+// Bounds of a crash report: an Event has room for 1 KiB.
 const (
 	maxSaidBytes  = 1 << 10
 	maxStack      = 12
 	maxFrameBytes = 120
 )
 
-// Crash is the error of an op that ended the guest: a trap, a breach of the
-// calling convention, or a deadline.
+// Crash is the error of an op that ended the guest: a trap, a breach of the calling
+// convention, or a deadline.
 type Crash struct {
-	// Err says why, in one line.
+	// Err is the reason, in one line.
 	Err error
-	// Said is the end of what the guest wrote to its standard output and error
-	// during the op, or the words of its panic: scrubbed, 1 KiB at most, one line.
+	// Said is the end of the guest's standard output and error during the op, or its panic's
+	// text: scrubbed, 1 KiB at most, one line.
 	Said string
-	// Stack are the functions that were running, the innermost first, by name
-	// where the module has names: the last 12, of the 30 that are known.
+	// Stack are the running functions, the innermost first, by name if the module has names: the
+	// last 12, of the 30 that are known.
 	Stack []string
 }
 
@@ -44,33 +44,32 @@ func (c *Crash) Error() string {
 	return text
 }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (c *Crash) Unwrap() error { return c.Err }
 
-// crashes knows what to make of the crashes of one module. It is safe for
-// concurrent use.
+// crashes explains the crashes of one module. It is safe for concurrent use.
 type crashes struct {
 	symbols *meter.Symbols
 	// scrub is Loader.Scrub.
 	scrub func(string) string
 }
 
-// explain returns the error with what is known of a crash, where it is one.
+// explain adds the known facts to a crash's error.
 func (c crashes) explain(err error) error {
-	var crash *engine.Crash
-	if !errors.As(err, &crash) {
+	crash, ok := errors.AsType[*engine.Crash](err)
+	if !ok {
 		return err
 	}
 	told := &Crash{Err: err, Said: c.words(crash.Said), Stack: c.stack(crash.Frames)}
-	// Errors are kept, in results and tallies; what is not scrubbed is not.
+	// Errors are kept, in results and tallies; unscrubbed output must not be.
 	crash.Said, crash.Frames = nil, nil
 	return told
 }
 
-// words are what a guest wrote, for people.
+// words are the guest's output, for people.
 //
-// Invariant S6 (host/SECURITY.md): it is scrubbed as a whole, before it is cut; where nothing
-// scrubs, as with a signer, it is not told.
+// Invariant S6 (host/SECURITY.md): it is scrubbed as a whole, before it is cut; without a
+// scrubber, as for a signer, it is not told.
 func (c crashes) words(said []byte) string {
 	if c.scrub == nil || len(said) == 0 {
 		return ""
@@ -78,8 +77,8 @@ func (c crashes) words(said []byte) string {
 	return text.Line(lastWords(c.scrub(string(said))), maxSaidBytes)
 }
 
-// lastWords returns a panic from its first line on, or else the last lines
-// that there is room for.
+// lastWords returns a panic from its first line on, or else as many of the last lines as
+// fit.
 func lastWords(text string) string {
 	text = strings.TrimSpace(text)
 	for start := 0; start < len(text); {
@@ -99,8 +98,7 @@ func lastWords(text string) string {
 	return text
 }
 
-// stack names the functions; one that calls itself stands there once, with a
-// number.
+// stack names the functions; a recursive one once, with a count.
 func (c crashes) stack(frames []uint32) (names []string) {
 	for len(frames) > 0 {
 		same := 1
@@ -122,8 +120,8 @@ func (c crashes) stack(frames []uint32) (names []string) {
 	return names
 }
 
-// shorten leaves out where the packages of a name lie, as
-// "(*example.com/cloud/api.Client).Get" to "(*api.Client).Get".
+// shorten drops the paths of packages from a name, as "(*example.com/cloud/api.Client).Get"
+// to "(*api.Client).Get".
 func shorten(name string) string {
 	var out strings.Builder
 	for name != "" {
@@ -139,7 +137,7 @@ func shorten(name string) string {
 	return out.String()
 }
 
-// explained is an engine.Module whose errors tell what is known of a crash.
+// explained is an engine.Module with explained crashes.
 type explained struct {
 	engine.Module
 	crashes crashes
@@ -159,7 +157,7 @@ type explainedInstance struct {
 	crashes crashes
 }
 
-// Snapshot is engine.Snapshotter's, where the engine's instance is one.
+// Snapshot is engine.Snapshotter's, if the engine's instance is one.
 func (i explainedInstance) Snapshot() (engine.Snapshot, error) {
 	instance, ok := i.Instance.(engine.Snapshotter)
 	if !ok {

@@ -35,14 +35,14 @@ type Generation struct {
 	// resumes: the instances may begin as a snapshot of a configured one.
 	resumes bool
 
-	// machineCode holds that of the module in the cache.
+	// machineCode holds the module's machine code in the cache.
 	machineCode compile.Hold
 	module      engine.Module
 	pool        *pool
 	// decoding has room for one response of more than largeBytes.
 	decoding chan struct{}
-	// pins counts the ops under way, and one for the slot or the loader. The
-	// one who takes the last pin away closes the generation.
+	// pins counts the running ops, and one for the slot or the loader. Removing the last pin
+	// closes the generation.
 	mu     sync.Mutex
 	pins   int
 	closed chan struct{}
@@ -51,7 +51,7 @@ type Generation struct {
 	summary atomic.Pointer[string]
 }
 
-// Digests are those of the bundle.
+// Digests are the bundle's.
 func (g *Generation) Digests() Digests { return g.digests }
 
 // Name is the guest's name.
@@ -60,13 +60,13 @@ func (g *Generation) Name() string { return g.manifest.Name }
 // Version is the guest's own version.
 func (g *Generation) Version() string { return g.manifest.Version }
 
-// ProviderName is what the guest calls its cloud.
+// ProviderName is the guest's name for its cloud.
 func (g *Generation) ProviderName() string { return g.providerName }
 
 // HasClusterID is the guest's answer to configure.
 func (g *Generation) HasClusterID() bool { return g.hasClusterID }
 
-// TickPeriod is how often the guest wants its op tick, 0 for never.
+// TickPeriod is the guest's period for its op tick, 0 for never.
 func (g *Generation) TickPeriod() time.Duration {
 	if !g.Supports(abi.OpTick) {
 		return 0
@@ -97,10 +97,9 @@ func (g *Generation) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Ask runs one op with an encoded request and returns what the guest answered,
-// which may be another code than success. The instance is thrown away after it,
-// and the op counts in no tally. It gives way: where every instance is busy, it ends
-// for an op that waits, with ErrGaveWay.
+// Ask runs one op with an encoded request and returns the guest's answer, which may have
+// another code than success. The instance is discarded afterwards, and the op counts in no
+// tally. It gives way: if every instance is busy, it ends for a waiting op, with ErrGaveWay.
 func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Code, []byte, error) {
 	if !g.pin() {
 		return 0, nil, errPoolClosed
@@ -120,7 +119,7 @@ func (g *Generation) Ask(ctx context.Context, op abi.Op, request []byte) (abi.Co
 	return result.Code, body(result), err
 }
 
-// Instances is how many ops can run at the same time.
+// Instances bounds the concurrent ops.
 func (g *Generation) Instances() int { return g.limits.MaxInstances }
 
 // body is the part of a result that belongs to its code.
@@ -134,8 +133,7 @@ func body(result engine.Result) []byte {
 // Ops are the ops of the guest with this configuration, in no order.
 func (g *Generation) Ops() []abi.Op { return slices.Collect(maps.Keys(g.ops)) }
 
-// Trim closes the instances that idle, for a generation that is kept in
-// reserve. Ops make new ones.
+// Trim closes the idle instances of a generation in reserve. Ops make new ones.
 func (g *Generation) Trim(ctx context.Context) {
 	if g.pin() {
 		g.pool.trim(ctx)
@@ -143,7 +141,7 @@ func (g *Generation) Trim(ctx context.Context) {
 	}
 }
 
-// Release gives up the generation as Close does, without waiting.
+// Release is Close without waiting.
 func (g *Generation) Release(ctx context.Context) { g.unpin(ctx) }
 
 // Warnings are the guest's about its configuration.
@@ -152,7 +150,7 @@ func (g *Generation) Warnings() []string { return g.warnings }
 // Supports reports whether the guest has the op with this configuration.
 func (g *Generation) Supports(op abi.Op) bool { return g.ops[op] }
 
-// pin keeps the generation from being closed. It fails when it is too late.
+// pin keeps the generation from being closed. It fails after the close.
 func (g *Generation) pin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -163,8 +161,8 @@ func (g *Generation) pin() bool {
 	return true
 }
 
-// unpin takes a pin away. With the last one the generation closes, in the
-// background: the op that happens to be the last one does not pay for it.
+// unpin removes a pin. After the last one the generation closes in the background: the last
+// op does not wait for that.
 func (g *Generation) unpin(ctx context.Context) {
 	g.mu.Lock()
 	g.pins--
@@ -175,7 +173,7 @@ func (g *Generation) unpin(ctx context.Context) {
 	}
 }
 
-// free closes what belongs to the generation. Nobody else is left.
+// free closes the generation's resources. Nobody else uses them.
 func (g *Generation) free(ctx context.Context) {
 	defer close(g.closed)
 	var err error
@@ -188,9 +186,8 @@ func (g *Generation) free(ctx context.Context) {
 	}
 }
 
-// Close gives up the generation for whoever holds it, and waits until all of
-// it is freed or the context ends. It is called once, and only for a
-// generation that is not in a slot.
+// Close releases the holder's generation, and waits until it is freed or the context ends.
+// It is called once, and only for a generation outside of a slot.
 func (g *Generation) Close(ctx context.Context) error {
 	g.unpin(ctx)
 	select {
@@ -213,7 +210,7 @@ func (g *Generation) invokeBy(ctx context.Context, call poolCall, timeout time.D
 	return g.invokeRecorded(ctx, nil, call, timeout, op, req, resp)
 }
 
-// invokeRecorded lets the recorder, which may be nil, see the op.
+// invokeRecorded shows the op to the recorder, which may be nil.
 func (g *Generation) invokeRecorded(ctx context.Context, r Recorder, call poolCall, timeout time.Duration, op abi.Op, req, resp abi.Message) error {
 	request, err := encode(req)
 	if err != nil {
@@ -248,11 +245,11 @@ func (g *Generation) run(ctx context.Context, end func(abi.Code, []byte, error),
 	return g.decode(ctx, result, resp)
 }
 
-// largeBytes is the size from which on responses are decoded one at a time: if
-// every instance had one, they would take all processors, and memory for each.
+// largeBytes is the size from which responses are decoded one at a time: one per instance
+// would take all processors, and memory for each.
 const largeBytes = 64 << 10
 
-// decode is the function decode, in turn where the response is large.
+// decode is the function decode, one at a time for large responses.
 func (g *Generation) decode(ctx context.Context, result engine.Result, resp abi.Message) error {
 	if len(result.Response) <= largeBytes {
 		return decode(result, resp)
@@ -274,11 +271,11 @@ func encode(m abi.Message) ([]byte, error) {
 	return wire.Marshal(m)
 }
 
-// decode turns what a guest answered into resp or an error. Nothing but a
-// response with code OK is success.
+// decode turns a guest's answer into resp or an error. Only a response with code OK is
+// success.
 func decode(result engine.Result, resp abi.Message) error {
 	switch {
-	// Invariant N1 (host/SECURITY.md): success is a response with the code OK, and nothing else.
+	// Invariant N1 (host/SECURITY.md): only a response with the code OK is success.
 	case !result.Code.Known():
 		return fmt.Errorf("the provider answered with the unknown code %d", result.Code)
 	case result.Code != abi.CodeOK:
@@ -292,7 +289,7 @@ func decode(result engine.Result, resp abi.Message) error {
 	return nil
 }
 
-// maxRetryAfter bounds how long a guest can put off an object.
+// maxRetryAfter bounds a guest's retry delay.
 const maxRetryAfter = time.Hour
 
 func answer(result engine.Result) error {
@@ -301,8 +298,8 @@ func answer(result engine.Result) error {
 		return fmt.Errorf("the provider answered %s, with an error detail that cannot be decoded: %w", result.Code, err)
 	}
 	retryAfter := min(max(detail.RetryAfterMs, 0), maxRetryAfter.Milliseconds())
-	// Invariant M26 (host/SECURITY.md): what a guest says in an error, a warning or a summary leaves
-	// this package as one line within a limit.
+	// Invariant M26 (host/SECURITY.md): a guest's errors, warnings and summaries leave this package
+	// as bounded single lines.
 	return &abi.Error{
 		Code:       result.Code,
 		Message:    text.Line(detail.Message, abi.MaxErrorMessageBytes),

@@ -18,8 +18,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Loader makes generations. Its fields are set before the first Load and not
-// changed; it is safe for concurrent use.
+// Loader makes generations. Its fields are set before the first Load and not changed; it is
+// safe for concurrent use.
 type Loader struct {
 	Engine engine.Engine
 	Limits Limits
@@ -31,33 +31,32 @@ type Loader struct {
 	HostVersion string
 	// RequireClusterID refuses configurations without one.
 	RequireClusterID bool
-	// NewHost returns what answers the host calls of a guest, and what takes
-	// its standard output and error.
+	// NewHost returns the host calls of a guest, and the writers for its standard output and
+	// error.
 	NewHost func(*manifest.Manifest) (host engine.Host, stdout, stderr io.Writer)
-	// Scrub replaces secrets in the last output of a crashed guest, which is
-	// part of the error of its op (Crash). Nil: errors have no output.
+	// Scrub replaces secrets in the last output of a crashed guest, which is part of the error
+	// of its op (Crash). Nil: errors have no output.
 	Scrub func(string) string
 	// Observer may be nil.
 	Observer Observer
-	// Compiler may be nil: then the engine compiles in this process, and only
-	// what it does to bound itself bounds it.
+	// Compiler may be nil: then the engine compiles in this process, within its own bounds only.
 	Compiler Compiler
-	// EachFromNothing initialises and configures every instance, also where they
-	// could begin as a snapshot of a configured one.
+	// EachFromNothing initialises and configures every instance, even if it could begin as a
+	// snapshot of a configured one.
 	EachFromNothing bool
 }
 
-// resumes tells whether the instances of a module may begin as snapshots.
+// resumes reports whether the instances of a module may begin as snapshots.
 //
 // Invariant C6 (host/SECURITY.md): a module asks for it.
 func (l *Loader) resumes(m *module.Module) bool {
 	return !l.EachFromNothing && slices.ContainsFunc(m.Exports, func(e module.Export) bool { return e.Name == abi.ExportResume })
 }
 
-// Compiler compiles apart what the engine would compile here.
+// Compiler compiles in another process.
 type Compiler interface {
-	// Prepare leaves the machine code of a module where the engine finds it, when
-	// it compiles what Prepare returns. The error may be a *compile.InvalidError.
+	// Prepare puts a module's machine code where the engine finds it when it compiles Prepare's
+	// result. The error may be a *compile.InvalidError.
 	Prepare(ctx context.Context, job compile.Job) (outline []byte, err error)
 }
 
@@ -68,7 +67,7 @@ func (l *Loader) observer() Observer {
 	return l.Observer
 }
 
-// nobody observes nothing.
+// nobody is an Observer that ignores everything.
 type nobody struct{}
 
 func (nobody) InstanceCreated()         {}
@@ -86,15 +85,12 @@ func (l *Loader) Load(ctx context.Context, bundle Bundle) (*Generation, error) {
 	return g, nil
 }
 
-// Prepare brings a bundle through every phase before the probe, and calls
-// reached after each. The generation belongs to the caller, who puts it into a
-// slot or closes it. The error is a *LoadError, and leaves nothing behind.
+// Prepare brings a bundle through every phase before the probe, and calls reached after
+// each. The caller owns the generation, and puts it into a slot or closes it. The error is a
+// *LoadError, and leaves nothing behind.
 func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase string)) (*Generation, error) {
-	g, symbols, err := l.verify(bundle)
+	g, symbols, err := l.ready(ctx, bundle, func() { reached(PhaseVerify) })
 	if err != nil {
-		return nil, err
-	}
-	if err := l.compile(ctx, g, bundle.Module, func() { reached(PhaseVerify) }); err != nil {
 		return nil, err
 	}
 	g.module = explained{g.module, crashes{symbols, l.Scrub}}
@@ -106,7 +102,27 @@ func (l *Loader) Prepare(ctx context.Context, bundle Bundle, reached func(phase 
 	return g, nil
 }
 
-// verify looks at everything of a module but its code.
+// Verify brings a module through those phases of Prepare that run none of its code, and
+// keeps nothing. The error is a *LoadError.
+func (l *Loader) Verify(ctx context.Context, wasm []byte) error {
+	g, _, err := l.ready(ctx, Bundle{Module: wasm}, func() {})
+	if err != nil {
+		return err
+	}
+	defer g.machineCode.Release()
+	return g.module.Close(ctx)
+}
+
+// ready verifies and compiles a module, up to its first instance.
+func (l *Loader) ready(ctx context.Context, bundle Bundle, verified func()) (*Generation, *meter.Symbols, error) {
+	g, symbols, err := l.verify(bundle)
+	if err == nil {
+		err = l.compile(ctx, g, bundle.Module, verified)
+	}
+	return g, symbols, err
+}
+
+// verify checks everything of a module but its code.
 func (l *Loader) verify(bundle Bundle) (*Generation, *meter.Symbols, error) {
 	checked, declared, err := module.Check(bundle.Module, l.Policy)
 	if err != nil {
@@ -144,19 +160,19 @@ func (l *Loader) meterOptions(g *Generation) meter.Options {
 	}
 }
 
-// compile meters and compiles the module, and calls verified when it is known
-// to be valid.
+// compile meters and compiles the module, and calls verified when it is known to be valid.
 func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte, verified func()) (err error) {
 	host, stdout, stderr := l.NewHost(g.manifest)
 	config := engine.ModuleConfig{MemoryLimitBytes: g.limits.MaxMemoryBytes, Host: host, Stdout: stdout, Stderr: stderr}
 	verified = sync.OnceFunc(verified)
 	for try := range compileTries {
-		// Invariant M5 (host/SECURITY.md): what cannot be compiled apart is not compiled here.
+		// Invariant M5 (host/SECURITY.md): a module that the Compiler cannot compile is not compiled
+		// here.
 		var engines []byte
 		if engines, err = l.prepare(ctx, g, wasm, try > 0, verified); err == nil {
 			g.module, err = l.Engine.Compile(ctx, engines, config)
 		}
-		// What was compiled apart may be gone by now, or be of no use to the engine.
+		// The machine code may be gone by now, or rejected by the engine.
 		if !errors.Is(err, engine.ErrNotCompiled) {
 			break
 		}
@@ -172,9 +188,9 @@ func (l *Loader) compile(ctx context.Context, g *Generation, wasm []byte, verifi
 	return &LoadError{Phase: PhaseCompile, Reason: "CompileFailed", Err: err}
 }
 
-// prepare returns what the engine compiles: the metered module, or the outline of
-// one that was compiled apart. The error is a *LoadError if the module is invalid.
-// Anew: what was compiled apart was of no use.
+// prepare returns the engine's input: the metered module, or the outline of a module
+// compiled by the Compiler. The error is a *LoadError if the module is invalid. Anew: the
+// engine rejected the machine code.
 func (l *Loader) prepare(ctx context.Context, g *Generation, wasm []byte, anew bool, verified func()) (engines []byte, err error) {
 	if l.Compiler != nil {
 		job := l.job(g, wasm)
@@ -191,8 +207,8 @@ func (l *Loader) prepare(ctx context.Context, g *Generation, wasm []byte, anew b
 	return nil, &LoadError{Phase: PhaseVerify, Reason: module.ReasonModuleInvalid, Err: err}
 }
 
-// Job checks a module, and returns what the Compiler would get to prepare it,
-// without the engine. The error is a *LoadError.
+// Job checks a module, and returns the Compiler's job for it, without the engine. The error
+// is a *LoadError.
 func (l *Loader) Job(wasm []byte) (compile.Job, error) {
 	g, _, err := l.verify(Bundle{Module: wasm})
 	if err != nil {
@@ -205,8 +221,8 @@ func (l *Loader) job(g *Generation, wasm []byte) compile.Job {
 	return compile.Job{Wasm: wasm, Digest: g.digests.Module, Meter: l.meterOptions(g), Limits: l.Limits.Compile}
 }
 
-// compileTries is how often a module is compiled apart, where what was compiled
-// is not found.
+// compileTries bounds the tries with the Compiler when the engine does not find the machine
+// code.
 const compileTries = 2
 
 // start describes and configures the generation.
@@ -231,8 +247,8 @@ func (l *Loader) start(ctx context.Context, g *Generation, configure *abi.Config
 	return nil
 }
 
-// describe asks a first instance, which is thrown away: a pool is made only
-// for a guest that is what its manifest says.
+// describe asks a first instance, which is discarded: only a guest that matches its manifest
+// gets a pool.
 func (l *Loader) describe(ctx context.Context, g *Generation) error {
 	g.pool = newPool(g.module, func(context.Context, engine.Instance) error { return nil }, g.limits, l.observer())
 	request := &abi.DescribeRequest{AbiVersion: abi.Version, HostVersion: l.HostVersion}
@@ -280,7 +296,7 @@ func (l *Loader) configure(ctx context.Context, g *Generation, request []byte) e
 	return err
 }
 
-// tickPeriod is what a guest asks for, within bounds; 0 is never.
+// tickPeriod is the guest's period, within bounds; 0 is never.
 func tickPeriod(ms int64) time.Duration {
 	if ms <= 0 {
 		return 0
@@ -288,8 +304,7 @@ func tickPeriod(ms int64) time.Duration {
 	return time.Duration(min(max(ms, abi.LeastTickPeriodMs), abi.MostTickPeriodMs)) * time.Millisecond
 }
 
-// configureOnce configures an instance that is thrown away, after what it was
-// then was kept.
+// configureOnce configures an instance, which is discarded after its snapshot was taken.
 func (g *Generation) configureOnce(ctx context.Context, request []byte, response *abi.ConfigureResponse) error {
 	instance, err := g.module.Instantiate(ctx)
 	if err != nil {
@@ -302,10 +317,10 @@ func (g *Generation) configureOnce(ctx context.Context, request []byte, response
 	return errors.Join(err, instance.Close(context.WithoutCancel(ctx)))
 }
 
-// keep lets the instances of the pool begin as this one, if they can. It has
-// run no op but those of loading.
+// keep lets the pool's instances begin as this one, if possible. It has run only the ops of
+// loading.
 func (g *Generation) keep(instance engine.Instance) {
-	// Invariant C2 (host/SECURITY.md): a snapshot is of an instance that nothing was asked, and
+	// Invariant C2 (host/SECURITY.md): a snapshot is of an instance without other ops, and
 	// belongs to one generation.
 	snapshotter, ok := instance.(engine.Snapshotter)
 	if !ok {
@@ -324,7 +339,7 @@ const (
 	maxWarningBytes = 512
 )
 
-// callOnce runs an op in an instance that is in no pool.
+// callOnce runs an op in an instance outside of a pool.
 func callOnce(ctx context.Context, i engine.Instance, op abi.Op, request []byte, response *abi.ConfigureResponse) error {
 	result, err := i.Call(ctx, op, request)
 	if err != nil {

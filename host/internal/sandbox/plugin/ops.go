@@ -8,9 +8,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// supported returns the ops of the manifest, less the groups of those that the
-// configuration turns off, and less the groups that are not whole, each of
-// which is a warning.
+// supported returns the ops of the manifest, without the groups that the configuration turns
+// off, and without incomplete groups, each of which is a warning.
 func supported(declared []string, disabled []uint32) (ops map[abi.Op]bool, warnings []string, err error) {
 	ops = map[abi.Op]bool{}
 	for _, name := range declared {

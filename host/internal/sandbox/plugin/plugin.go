@@ -19,11 +19,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bundle is what becomes a generation: a module and its configuration.
+// Bundle is the source of a generation: a module and its configuration.
 type Bundle struct {
 	// Module is the uncompressed module. It is not changed and not kept.
 	Module []byte
-	// Config goes to the guest as it is.
+	// Config is passed to the guest unchanged.
 	Config []byte
 }
 
@@ -40,31 +40,30 @@ func (b Bundle) Digests() Digests {
 
 // Limits bound a generation.
 type Limits struct {
-	// MaxInstances may run at the same time; further ops wait.
+	// MaxInstances bounds the concurrent ops; further ones wait.
 	MaxInstances int
-	// MaxCallsPerInstance is the number of ops after which an instance is
-	// replaced by a fresh one; 0 never replaces one.
+	// MaxCallsPerInstance is the number of ops after which an instance is replaced; 0 means
+	// never.
 	MaxCallsPerInstance int
 	// MaxMemoryBytes is the largest linear memory of one instance.
 	MaxMemoryBytes uint64
 	// MaxTableElements bounds all tables of one instance together.
 	MaxTableElements uint32
-	// OpTimeout bounds one op, waiting for an instance included.
+	// OpTimeout bounds one op, including its wait for an instance.
 	OpTimeout time.Duration
-	// OpTimeouts are those of single ops, instead of OpTimeout; may be nil.
+	// OpTimeouts are single ops' timeouts in place of OpTimeout; may be nil.
 	OpTimeouts map[abi.Op]time.Duration
 	// LoadTimeout bounds each of describe, configure and probe.
 	LoadTimeout time.Duration
-	// Compile bounds the compilation of the module. The zero value: as the
-	// Compiler does by itself.
+	// Compile bounds the compilation of the module. The zero value: the Compiler's own bounds.
 	Compile compile.Limits
-	// TimeoutSetting is what the administrator sets OpTimeout and OpTimeouts
-	// with, for errors; "": nothing does.
+	// TimeoutSetting is the administrator's setting for OpTimeout and OpTimeouts, for errors;
+	// "": none.
 	TimeoutSetting string
 }
 
-// late is the error of an op that had so much time, and names what gives it
-// more, where something does.
+// late is the error of an op after its timeout, and names the setting for it, if there is
+// one.
 func (l Limits) late(op abi.Op, timeout time.Duration, err error) error {
 	setting := l.TimeoutSetting
 	if loads := op.Group() == abi.GroupLoading; setting == "" || loads && l.LoadTimeout < l.OpTimeout {
@@ -73,8 +72,8 @@ func (l Limits) late(op abi.Op, timeout time.Duration, err error) error {
 	return fmt.Errorf("the provider did not answer within %v (%s): %w", timeout, setting, err)
 }
 
-// expired reports whether a caller's own time is over, also when the context's
-// timer has yet to fire: engines look at the clock.
+// expired reports whether a caller's own deadline is over, even before the context's timer
+// fires: engines check the clock.
 func expired(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(end)
@@ -87,7 +86,7 @@ func (l Limits) timeout(op abi.Op) time.Duration {
 	return l.OpTimeout
 }
 
-// suggested returns the limits, lowered to the suggestions of the manifest.
+// suggested returns the limits, lowered to the manifest's suggestions.
 func (l Limits) suggested(by manifest.Limits) Limits {
 	// Invariant R1 (host/SECURITY.md): a manifest only lowers limits.
 	if by.MemoryBytes > 0 {
@@ -108,7 +107,7 @@ const (
 	PhaseProbe     = "probe"
 )
 
-// LoadError says why a bundle did not become a generation.
+// LoadError is why a bundle did not become a generation.
 type LoadError struct {
 	// Phase is one of the constants above.
 	Phase string
@@ -117,8 +116,7 @@ type LoadError struct {
 	Err    error
 }
 
-// Error returns one line, fit for a log and an Event: engines repeat names
-// that stand in the module.
+// Error returns one line, fit for a log and an Event: engines quote names from the module.
 func (e *LoadError) Error() string {
 	return text.Line(fmt.Sprintf("%s: %v", e.Phase, e.Err), maxLoadErrorBytes)
 }

@@ -12,24 +12,23 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// Why an instance was thrown away.
+// Reasons for discarding an instance.
 const (
 	DiscardFailed   = "failed"   // it trapped or broke the calling convention
-	DiscardDeadline = "deadline" // its op ran out of time
-	DiscardQuota    = "quota"    // it has served its number of ops
+	DiscardDeadline = "deadline" // its op timed out
+	DiscardQuota    = "quota"    // it has run its number of ops
 	DiscardClosed   = "closed"   // its generation was replaced
 	DiscardFresh    = "fresh"    // it was made for one op
 	DiscardIdle     = "idle"     // its generation is kept in reserve
-	DiscardUnused   = "unused"   // the others were enough for unusedAfter
+	DiscardUnused   = "unused"   // others sufficed for unusedAfter
 )
 
-// unusedAfter is how long an instance waits for an op before its memory is given
-// back, while others serve. A burst of Services needs many; the ops of every
-// five seconds need one.
+// unusedAfter is the idle time after which an instance's memory is returned, while others
+// serve. A burst of Services needs many; the periodic ops need one.
 const unusedAfter = 5 * time.Minute
 
-// Observer hears of the instances of all pools. Its methods must be safe for
-// concurrent use and must not block.
+// Observer hears of the instances of all pools. Its methods must be safe for concurrent use
+// and must not block.
 type Observer interface {
 	InstanceCreated()
 	InstanceDiscarded(reason string)
@@ -42,20 +41,19 @@ var errPoolClosed = errors.New("the pool is closed")
 type pool struct {
 	module  engine.Module
 	prepare func(context.Context, engine.Instance) error
-	// snapshot is what instances begin as, instead of being prepared, or nil. It
-	// is the pool's, which closes it, and is set before the first instance is
-	// made.
+	// snapshot is the beginning of instances, in place of their preparation, or nil. The pool
+	// owns and closes it; it is set before the first instance is made.
 	snapshot engine.Snapshot
 	observer Observer
 	maxCalls int
 
-	// tokens holds one token for each instance that may still be lent.
+	// tokens holds one token for each further instance that may be lent.
 	tokens chan struct{}
 
 	mu     sync.Mutex
-	idle   []*lent // the one that was used last is at the end
+	idle   []*lent // the most recently used one is last
 	closed bool
-	// waiting counts the ops that wait for a token; asides are those that give way.
+	// waiting counts the ops waiting for a token; asides are the ops that give way.
 	waiting int
 	asides  map[*aside]struct{}
 }
@@ -63,14 +61,14 @@ type pool struct {
 // aside is an op that gives way to others.
 type aside struct{ cancel context.CancelCauseFunc }
 
-// ErrGaveWay is the error of an op that was ended for one that waited.
+// ErrGaveWay is the error of an op that ended for a waiting one.
 var ErrGaveWay = errors.New("it gave way to another op: every instance is busy")
 
 // lent is an instance with its number of ops.
 type lent struct {
 	engine.Instance
 	calls int
-	since time.Time // it is idle
+	since time.Time // start of its idle time
 }
 
 func newPool(module engine.Module, prepare func(context.Context, engine.Instance) error, limits Limits, observer Observer) *pool {
@@ -88,10 +86,10 @@ func newPool(module engine.Module, prepare func(context.Context, engine.Instance
 // poolCall is call or callFresh.
 type poolCall func(p *pool, ctx context.Context, op abi.Op, request []byte) (engine.Result, error)
 
-// wait takes a token, which its caller puts back.
+// wait takes a token, which its caller returns.
 //
-// Invariant M3 (host/SECURITY.md): no op runs without a token, and there are as many as instances
-// are allowed.
+// Invariant M3 (host/SECURITY.md): every op has a token, and there are as many as allowed
+// instances.
 func (p *pool) wait(ctx context.Context) error {
 	select {
 	case <-p.tokens:
@@ -107,8 +105,8 @@ func (p *pool) wait(ctx context.Context) error {
 	}
 }
 
-// giveWay ends the ops that give way, and keeps others of them from beginning until
-// the function that it returns is called.
+// giveWay ends the ops that give way, and prevents new ones until the returned function is
+// called.
 func (p *pool) giveWay() func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +121,8 @@ func (p *pool) giveWay() func() {
 	}
 }
 
-// waitAside is wait for an op that gives way: its context ends when another op waits.
-// leave puts the token back.
+// waitAside is wait for an op that gives way: its context ends when another op waits. leave
+// returns the token.
 func (p *pool) waitAside(ctx context.Context) (of context.Context, leave func(), err error) {
 	of, cancel := context.WithCancelCause(ctx)
 	a := &aside{cancel}
@@ -152,11 +150,11 @@ func (p *pool) waitAside(ctx context.Context) (of context.Context, leave func(),
 	return nil, nil, err
 }
 
-// release puts a token back.
+// release returns a token.
 func (p *pool) release() { p.tokens <- struct{}{} }
 
-// callFresh runs one op in a new instance, which nothing uses after it. The
-// caller holds a token, too: the bound on instances that run holds.
+// callFresh runs one op in a new instance, which is then discarded. The caller holds a
+// token, so the bound on running instances holds.
 func (p *pool) callFresh(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
 	instance, err := p.create(ctx)
 	if err != nil {
@@ -179,7 +177,7 @@ func (p *pool) call(ctx context.Context, op abi.Op, request []byte) (engine.Resu
 	return result, err
 }
 
-// take returns the instance that was used last, or makes one.
+// take returns the most recently used instance, or makes one.
 func (p *pool) take(ctx context.Context) (*lent, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -198,8 +196,8 @@ func (p *pool) take(ctx context.Context) (*lent, error) {
 
 func (p *pool) create(ctx context.Context) (*lent, error) {
 	if p.snapshot != nil {
-		// Invariant C5 (host/SECURITY.md): it is bounded as an instance that is made from nothing:
-		// by the context, a token and the engine's limits.
+		// Invariant C5 (host/SECURITY.md): it has the bounds of any new instance: the context, a
+		// token and the engine's limits.
 		instance, err := p.snapshot.Instantiate(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("a new instance: %w", err)
@@ -213,15 +211,14 @@ func (p *pool) create(ctx context.Context) (*lent, error) {
 	}
 	p.observer.InstanceCreated()
 	if err := p.prepare(ctx, instance); err != nil {
-		_ = p.discard(ctx, instance, DiscardFailed) // the first error is the one that helps
+		_ = p.discard(ctx, instance, DiscardFailed) // the first error matters more
 		return nil, fmt.Errorf("a new instance: %w", notAnAnswer(err))
 	}
 	return &lent{Instance: instance}, nil
 }
 
-// notAnAnswer makes an error of what a guest answered to another request than
-// the one that was asked: its "instance_not_found" to configure says nothing
-// of the instance that an op is about.
+// notAnAnswer turns a guest's answer to another request into an error: its
+// "instance_not_found" to configure says nothing about the op's instance.
 func notAnAnswer(err error) error {
 	var answer *abi.Error
 	if errors.As(err, &answer) {
@@ -234,8 +231,8 @@ func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 	reason := ""
 	p.mu.Lock()
 	switch {
-	// Invariant M7 (host/SECURITY.md): an instance goes back to the others only after an op without
-	// an error.
+	// Invariant M7 (host/SECURITY.md): an instance returns to the pool only after an op without an
+	// error.
 	case err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
 		reason = DiscardDeadline
 	case err != nil:
@@ -245,26 +242,27 @@ func (p *pool) putBack(ctx context.Context, instance *lent, err error) {
 	case p.maxCalls > 0 && instance.calls >= p.maxCalls:
 		reason = DiscardQuota
 	default:
-		instance.since = time.Now()
+		now := time.Now()
+		instance.since = now
 		p.idle = append(p.idle, instance)
-		if instance = p.idle[0]; time.Since(instance.since) > unusedAfter {
+		if instance = p.idle[0]; now.Sub(instance.since) > unusedAfter {
 			p.idle, reason = slices.Delete(p.idle, 0, 1), DiscardUnused
 		}
 	}
 	p.mu.Unlock()
 	if reason != "" {
-		// A failure to close is of no use to the op that has its answer.
+		// The op has its answer, whether or not the close fails.
 		_ = p.discard(ctx, instance, reason)
 	}
 }
 
-// discard closes an instance, even when the context of the op is over.
+// discard closes an instance, also after the op's deadline.
 func (p *pool) discard(ctx context.Context, instance engine.Instance, reason string) error {
 	p.observer.InstanceDiscarded(reason)
 	return instance.Close(context.WithoutCancel(ctx))
 }
 
-// trim closes the instances that idle.
+// trim closes the idle instances.
 func (p *pool) trim(ctx context.Context) {
 	p.mu.Lock()
 	idle := p.idle
@@ -275,8 +273,8 @@ func (p *pool) trim(ctx context.Context) {
 	}
 }
 
-// close ends the pool: it waits until every lent instance is back, and closes
-// all of them. Nothing may call the pool any more, but close.
+// close ends the pool: it waits until every lent instance has returned, and closes them all.
+// After it only close may be called.
 func (p *pool) close(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closed {

@@ -13,25 +13,24 @@ import (
 // ErrNotServing is the error of every op before the first generation.
 var ErrNotServing = errors.New("no provider is serving yet; see the Events of its ConfigMap and the manager's log")
 
-// Slot holds the generation that serves. Controllers hold the slot, so what is
-// behind it can change. It is safe for concurrent use.
+// Slot holds the serving generation. Controllers keep the slot, so the generation behind it
+// can change. It is safe for concurrent use.
 type Slot struct {
 	mu      sync.Mutex
 	serving *Generation
-	// changed is closed when another generation serves.
+	// changed is closed at the next takeover.
 	changed chan struct{}
-	// first is closed, once, when the first generation serves.
+	// first is closed at the first takeover.
 	first chan struct{}
 	once  sync.Once
 	// recorder is set before the slot is used; it may be nil.
 	recorder Recorder
 }
 
-// Recorder sees the ops of whatever generation serves.
+// Recorder sees the ops of the serving generation, whichever it is.
 type Recorder interface {
-	// Begin is called before an op. The op runs with the context that it
-	// returns; the function gets the outcome: a code with the encoded response
-	// or error detail, or an error.
+	// Begin is called before an op. The op runs with the returned context; the function gets the
+	// outcome: a code with the encoded response or error detail, or an error.
 	Begin(ctx context.Context, op abi.Op, request []byte) (context.Context, func(code abi.Code, response []byte, err error))
 }
 
@@ -47,21 +46,21 @@ func NewRecordedSlot(r Recorder) *Slot {
 	return s
 }
 
-// Changed returns a channel that is closed when the next generation serves.
+// Changed returns a channel that is closed at the next takeover.
 func (s *Slot) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Serving returns the generation that serves, or nil.
+// Serving returns the serving generation, or nil.
 func (s *Slot) Serving() *Generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.serving
 }
 
-// WaitServing returns when a generation serves, or with the context's error.
+// WaitServing returns once a generation serves, or with the context's error.
 func (s *Slot) WaitServing(ctx context.Context) error {
 	select {
 	case <-s.first:
@@ -71,8 +70,8 @@ func (s *Slot) WaitServing(ctx context.Context) error {
 	}
 }
 
-// Swap is Serve for who needs the generation before no more: it is returned
-// and closes by itself after the last of its ops. It returns nil the first time.
+// Swap is Serve for callers that no longer need the previous generation: it closes by itself
+// after its last op. It is returned, or nil the first time.
 func (s *Slot) Swap(ctx context.Context, next *Generation) (old *Generation) {
 	if old = s.Serve(next); old != nil {
 		old.Release(ctx)
@@ -80,9 +79,9 @@ func (s *Slot) Swap(ctx context.Context, next *Generation) (old *Generation) {
 	return old
 }
 
-// Serve lets a generation serve. Ops under way end on the one before, which is
-// returned: it belongs to the caller now, as the new one belonged to him until
-// now. It returns nil the first time.
+// Serve makes a generation the serving one. Running ops end on the previous one, which is
+// returned: the caller owns it now, as it owned the new one before. It returns nil the first
+// time.
 func (s *Slot) Serve(next *Generation) (old *Generation) {
 	s.mu.Lock()
 	old, s.serving = s.serving, next
@@ -119,16 +118,14 @@ func (s *Slot) pinned() *Generation {
 	return s.serving
 }
 
-// Invoke runs one op in the serving generation, within the op's time. An
-// answer of the guest other than success is an *abi.Error; anything else that
-// goes wrong is another error.
+// Invoke runs one op in the serving generation, within the op's timeout. A guest's answer
+// other than success is an *abi.Error; any other failure is another error.
 func (s *Slot) Invoke(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 	return s.invoke(ctx, op, req, resp, (*pool).call)
 }
 
-// InvokeFresh is Invoke in an instance that is made for this op and thrown
-// away after it, so that nothing an earlier op left in the guest's memory can
-// speak in the answer.
+// InvokeFresh is Invoke in an instance that exists for this op only, so that no earlier op's
+// memory can affect the answer.
 func (s *Slot) InvokeFresh(ctx context.Context, op abi.Op, req, resp abi.Message) error {
 	return s.invoke(ctx, op, req, resp, (*pool).callFresh)
 }
@@ -144,15 +141,16 @@ func (s *Slot) invoke(ctx context.Context, op abi.Op, req, resp abi.Message, cal
 	}
 	err := g.invokeRecorded(ctx, s.recorder, call, g.limits.timeout(op), op, req, resp)
 	g.tally.count(ctx, op, err)
-	var answer *abi.Error
-	if err == nil || errors.As(err, &answer) {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*abi.Error](err); ok {
 		return err
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// Instances is how many ops can run at the same time in the serving
-// generation, or 0 before the first one serves.
+// Instances bounds the concurrent ops of the serving generation; 0 before the first one.
 func (s *Slot) Instances() int {
 	if g := s.Serving(); g != nil {
 		return g.limits.MaxInstances
@@ -166,7 +164,7 @@ func (s *Slot) Supports(op abi.Op) bool {
 	return g != nil && g.Supports(op)
 }
 
-// ProviderName is what the serving generation calls its cloud, or "".
+// ProviderName is the serving generation's name for its cloud, or "".
 func (s *Slot) ProviderName() string {
 	if g := s.Serving(); g != nil {
 		return g.ProviderName()
@@ -180,8 +178,8 @@ func (s *Slot) HasClusterID() bool {
 	return g != nil && g.HasClusterID()
 }
 
-// ConfigDigest is that of the serving generation, or "". Of a private configuration
-// it must not be told.
+// ConfigDigest is the serving generation's, or "". A private configuration's must not be
+// shown.
 func (s *Slot) ConfigDigest() string {
 	if g := s.Serving(); g != nil {
 		return g.Digests().Config
@@ -189,7 +187,7 @@ func (s *Slot) ConfigDigest() string {
 	return ""
 }
 
-// TickPeriod is that of the serving generation, 0 for never.
+// TickPeriod is the serving generation's, 0 for never.
 func (s *Slot) TickPeriod() time.Duration {
 	if g := s.Serving(); g != nil {
 		return g.TickPeriod()

@@ -8,19 +8,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// recentOps is how many outcomes Recent looks back on.
+// recentOps is the number of outcomes in Recent.
 const recentOps = 256
 
-// Tally counts ops and those of them that were failures of the guest: a trap,
-// a deadline, an answer that cannot be decoded, or the code internal. What a
-// guest answers otherwise is no failure of the guest, however bad it is.
+// Tally counts ops and the guest's failures among them: a trap, a deadline, an answer that
+// cannot be decoded, or the code internal. Any other answer is no failure of the guest,
+// however bad it is.
 type Tally struct{ Ops, Failures int }
 
 // tally counts the outcomes of one generation. It is safe for concurrent use.
 type tally struct {
 	mu     sync.Mutex
 	total  Tally
-	recent [recentOps]bool // a ring: whether the op failed
+	recent [recentOps]bool // a ring buffer: whether the op failed
 	last   error           // of the last failure
 	ops    map[abi.Op]int
 	// failed gets a value after a failure, unless one is waiting there.
@@ -48,26 +48,25 @@ func (t *tally) count(ctx context.Context, op abi.Op, err error) {
 	}
 }
 
-// isFailure leaves out ops whose caller went away, or that had to make room.
+// isFailure excludes ops whose caller left, or that gave way.
 func isFailure(ctx context.Context, err error) bool {
-	var answer *abi.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return false
-	case errors.As(err, &answer):
+	}
+	if answer, ok := errors.AsType[*abi.Error](err); ok {
 		return answer.Code == abi.CodeInternal
 	}
 	return !errors.Is(ctx.Err(), context.Canceled)
 }
 
-// Tally is what the generation has done since it serves.
+// Tally counts the generation's ops since its takeover.
 func (g *Generation) Tally() Tally {
 	g.tally.mu.Lock()
 	defer g.tally.mu.Unlock()
 	return g.tally.total
 }
 
-// Calls is how often the generation was asked an op since it serves.
+// Calls counts the calls of an op since the takeover.
 func (g *Generation) Calls(op abi.Op) int {
 	g.tally.mu.Lock()
 	defer g.tally.mu.Unlock()

@@ -1,32 +1,30 @@
 package wasmbin
 
-// Beginning is what a memory holds when its module is instantiated.
+// Beginning is the initial contents of a module's memory.
 type Beginning struct {
-	// Size is that of the memory, in bytes.
+	// Size is the memory's, in bytes.
 	Size uint64
-	// Parts are put into the memory in this order. They may overlap.
+	// Parts are copied into the memory in this order. They may overlap.
 	Parts []Part
 }
 
-// Part is some bytes of a memory, a view of the module.
+// Part is a range of a memory's bytes, a view of the module.
 type Part struct {
 	Offset uint32
 	Data   []byte
 }
 
-// SplitData takes the active data segments out of a module that this project has
-// written: an engine that has their bytes elsewhere does not copy them for each
-// instance. What is left is the same module with a memory of zeros; the segments
-// that were taken out are passive and empty in it, as they are to the code of the
-// module once they were copied. It may be a view of the module. Whatever an
-// engine should say something about stays where it is: then nothing is taken out,
-// and ok is false.
+// SplitData removes the active data segments from a module written by this project: an
+// engine that gets their bytes separately does not copy them for each instance. The rest is
+// the same module with a zeroed memory; the removed segments are passive and empty in it, as
+// they appear to the module's code after their copy. It may be a view of the module. If an
+// engine should report an error about a segment, nothing is removed, and ok is false.
 func SplitData(wasm []byte) (rest []byte, begins Beginning, ok bool) {
 	if checkHeader(wasm) != nil {
 		return wasm, begins, false
 	}
 	r := &Reader{Data: wasm, Pos: len(header)}
-	numbered := false // the code names segments by their numbers
+	numbered := false // the code refers to segments by number
 	for r.More() {
 		start := r.Pos
 		id := r.Byte()
@@ -59,8 +57,8 @@ const (
 	dataPassive = 1
 )
 
-// split reads a data section, keeps its active segments, and returns the section
-// without them.
+// split reads a data section, collects its active segments, and returns the section without
+// them.
 func (b *Beginning) split(r *Reader) (left []byte) {
 	n := r.Count("data segments", maxDataSegments)
 	b.Parts = make([]Part, 0, n)
@@ -88,7 +86,7 @@ func (b *Beginning) split(r *Reader) (left []byte) {
 	return left
 }
 
-// constantOffset reads the offset of a segment that is a number.
+// constantOffset reads a segment's constant offset.
 func constantOffset(r *Reader) uint32 {
 	if Opcode(r.Byte()) != OpI32Const {
 		r.Fail("an offset that is no number")

@@ -1,32 +1,31 @@
 package wasmbin
 
-// maxBlockDepth is how deep blocks may nest. Stock Go makes one for each place
-// in a function where it may be resumed: 2,400 were seen. Compilers recurse over
-// them.
+// maxBlockDepth bounds the nesting of blocks. Stock Go makes one for each place where a
+// function may be resumed: 2,400 were seen. Compilers recurse over them.
 const maxBlockDepth = 1 << 13
 
 // Instruction is one decoded instruction.
 type Instruction struct {
 	Op   Opcode
 	Spec *Spec
-	// X and Y are the immediate indexes in their order; of a memory access the
-	// alignment, as a power of two, and the offset.
+	// X and Y are the immediate indexes in their order; for a memory access the alignment, as a
+	// power of two, and the offset.
 	X, Y uint32
-	// Lane is that of a vector instruction.
+	// Lane is a vector instruction's.
 	Lane byte
-	// N is the number of i32.const and i64.const.
+	// N is the value of i32.const and i64.const.
 	N int64
 	// Raw is a view of the other constants, and of the lanes of a shuffle.
 	Raw []byte
-	// Labels are those of br_table, the default last. The next call of
-	// Reader.Instruction with this Instruction reuses them.
+	// Labels are br_table's, the default last. The next call of Reader.Instruction with this
+	// Instruction reuses them.
 	Labels []uint32
-	// Type is that of a block, a select or a null reference.
+	// Type is a block's, a select's or a null reference's.
 	Type BlockType
 }
 
-// BlockType is the type of a block: Value if it is one of the value types or
-// Void, otherwise that of function type Index.
+// BlockType is the type of a block: Value if it is a value type or Void, otherwise function
+// type Index.
 type BlockType struct {
 	Value byte
 	Index uint32
@@ -35,8 +34,8 @@ type BlockType struct {
 // Void is the type of blocks that take and leave nothing.
 const Void = 0x40
 
-// Open decodes the declared locals of a function with so many parameters, into
-// the slice, and returns them with a reader of the instructions.
+// Open decodes the declared locals of a function with that many parameters into the slice,
+// and returns them with a reader of the instructions.
 func (b *Body) Open(params int, locals []Locals) (*Reader, []Locals) {
 	r := &Reader{Data: b.Data, Base: b.Base}
 	sum, locals := uint64(params), locals[:0]
@@ -181,8 +180,8 @@ func (r *Reader) blockType() BlockType {
 
 // Append appends the instruction in its shortest form.
 //
-// Invariant M19 (host/SECURITY.md): it writes what Reader.Instruction has decoded, and no byte of
-// the original but constants of a fixed size.
+// Invariant M19 (host/SECURITY.md): it writes decoded values only, and of the original's bytes
+// only constants of a fixed size.
 func (in *Instruction) Append(dst []byte) []byte {
 	dst = in.Op.Append(dst)
 	switch in.Spec.Imm {

@@ -8,12 +8,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Bounds on what a module may declare, so that a hostile one costs an error.
-// What compilers make stays far below them; what is above them takes an engine
-// seconds and hundreds of megabytes.
+// Bounds on a module's declarations, so that a hostile one costs an error. Compilers stay
+// far below them; larger modules take an engine seconds and hundreds of megabytes.
 //
-// Invariant M27 (host/SECURITY.md): what an engine holds of each declared thing
-// is bounded by these.
+// Invariant M27 (host/SECURITY.md): these bound an engine's memory for each kind of
+// declaration.
 const (
 	MaxTypes    = 1 << 16
 	MaxImports  = 1024
@@ -24,10 +23,10 @@ const (
 	// MaxTypeValues bounds the parameters and results of all types together:
 	// engines keep a name of each type, and make code for it.
 	MaxTypeValues = 1 << 18
-	// MaxFunctions bounds the functions, and MaxElements the elements of all
-	// segments together: some engines keep an object for each, 40 bytes of an
-	// element in each instance, 100 of a global. Stock Go has 100,000 of both for
-	// a module of some 60 MB, and no more than ten globals.
+	// MaxFunctions bounds the functions, and MaxElements the elements of all segments together:
+	// some engines keep an object for each, 40 bytes of an element in each instance, 100 of a
+	// global. Stock Go has 100,000 of both for a module of some 60 MB, and no more than ten
+	// globals.
 	MaxFunctions    = 1 << 18
 	MaxElements     = 1 << 17
 	maxElemSegments = 1 << 16
@@ -44,28 +43,25 @@ const (
 	MaxMemoryPages = 1 << 16
 )
 
-// Module is a decoded module. It consists of views of the bytes that it was
-// decoded from.
+// Module is a decoded module, made of views of its bytes.
 type Module struct {
 	Types   []FuncType
 	Imports []Import
-	// Functions is the type index of every function, the imported ones, of which
-	// there are ImportedFunctions, first.
+	// Functions is the type index of every function; the first ImportedFunctions are imported.
 	Functions         []uint32
 	ImportedFunctions uint32
-	// Tables and Memories have the imported ones first. Only the module's own are
-	// bounded by MaxTables and MaxMemories: host/internal/sandbox/module and host/internal/sandbox/meter refuse to
-	// import any.
+	// Tables and Memories have the imported ones first. Only the module's own are bounded by MaxTables and
+	// MaxMemories: host/internal/sandbox/module and host/internal/sandbox/meter refuse to import any.
 	Tables   []Table
 	Memories []Limits
-	// Globals has the imported ones, of which there are ImportedGlobals, first.
+	// Globals has the first ImportedGlobals imported.
 	Globals         []Global
 	ImportedGlobals uint32
 	Exports         []Export
 	// Start is the index of the start function, or nil. Its type is not checked.
 	Start    *uint32
 	Elements []Element
-	// DataCount is the count of data segments that stands before the code.
+	// DataCount is the number of data segments, declared before the code.
 	DataCount *uint32
 	Bodies    []Body
 	Data      []Data
@@ -73,8 +69,7 @@ type Module struct {
 	declared map[uint32]bool
 	// Size is that of the module, in bytes.
 	Size int
-	// names and manifests are the custom sections that are read; two of each at
-	// most are kept.
+	// names and manifests are the custom sections in use; at most two of each are kept.
 	names, manifests [][]byte
 }
 
@@ -113,7 +108,7 @@ type Export struct {
 	Index uint32
 }
 
-// Limits are those of a memory, in pages, or of a table, in elements.
+// Limits are a memory's, in pages, or a table's, in elements.
 type Limits struct {
 	Min, Max uint32
 	HasMax   bool
@@ -132,9 +127,8 @@ type Global struct {
 	Init    *Instruction
 }
 
-// Body is a function's body as it is in the module, at byte Base of it. It is
-// decoded when it is needed: decoded, a body of locals alone is many times as
-// large.
+// Body is an undecoded function body, at byte Base of the module. It is decoded on demand:
+// decoded, a body of locals alone is many times as large.
 type Body struct {
 	Data []byte
 	Base int
@@ -166,7 +160,7 @@ func checkHeader(wasm []byte) error {
 	return nil
 }
 
-// Header returns what a core module begins with.
+// Header returns the first bytes of a core module.
 func Header() []byte { return bytes.Clone(header) }
 
 // Section IDs.
@@ -186,11 +180,11 @@ const (
 	SectionDataCount = 12
 )
 
-// order is the one of the sections in a module.
+// order is the required order of a module's sections.
 const order = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0c\x0a\x0b"
 
-// Parse decodes a module and checks all of it but the instructions of its
-// functions. Custom sections are passed over; see Manifest and FunctionNames.
+// Parse decodes a module and checks everything except the instructions of its functions.
+// Custom sections are skipped; see Manifest and FunctionNames.
 func Parse(wasm []byte) (*Module, error) {
 	if err := checkHeader(wasm); err != nil {
 		return nil, err
@@ -204,7 +198,7 @@ func Parse(wasm []byte) (*Module, error) {
 
 type parser struct {
 	module *Module
-	// elements is the number of those in all segments.
+	// elements counts those of all segments.
 	elements uint32
 }
 
@@ -235,8 +229,7 @@ func (p *parser) sections(wasm []byte) error {
 	return p.together()
 }
 
-// custom passes over a custom section, and keeps where those stand that are
-// read.
+// custom skips a custom section, and records the position of those in use.
 func (p *parser) custom(content *Reader) {
 	name := content.Name()
 	if content.Err != nil {
@@ -269,7 +262,7 @@ func (m *Module) Manifest() ([]byte, error) {
 	return m.manifests[0], nil
 }
 
-// together checks what sections say of each other.
+// together checks the consistency of sections.
 func (p *parser) together() error {
 	m := p.module
 	if functions := len(m.Functions) - int(m.ImportedFunctions); functions != len(m.Bodies) {

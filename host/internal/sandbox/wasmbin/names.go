@@ -8,13 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds on the names of a module: what is above them costs the names, not the
-// module.
+// Bounds on the names of a module: beyond them the names are dropped, not the module.
 const (
-	// MaxNamesBytes is the size of the names that are read, of all functions
-	// together. Compilers' are a tenth of the code.
+	// MaxNamesBytes bounds the names of all functions together. Compilers' are a tenth of the
+	// code.
 	MaxNamesBytes = 1 << 20
-	// maxFunctionName is after how many bytes a function's name is cut.
+	// maxFunctionName is the length at which a function's name is cut.
 	maxFunctionName = 256
 )
 
@@ -24,16 +23,15 @@ const nameSection = "name"
 // The subsection of that section which has the names of functions.
 const subsectionFunctions = 1
 
-// FunctionNames are the names that a module gives its functions, for people
-// who look for a mistake. Nothing depends on them. The zero value has none.
+// FunctionNames are a module's names for its functions, for people looking for a mistake.
+// Nothing depends on them. The zero value has none.
 type FunctionNames struct {
 	text string
-	// indexes are ascending; ends are where the name of each ends in text.
+	// indexes are ascending; ends are the ends of the names in text.
 	indexes, ends []uint32
 }
 
-// Of returns the name of a function, or "". It is UTF-8, and may be anything
-// else.
+// Of returns the name of a function, or "". It is valid UTF-8, but otherwise arbitrary.
 func (n *FunctionNames) Of(index uint32) string {
 	i, found := slices.BinarySearch(n.indexes, index)
 	if !found {
@@ -68,8 +66,7 @@ func (m *Module) FunctionNames() (FunctionNames, error) {
 	return names, nil
 }
 
-// readNames goes through the subsections, each of which may be there once, in
-// the order of their numbers.
+// readNames reads the subsections, each at most once, in the order of their numbers.
 func readNames(content []byte, functions uint32) (names FunctionNames, err error) {
 	r := &Reader{Data: content}
 	for last := -1; r.More(); {
@@ -99,7 +96,7 @@ func readFunctionNames(r *Reader, functions uint32) (FunctionNames, error) {
 	var names FunctionNames
 	all, next := []byte{}, uint64(0)
 	for range r.Count("names", functions) {
-		index, name := r.U32(), r.text(MaxNamesBytes) // of generic functions they are long
+		index, name := r.U32(), r.text(MaxNamesBytes) // names of generic functions are long
 		switch {
 		case r.Err != nil:
 		case index >= functions:

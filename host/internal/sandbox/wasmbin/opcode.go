@@ -1,6 +1,6 @@
 package wasmbin
 
-// Opcodes that more than their Spec is to be known of.
+// Opcodes that are used beyond their Spec.
 const (
 	OpUnreachable  Opcode = 0x00
 	OpBlock        Opcode = 0x02

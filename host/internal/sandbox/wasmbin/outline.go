@@ -9,17 +9,16 @@ import (
 // every type.
 const outlineBody = "\x03\x00\x00\x0b"
 
-// Outline returns a module with everything that the given one has, in the same
-// order and under the same numbers, but for the bodies of its functions: each
-// traps. A custom section holds the SHA-256 of the module, so that two modules
-// never have one outline. The module must be one that this project has written;
-// the result shares no memory with it.
+// Outline returns a module with the same contents, in the same order and under the same
+// numbers, except for the bodies of its functions: each traps. A custom section holds the
+// SHA-256 of the module, so that two modules never share an outline. The module must be one
+// written by this project; the result shares no memory with it.
 func Outline(wasm []byte) ([]byte, error) {
 	if err := checkHeader(wasm); err != nil {
 		return nil, err
 	}
 	r := &Reader{Data: wasm, Pos: len(header)}
-	// Invariant M25 (host/SECURITY.md): an engine names machine code by the bytes that it is given.
+	// Invariant M25 (host/SECURITY.md): an engine names machine code by its input bytes.
 	of := sha256.Sum256(wasm)
 	out := appendSection(Header(), sectionCustom, append(append([]byte{byte(len(outlineName))}, outlineName...), of[:]...))
 	for r.More() {

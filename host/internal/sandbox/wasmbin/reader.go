@@ -8,15 +8,15 @@ import (
 
 var errTruncated = errors.New("unexpected end")
 
-// maxNameBytes is the length of the longest name of a section, an import or an
-// export. Engines keep each of them, some more than once.
+// maxNameBytes bounds the name of a section, an import or an export. Engines keep each of
+// them, some more than once.
 const maxNameBytes = 1024
 
-// Reader decodes a part of a module. The first error sticks, and everything
-// read after it is zero.
+// Reader decodes a part of a module. The first error sticks, and everything read after it is
+// zero.
 //
-// Numbers may be padded as far as the specification allows: linkers do so, to
-// patch them later. What is written anew from them is not.
+// Numbers may be padded as far as the specification allows: linkers do so, to patch them
+// later. Rewritten numbers are not padded.
 type Reader struct {
 	Data []byte
 	Pos  int
@@ -79,8 +79,7 @@ func (r *Reader) U32() uint32 {
 	return 0
 }
 
-// ShortU32 is U32 for what engines read in different ways: it must not be
-// padded.
+// ShortU32 is U32 for numbers that engines read differently: they must not be padded.
 func (r *Reader) ShortU32(what string) uint32 {
 	start := r.Pos
 	value := r.U32()
@@ -101,7 +100,7 @@ func (r *Reader) Signed(bits uint) int64 {
 		if b >= 0x80 {
 			continue
 		}
-		if left := bits - shift; left < 7 { // the last byte: what is unused repeats the sign
+		if left := bits - shift; left < 7 { // the last byte: unused bits repeat the sign
 			if rest := int8(b<<1) >> left; rest != 0 && rest != -1 {
 				r.Fail("number out of range")
 				return 0
@@ -116,16 +115,15 @@ func (r *Reader) Signed(bits uint) int64 {
 	return 0
 }
 
-// Count reads a vector's length and refuses more than limit, or more than
-// there are bytes left for.
+// Count reads a vector's length and refuses more than limit, or more than the remaining
+// bytes.
 func (r *Reader) Count(what string, limit uint32) uint32 {
 	n := r.U32()
 	if n > limit {
 		r.Fail("%d %s, at most %d are allowed", n, what, limit)
 		return 0
 	}
-	// Invariant M22 (host/SECURITY.md): nothing is allocated for entries for which there are no
-	// bytes.
+	// Invariant M22 (host/SECURITY.md): entries are allocated only if their bytes exist.
 	if uint64(n) > uint64(len(r.Data)-r.Pos) {
 		r.Fail("%w in %s", errTruncated, what)
 		return 0
@@ -145,7 +143,7 @@ func (r *Reader) text(most uint32) []byte {
 	return name
 }
 
-// Done returns the error of the reader, or one if anything is left.
+// Done returns the error of the reader, or an error for remaining bytes.
 func (r *Reader) Done(what string) error {
 	if r.Err == nil && r.Pos != len(r.Data) {
 		r.Fail("%d bytes left over", len(r.Data)-r.Pos)

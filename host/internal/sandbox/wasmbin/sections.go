@@ -127,8 +127,8 @@ func (p *parser) globals(r *Reader) {
 	}
 }
 
-// constant reads a constant expression: one instruction. Globals that it names
-// are imported ones: nothing else has a value yet.
+// constant reads a constant expression: one instruction. It may name imported globals only:
+// no others have a value yet.
 func (p *parser) constant(r *Reader, want ValueType) *Instruction {
 	in := &Instruction{}
 	r.Instruction(in)
@@ -167,7 +167,7 @@ func (p *parser) constantGlobal(r *Reader, index uint32) ValueType {
 	return m.Globals[index].Type
 }
 
-// declare lets instructions refer to a function.
+// declare allows instructions to refer to a function.
 func (p *parser) declare(r *Reader, index uint32) {
 	if uint64(index) >= uint64(len(p.module.Functions)) {
 		r.Fail("function %d does not exist", index)

@@ -1,6 +1,6 @@
 package wasmbin
 
-// Mode says what becomes of a segment when the module is instantiated.
+// Mode is a segment's fate when the module is instantiated.
 type Mode byte
 
 // The modes of segments.
@@ -17,7 +17,7 @@ type Element struct {
 	Type   ValueType
 	Table  uint32
 	Offset *Instruction
-	// Functions are what the segment holds, or Init, if it holds expressions.
+	// Functions are the segment's contents, or Init for expressions.
 	Functions []uint32
 	Init      []*Instruction
 }
@@ -73,8 +73,7 @@ func (p *parser) element(r *Reader) Element {
 	return e
 }
 
-// elementType reads the type of references: as such, or as the kind 0, which
-// is functions.
+// elementType reads a reference type, or the kind 0, which means functions.
 func elementType(r *Reader, expressions bool) ValueType {
 	if expressions {
 		return r.RefType()
@@ -115,9 +114,8 @@ func (p *parser) references(r *Reader, e *Element, expressions bool) {
 	}
 }
 
-// dataSegments reads data segments. Engines make room for what a segment says
-// it holds before they look whether it is there, so twenty bytes could ask for
-// gigabytes.
+// dataSegments reads data segments. Engines allocate a segment's declared size before they
+// check for its bytes, so twenty bytes could ask for gigabytes.
 func (p *parser) dataSegments(r *Reader) {
 	m := p.module
 	for range r.Count("data segments", maxDataSegments) {
@@ -127,7 +125,7 @@ func (p *parser) dataSegments(r *Reader) {
 			d.Offset = p.constant(r, I32)
 		case 1:
 			d.Mode = Passive
-		case 2: // in a memory by number
+		case 2: // with a memory's number
 			r.zero()
 			d.Offset = p.constant(r, I32)
 		default:

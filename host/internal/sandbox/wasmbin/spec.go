@@ -76,8 +76,7 @@ func (r *Reader) RefType() ValueType {
 	return t
 }
 
-// Opcode is that of one byte, or a prefix, shifted by eight bits, and the
-// number behind it.
+// Opcode is a single byte, or a prefix, shifted by eight bits, with the number behind it.
 type Opcode uint32
 
 const (
@@ -118,7 +117,7 @@ func (o Opcode) Append(dst []byte) []byte {
 	return AppendU32(append(dst, first), n)
 }
 
-// Spec returns what the specification says of an opcode, nil for none of its.
+// Spec returns the specification of an opcode, nil if unknown.
 func (o Opcode) Spec() *Spec {
 	first, n, prefixed := o.split()
 	var s *Spec
@@ -151,19 +150,18 @@ func Opcodes() (all []Opcode) {
 	return all
 }
 
-// Spec is what the specification says of an instruction.
+// Spec is the specification of an instruction.
 type Spec struct {
 	Name string
 	Imm  Immediate
-	// Params and Results are the types of the operands, as far as they depend on
-	// the opcode alone.
+	// Params and Results are the operands' types, as far as the opcode alone determines them.
 	Params, Results string
 	// Arg is the natural alignment of a memory access, as a power of two; the
 	// number of lanes; or the number of bytes of a constant.
 	Arg byte
 }
 
-// Immediate says what stands behind an opcode.
+// Immediate is the kind of data behind an opcode.
 type Immediate byte
 
 const (

@@ -1,7 +1,7 @@
 package wasmbin
 
-// oneByte are the instructions of one byte. The operands of those whose types
-// depend on more than the opcode are in operands.go.
+// oneByte are the instructions of one byte. Operands whose types depend on more than the
+// opcode are in operands.go.
 var oneByte = [256]Spec{
 	0x00: {"unreachable", immNone, "", "", 0},
 	0x01: {"nop", immNone, "", "", 0},

@@ -1,6 +1,6 @@
 package wasmbin
 
-// instruction checks the operands of one instruction, and what it refers to.
+// instruction checks the operands and references of one instruction.
 func (v *Validator) instruction(in *Instruction) {
 	if v.control(in) || v.variable(in) || v.reference(in) {
 		return
@@ -11,8 +11,7 @@ func (v *Validator) instruction(in *Instruction) {
 	v.push(in.Spec.Results)
 }
 
-// control handles the instructions that branch, and those that fit operands of
-// any type.
+// control handles branches, and the instructions with operands of any type.
 func (v *Validator) control(in *Instruction) bool {
 	switch in.Op {
 	case OpUnreachable:
@@ -68,8 +67,8 @@ func (v *Validator) end() {
 	v.push(b.results)
 }
 
-// branchTable checks that all labels take the same number of operands, and
-// that what is there fits each.
+// branchTable checks that all labels take the same number of operands, and that the operands
+// fit each.
 func (v *Validator) branchTable(in *Instruction) {
 	v.pop(i32)
 	last := v.label(in.Labels[len(in.Labels)-1])
@@ -88,7 +87,7 @@ func (v *Validator) branchTable(in *Instruction) {
 	v.unreachable()
 }
 
-// peek checks that operands of these types are there, and leaves them.
+// peek checks for operands of these types without removing them.
 func (v *Validator) peek(types string, top int) {
 	v.look(len(types) + 1)
 	b := &v.blocks[len(v.blocks)-1]
@@ -118,8 +117,7 @@ func (v *Validator) callIndirect(in *Instruction) {
 	}
 }
 
-// variable handles the instructions whose operands have the type of a local or
-// a global.
+// variable handles the instructions whose operands have the type of a local or a global.
 func (v *Validator) variable(in *Instruction) bool {
 	switch in.Op {
 	case OpLocalGet, OpLocalSet, OpLocalTee:
@@ -155,7 +153,7 @@ func (v *Validator) access(op Opcode, t ValueType) {
 	}
 }
 
-// choose checks a select: without a type it is not for references.
+// choose checks a select: without a type it excludes references.
 func (v *Validator) choose(want ValueType) {
 	v.popOne(I32)
 	a := v.popOne(want)
@@ -218,7 +216,7 @@ func (v *Validator) tableOf(index uint32, want ValueType) {
 	}
 }
 
-// memory checks that there is one, where an instruction needs it.
+// memory checks that an instruction's memory exists.
 func (v *Validator) memory(in *Instruction) {
 	switch in.Spec.Imm {
 	case immMemory, immMemoryLane, immZero, immZeroZero, immDataMemory:
@@ -228,7 +226,7 @@ func (v *Validator) memory(in *Instruction) {
 	}
 }
 
-// segment checks what an instruction says of segments and tables.
+// segment checks an instruction's references to segments and tables.
 func (v *Validator) segment(in *Instruction) {
 	m := v.module
 	switch in.Op {
@@ -251,8 +249,8 @@ func (v *Validator) segment(in *Instruction) {
 	}
 }
 
-// Invariant M20 (host/SECURITY.md): n is that of the original module, so nothing that the meter
-// adds has an index there.
+// Invariant M20 (host/SECURITY.md): n is the original module's count, so the meter's additions
+// have no index there.
 func (v *Validator) exists(what string, index uint32, n int) bool {
 	if uint64(index) >= uint64(n) {
 		v.fail("%s %d does not exist", what, index)

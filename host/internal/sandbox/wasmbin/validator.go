@@ -12,30 +12,29 @@ type Validator struct {
 	operands []ValueType
 	blocks   []block
 	pushed   uint64
-	// steps is how many locals and operands may still be looked at. A call of
-	// two bytes can have a thousand.
+	// steps is the remaining number of locals and operands to examine. A call of two bytes can
+	// have a thousand.
 	steps int
 	err   error
 }
 
-// stepsPerByte is far above what compilers need, which is about one.
+// stepsPerByte is far above compilers' need, about one.
 const (
 	stepsPerByte = 32
 	freeSteps    = 1 << 20
 )
 
-// block is a block that has been entered and not been left.
+// block is an open block.
 type block struct {
 	op              Opcode
 	params, results string
-	// height is that of the operands when it was entered.
+	// height is the number of operands at its beginning.
 	height int
-	// unreachable: the rest of it cannot be reached, so that its operands may be
-	// whatever is asked for.
+	// unreachable: the rest of it is unreachable, so that its operands have any type.
 	unreachable bool
 }
 
-// unknown is the type of an operand that cannot be reached.
+// unknown is the type of an unreachable operand.
 const unknown ValueType = 0
 
 // NewValidator returns a validator of the module's functions.
@@ -63,10 +62,10 @@ func (v *Validator) Enter(i uint32, locals []Locals) (*Reader, []Locals) {
 	return r, locals
 }
 
-// look takes what looking at n locals or operands costs.
+// look charges for examining n locals or operands.
 func (v *Validator) look(n int) {
-	// Invariant M22 (host/SECURITY.md): checking takes a time that grows with the bytes of the
-	// code.
+	// Invariant M22 (host/SECURITY.md): the time of the check is proportional to the bytes of
+	// the code.
 	if v.steps -= n; v.steps < 0 {
 		v.fail("the functions have more than %d locals and operands for each byte of code; pass values through memory", stepsPerByte)
 	}
@@ -75,12 +74,11 @@ func (v *Validator) look(n int) {
 // Locals are the types of the function's parameters and locals.
 func (v *Validator) Locals() []ValueType { return v.locals }
 
-// Depth is how many blocks are open, the function's own included; 0 behind its
-// end.
+// Depth is the number of open blocks, including the function's own; 0 after its end.
 func (v *Validator) Depth() int { return len(v.blocks) }
 
-// Pushed is the size of all operands that the instructions so far have put on
-// the stack, in bytes: an upper bound of what an engine could keep of them.
+// Pushed is the size of all operands pushed so far, in bytes: an upper bound of what an
+// engine could keep of them.
 func (v *Validator) Pushed() uint64 { return v.pushed }
 
 // BlockType returns the parameters and results of the type of a block.
@@ -125,8 +123,7 @@ func (v *Validator) enter(op Opcode, params, results string) {
 	v.push(params)
 }
 
-// leave ends the innermost block, whose results have to be there, and nothing
-// else.
+// leave ends the innermost block, which must leave exactly its results.
 func (v *Validator) leave() block {
 	b := v.blocks[len(v.blocks)-1]
 	v.pop(b.results)
@@ -156,8 +153,7 @@ func (v *Validator) pop(types string) {
 	}
 }
 
-// popOne takes an operand of a type, or of any if it is unknown, and returns
-// its type.
+// popOne pops an operand of a type, or of any if unknown, and returns its type.
 func (v *Validator) popOne(want ValueType) ValueType {
 	b := &v.blocks[len(v.blocks)-1]
 	if len(v.operands) == b.height {
@@ -177,14 +173,14 @@ func (v *Validator) popOne(want ValueType) ValueType {
 	return got
 }
 
-// unreachable says so of the rest of the innermost block.
+// unreachable marks the rest of the innermost block.
 func (v *Validator) unreachable() {
 	b := &v.blocks[len(v.blocks)-1]
 	v.operands = v.operands[:b.height]
 	b.unreachable = true
 }
 
-// label returns the types of the operands that a branch takes along.
+// label returns the types of a branch's operands.
 func (v *Validator) label(depth uint32) string {
 	if uint64(depth) >= uint64(len(v.blocks)) {
 		v.fail("label %d does not exist", depth)

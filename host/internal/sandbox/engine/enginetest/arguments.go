@@ -35,11 +35,11 @@ func Arguments(tb testing.TB) []byte {
 	return metered(tb, argumentsWasm)
 }
 
-// OpLoop is the op of Arguments that turns a loop as often as its request, 4
-// bytes in little endian, says.
+// OpLoop is the op of Arguments that runs a loop; the request is the number of turns, 4
+// bytes in little endian.
 const OpLoop = opLoop
 
-// OpTrap is the op of Arguments that traps in the way its request says.
+// OpTrap is the op of Arguments that traps in the requested way.
 const OpTrap = opTrapHow
 
 func words(words ...uint32) []byte {
@@ -50,14 +50,12 @@ func words(words ...uint32) []byte {
 	return request
 }
 
-// argumentsTest calls an import with arguments which are not those of a buffer
-// of the guest's.
+// argumentsTest calls an import with arguments outside of the guest's buffers.
 type argumentsTest struct {
 	name string
 	// which import, and its arguments.
 	words []uint32
-	// err is a part of the error that ends the guest, or "" and then errno is
-	// what the import returns.
+	// err is a part of the error that ends the guest; if "", errno is the import's result.
 	err   string
 	errno uint32
 }
@@ -156,8 +154,8 @@ func (s *suite) answerAndTrap(t *testing.T) {
 	}
 }
 
-// growAfterHostCall grows the memory, which moves it, between a host call and
-// the reading of its result.
+// growAfterHostCall grows the memory, which moves it, between a host call and the reading of
+// its result.
 func (s *suite) growAfterHostCall(t *testing.T) {
 	var heard []byte
 	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
@@ -177,7 +175,7 @@ func (s *suite) growAfterHostCall(t *testing.T) {
 	}
 }
 
-// loopFuel holds the figure of a loop of known length: a turn has about ten
+// loopFuel checks the consumption of a loop of known length: a turn has about ten
 // instructions.
 func (s *suite) loopFuel(t *testing.T) {
 	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{}))
@@ -213,7 +211,7 @@ func (s *suite) deadlineInHostCall(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := i.Call(ctx, opDeep, words(1))
-		// The guest goes on after the host call; its next one ends it.
+		// The guest survives this host call; its next one ends it.
 		if err == nil {
 			_, err = i.Call(ctx, opDeep, words(1))
 		}

@@ -99,8 +99,8 @@ type suite struct {
 	newEngine func() engine.Engine
 }
 
-// Metered reads a module of testdata/wat and meters it. Tests run in the folder
-// of their package, and an engine's is host/internal/sandbox/engine/NAME.
+// Metered reads a module of testdata/wat and meters it. Tests run in their package's folder,
+// for an engine host/internal/sandbox/engine/NAME.
 func Metered(tb testing.TB, name string) []byte {
 	tb.Helper()
 	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "testdata", "wat", name))

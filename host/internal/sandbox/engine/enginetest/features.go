@@ -43,8 +43,8 @@ func refused() []feature {
 	}
 }
 
-// features holds what a guest may be made of to the same set for each engine.
-// What an engine cannot turn off, the meter refuses.
+// features holds each engine to the same set of WebAssembly features. The meter refuses
+// features that an engine cannot turn off.
 func (s *suite) features(t *testing.T) {
 	compile := func(f feature) error {
 		body, err := hex.DecodeString(f.module)

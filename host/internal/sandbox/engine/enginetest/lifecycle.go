@@ -42,8 +42,8 @@ func (s *suite) logInInitialize(t *testing.T) {
 	}
 }
 
-// A module that does not compile, one that cannot be instantiated, and closing
-// one, leave the others of the same engine alone.
+// Modules that fail to compile or to instantiate, and closed ones, leave the others of the
+// engine alone.
 func (s *suite) modulesAreApart(t *testing.T) {
 	ctx, e := t.Context(), s.newEngine()
 	config := engine.ModuleConfig{MemoryLimitBytes: memoryLimit, Host: host(noHost)}

@@ -23,7 +23,7 @@ func (s *suite) emptyMemory(t *testing.T) {
 			[]byte("\x07\x23\x03\x06memory\x02\x00\x0b_initialize\x00\x00\x08ccm_call\x00\x01"),
 			[]byte("\x0a\x0b\x02\x02\x00\x0b\x06\x00\x41\x01\x40\x00\x0b"), []byte(data))
 		i := instantiate(t, s.compile(t, metered(t, wasm), engine.ModuleConfig{}))
-		// It answers with the pages that there were before it grows by one.
+		// It answers with the number of pages before it grows by one.
 		for pages, want := range []uint64{0: 1 << 16, 1: 2 << 16} {
 			got, err := i.Call(t.Context(), abi.OpProbe, nil)
 			if err != nil || int(got.Code) != pages || i.MemoryBytes() != want {

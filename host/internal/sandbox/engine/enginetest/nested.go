@@ -12,8 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/meter"
 )
 
-// reentry calls the instance from within its own host call, and closes it
-// there; both are refused and the op goes on.
+// reentry calls the instance from within its own host call, and closes it there; both are
+// refused and the op goes on.
 func (s *suite) reentry(t *testing.T) {
 	var i engine.Instance
 	var again, closing error
@@ -35,8 +35,8 @@ func (s *suite) reentry(t *testing.T) {
 	}
 }
 
-// nested runs a guest that uses up its stack within a host call of one that
-// is deep in its own, as a signer within a provider.
+// nested runs a guest that exhausts its stack within a host call of a guest deep in its own,
+// as a signer within a provider.
 func (s *suite) nested(t *testing.T) {
 	inner := s.compile(t, Arguments(t), engine.ModuleConfig{})
 	answers := 0
@@ -57,7 +57,7 @@ func (s *suite) nested(t *testing.T) {
 	}
 }
 
-// depth is bounded by the meter before an engine's own stack is used up.
+// depth reaches the meter's bound before an engine's own stack ends.
 func (s *suite) depth(t *testing.T) {
 	if engine.FuelCallDepth != meter.FuelCallDepth {
 		t.Fatalf("the engine knows %d, the meter says %d", int64(engine.FuelCallDepth), int64(meter.FuelCallDepth))
@@ -98,8 +98,8 @@ func (s *suite) closed(t *testing.T) {
 	}
 }
 
-// leaks makes many instances of many modules, of which some fail, and looks at
-// what the process holds afterwards.
+// leaks makes many instances of many modules, some of which fail, and then measures the
+// process's memory.
 func (s *suite) leaks(t *testing.T) {
 	wasm := Arguments(t)
 	round := func(instances int) {
@@ -143,8 +143,7 @@ func (s *suite) compileAlone(t *testing.T, wasm []byte) engine.Module {
 	return m
 }
 
-// residentBytes is what the process holds, of Go's and of others, when
-// finalizers had their turn.
+// residentBytes is the process's memory, Go's and other, after finalizers have run.
 func residentBytes(t *testing.T) uint64 {
 	t.Helper()
 	for range 3 {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// resident is the process's memory as the system counts it, or where that is
-// not to be had, as Go does.
+// resident is the process's memory as the system counts it, or if unavailable, as Go does.
 func resident(t *testing.T) uint64 {
 	t.Helper()
 	statm, err := os.ReadFile("/proc/self/statm")

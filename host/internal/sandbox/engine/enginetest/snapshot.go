@@ -16,9 +16,8 @@ import (
 //go:embed testdata/snapshot.wasm
 var snapshotWasm []byte
 
-// The ops of testdata/snapshot.wat. Each answers with the whole state, of which
-// the last bytes are the number of times that the instance was resumed, and
-// what it drew at random then.
+// The ops of testdata/snapshot.wat. Each answers with the whole state; its last bytes are
+// the number of resumptions, and a random number drawn at the last one.
 const (
 	opKeep abi.Op = iota + 1
 	opGrowPage
@@ -29,7 +28,7 @@ const (
 
 const stateBytes = 52
 
-// What an instance of testdata/snapshot.wat does when it is resumed.
+// The behaviour of an instance of testdata/snapshot.wat when it is resumed.
 const (
 	resumeTraps uint32 = iota + 1
 	resumeSpins
@@ -70,8 +69,8 @@ func born(t *testing.T, s engine.Snapshot) engine.Instance {
 	return i
 }
 
-// snapshots begin as the instance was, and nothing that it or one of them does
-// later is seen by another.
+// snapshots begin with the instance's state, and later changes of one instance are invisible
+// to the others.
 func (s *suite) snapshots(t *testing.T) {
 	first := instantiate(t, s.compile(t, metered(t, snapshotWasm), engine.ModuleConfig{}))
 	act(t, first, opKeep, 0xfeed)
@@ -101,7 +100,7 @@ func (s *suite) snapshots(t *testing.T) {
 	}
 }
 
-// An instance of a snapshot costs what another one does, and is bounded as it.
+// An instance of a snapshot has the costs and bounds of any other.
 func (s *suite) snapshotsAreBounded(t *testing.T) {
 	first := instantiate(t, s.compile(t, metered(t, snapshotWasm), engine.ModuleConfig{}))
 	act(t, first, opKeep, 1)
@@ -150,7 +149,7 @@ func (s *suite) resuming(t *testing.T) {
 	}
 }
 
-// No snapshot is taken of an instance in which something runs.
+// No snapshot is taken of an instance during an op.
 func (s *suite) snapshotInAnOp(t *testing.T) {
 	var i engine.Instance
 	var within error
@@ -166,7 +165,7 @@ func (s *suite) snapshotInAnOp(t *testing.T) {
 	born(t, snapshotOf(t, i))
 }
 
-// Modules that do not ask for it have none, nor those with state elsewhere.
+// Modules without the export have no snapshots, nor modules with state elsewhere.
 func (s *suite) noSnapshot(t *testing.T) {
 	i := s.instance(t, engine.ModuleConfig{})
 	if _, err := i.(engine.Snapshotter).Snapshot(); !errors.Is(err, engine.ErrNoSnapshot) {
@@ -174,7 +173,7 @@ func (s *suite) noSnapshot(t *testing.T) {
 	}
 }
 
-// The instances of a snapshot stay when it is closed, and leave nothing.
+// The instances outlive their snapshot, and leave nothing.
 func (s *suite) snapshotsLeaveNothing(t *testing.T) {
 	first := instantiate(t, s.compile(t, metered(t, snapshotWasm), engine.ModuleConfig{}))
 	act(t, first, opKeep, 3)

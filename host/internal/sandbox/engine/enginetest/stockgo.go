@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// RunStockGo builds a guest with stock Go and runs it: its runtime finds in
-// WASI what it needs, and no more.
+// RunStockGo builds a guest with stock Go and runs it: WASI offers what Go's runtime needs,
+// and no more.
 func RunStockGo(t *testing.T, e engine.Engine) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "guest.wasm")

@@ -12,7 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// The errno of WASI preview 1 that testdata/wat/wasi.wat is answered.
+// The errno of WASI preview 1 that testdata/wat/wasi.wat expects.
 const (
 	wasiSuccess = 0
 	wasiBadf    = 8
@@ -23,7 +23,7 @@ const (
 
 const opLongSleep = 7
 
-// longest counts what is written in one call.
+// longest records the largest single write.
 type longest struct{ bytes int }
 
 func (l *longest) Write(p []byte) (int, error) {
@@ -31,8 +31,8 @@ func (l *longest) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wasi checks that no function takes time or memory of the guest's choice, and
-// that there are neither files, sockets, nor an environment.
+// wasi checks that the guest cannot make a function take unbounded time or memory, and that
+// there are no files, sockets or environment.
 func (s *suite) wasi(t *testing.T) {
 	out := &longest{}
 	i := instantiate(t, s.module(t, "wasi.wasm", engine.ModuleConfig{Stdout: out}))

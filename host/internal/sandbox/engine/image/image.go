@@ -1,13 +1,12 @@
-// Package image keeps what memories begin with, for the instances of a module.
-// Where the system can, they share it: a memory takes of its own only the pages
-// that are written.
+// Package image holds the initial contents of the memories of a module's instances. If the
+// system can, they share it: a memory uses own pages only for written ones.
 package image
 
 import "bytes"
 
 const pageBytes = 4 << 10
 
-// Of keeps a copy of a memory. Pages of zeros take no room.
+// Of copies a memory. Pages of zeros take no room.
 func Of(memory []byte) (*Image, error) {
 	return New(len(memory), func(copied []byte) {
 		for n := 0; n < len(memory); n += pageBytes {

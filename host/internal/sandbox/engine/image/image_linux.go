@@ -9,22 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Image is the contents of a memory, in a file without a name that nothing can
-// change. It is safe for concurrent use until it is closed.
+// Image is the contents of a memory, in an unnamed, immutable file. It is safe for
+// concurrent use until it is closed.
 type Image struct {
 	file  *os.File
 	size  int
 	bytes uint64
 }
 
-// New makes an image of that size. The function writes to the memory that it is
-// given, which holds zeros and is gone afterwards. What it does not write takes no
-// room.
+// New makes an image of that size. The function writes to a zeroed memory, which is valid
+// only during the call. Unwritten pages take no room.
 func New(size int, write func(memory []byte)) (*Image, error) {
 	const cannot = "a file for %d bytes of the memory of instances: %w"
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	// A system may refuse files that could be run (vm.memfd_noexec); before Linux
-	// 6.3 none knew the flag.
+	// A system may refuse executable files (vm.memfd_noexec); before Linux 6.3 the flag is
+	// unknown.
 	fd, err := unix.MemfdCreate("ccm-image", flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
 		fd, err = unix.MemfdCreate("ccm-image", flags)
@@ -60,21 +59,20 @@ func (i *Image) fill(write func([]byte)) error {
 	}
 	const blockBytes = 512
 	i.bytes = uint64(stat.Blocks) * blockBytes
-	// Invariant C1 (host/SECURITY.md): nothing changes an image, whoever has its file.
+	// Invariant C1 (host/SECURITY.md): nothing changes an image, not even a holder of its file.
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS,
 		unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	return err
 }
 
-// Size is that of the memory, in bytes.
+// Size is the memory's, in bytes.
 func (i *Image) Size() int { return i.size }
 
-// Bytes is what the image takes.
+// Bytes is the room that the image takes.
 func (i *Image) Bytes() uint64 { return i.bytes }
 
-// Put makes a memory of the image's size hold what the image holds, whatever it
-// held. The memory must be a mapping of its own, on a page's border: its pages
-// are replaced.
+// Put fills a memory of the image's size with the image's contents. The memory must be a
+// private, page-aligned mapping: its pages are replaced.
 func (i *Image) Put(memory []byte) error {
 	if len(memory) != i.size {
 		return fmt.Errorf("a memory of %d bytes, the image has %d", len(memory), i.size)
@@ -94,5 +92,5 @@ func (i *Image) Put(memory []byte) error {
 	return nil
 }
 
-// Close gives the image up. Memories that hold it keep it.
+// Close releases the image. Memories filled from it keep their contents.
 func (i *Image) Close() error { return i.file.Close() }

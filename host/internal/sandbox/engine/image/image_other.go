@@ -8,22 +8,20 @@ import "fmt"
 // closed.
 type Image struct{ data []byte }
 
-// New makes an image of that size. The function writes to the memory that it is
-// given, which holds zeros.
+// New makes an image of that size. The function writes to a zeroed memory.
 func New(size int, write func(memory []byte)) (*Image, error) {
 	i := &Image{make([]byte, size)}
 	write(i.data)
 	return i, nil
 }
 
-// Size is that of the memory, in bytes.
+// Size is the memory's, in bytes.
 func (i *Image) Size() int { return len(i.data) }
 
-// Bytes is what the image takes.
+// Bytes is the room that the image takes.
 func (i *Image) Bytes() uint64 { return uint64(len(i.data)) }
 
-// Put makes a memory of the image's size hold what the image holds, whatever it
-// held.
+// Put fills a memory of the image's size with the image's contents.
 func (i *Image) Put(memory []byte) error {
 	if len(memory) != len(i.data) {
 		return fmt.Errorf("a memory of %d bytes, the image has %d", len(memory), len(i.data))
@@ -32,5 +30,5 @@ func (i *Image) Put(memory []byte) error {
 	return nil
 }
 
-// Close gives the image up.
+// Close releases the image.
 func (i *Image) Close() error { return nil }

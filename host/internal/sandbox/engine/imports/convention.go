@@ -12,14 +12,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// view returns the guest's memory at ptr, which must be copied before the
-// guest runs again.
+// view returns the guest's memory at ptr, to be copied before the guest runs again.
 func view(memory Memory, what string, ptr, size uint32, limit int) ([]byte, error) {
 	if uint64(size) > uint64(limit) {
 		return nil, broken("%s of %d bytes, at most %d are allowed", what, size, limit)
 	}
-	// Invariant G5 (host/SECURITY.md): no pointer of a guest is used but by way of Memory.Read,
-	// which knows the memory's end.
+	// Invariant G5 (host/SECURITY.md): every guest pointer goes through Memory.Read, which knows
+	// the memory's end.
 	data, ok := memory.Read(ptr, size)
 	if !ok {
 		return nil, broken("%s of %d bytes at %d is outside of its memory", what, size, ptr)
@@ -27,8 +26,8 @@ func view(memory Memory, what string, ptr, size uint32, limit int) ([]byte, erro
 	return data, nil
 }
 
-// writeMemory copies src from off on to the guest and returns how much it was.
-// The whole buffer must be the guest's, also where less is written.
+// writeMemory copies src from off on to the guest and returns the number of bytes. The whole
+// buffer must be the guest's, even if less is written.
 func writeMemory(memory Memory, what string, src []byte, stack []uint64) error {
 	off, ptr, size := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
 	buffer, ok := memory.Read(ptr, size)
@@ -71,7 +70,7 @@ func errWrite(_ context.Context, c *Call, memory Memory, stack []uint64) error {
 	return c.once(&c.detail, memory, abi.ImportErrWrite, stack, 2*abi.MaxErrorMessageBytes)
 }
 
-// once accepts a value that a guest may hand over once in an op.
+// once accepts a value that a guest may hand over once per op.
 func (c *Call) once(to *[]byte, memory Memory, what string, stack []uint64, limit int) error {
 	if err := c.mustBeInOp(what); err != nil {
 		return err
@@ -104,9 +103,9 @@ func deadline(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
 	return nil
 }
 
-// hostCall is an import of the shape (ptr, len) -> status << 32 | length. When
-// the time is over it is not begun. One that ends late is answered all the
-// same: the guest may only have to say that it is done.
+// hostCall is an import of the shape (ptr, len) -> status << 32 | length. After the deadline
+// it does not begin. A late host call still ends normally: the guest may only have to report
+// its end.
 func hostCall(name string) runFunc {
 	return func(ctx context.Context, c *Call, memory Memory, stack []uint64) error {
 		if name != abi.ImportLog {
@@ -118,17 +117,17 @@ func hostCall(name string) runFunc {
 		if err != nil {
 			return err
 		}
-		c.dropResult() // before there is another
+		c.dropResult() // before the next result
 		code, result, err := c.ask(ctx, name, data)
 		if err != nil {
 			return err
 		}
-		// What the host answered when the time was over is no answer: the guest
-		// ends here, for the reason that it has.
+		// A host call that failed for the deadline has no answer: the guest ends here, with that
+		// reason.
 		if err := checkTime(ctx); err != nil {
 			return err
 		}
-		runtime.Gosched() // as in refuel: a loop of host calls runs out of fuel late
+		runtime.Gosched() // as in refuel: a loop of host calls rarely runs out of fuel
 		if err := c.keepResult(ctx, result); err != nil {
 			return err
 		}
@@ -137,10 +136,10 @@ func hostCall(name string) runFunc {
 	}
 }
 
-// ask hands a copy of the request to the host, when it is not too large for
-// that host call and there is room for it.
+// ask hands a copy of the request to the host, if its size is allowed for that host call and
+// there is room for it.
 func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, []byte, error) {
-	// Invariant M9 (host/SECURITY.md): the size is looked at before a copy is made.
+	// Invariant M9 (host/SECURITY.md): the size is checked before the request is copied.
 	if most := abi.MaxRequestOf(name); len(request) > most {
 		return abi.CodeTooLarge, detailOf("%s: the request has %d bytes, the limit is %d", name, len(request), most), nil
 	}
@@ -149,8 +148,7 @@ func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, 
 		return 0, nil, err
 	}
 	defer c.guest.requests.release(held)
-	// Invariant G6 (host/SECURITY.md): the host gets a copy, which the guest cannot change or take
-	// away.
+	// Invariant G6 (host/SECURITY.md): the host gets a copy, out of the guest's reach.
 	code, result := c.guest.config.Host.HostCall(ctx, name, bytes.Clone(request))
 	if len(result) > abi.MaxHostResultBytes {
 		code, result = abi.CodeTooLarge, detailOf("%s: the result has %d bytes, the limit is %d", name, len(result), abi.MaxHostResultBytes)
@@ -163,14 +161,14 @@ func detailOf(format string, args ...any) []byte {
 	detail := &abi.ErrorDetail{Message: fmt.Sprintf(format, args...)}
 	data := make([]byte, detail.SizeVT())
 	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
-		return nil // the code says enough
+		return nil // the code suffices
 	}
 	return data
 }
 
-// refuel ends the guest when its time is over.
+// refuel ends the guest after its deadline.
 func refuel(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
-	// Invariant M1 (host/SECURITY.md): a guest whose time is over gets no fuel.
+	// Invariant M1 (host/SECURITY.md): after its deadline a guest gets no fuel.
 	if err := checkTime(ctx); err != nil {
 		return err
 	}
@@ -178,7 +176,7 @@ func refuel(ctx context.Context, c *Call, _ Memory, stack []uint64) error {
 	if fuel == engine.FuelCallDepth {
 		return &End{text: "the guest trapped: wasm error: stack overflow: its calls nest deeper than is allowed"}
 	}
-	runtime.Gosched() // a guest in each processor must not make the others wait
+	runtime.Gosched() // guests on all processors must not starve other goroutines
 	tanks := (-fuel + engine.Tank - 1) / engine.Tank
 	c.fuel += tanks * engine.Tank
 	stack[0] = uint64(fuel + tanks*engine.Tank)

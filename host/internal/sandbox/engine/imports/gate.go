@@ -8,8 +8,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Gate lets one op at a time into an instance, and none after a failure or
-// when it is closed. The zero value is open.
+// Gate admits one op at a time to an instance, and none after a failure or Close. The zero
+// value is open.
 type Gate struct {
 	state atomic.Int32
 }
@@ -21,14 +21,14 @@ const (
 	gateClosed
 )
 
-// Enter starts an op with a request of this size. An error means that no op
-// was started; then Leave must not be called.
+// Enter starts an op with a request of this size. After an error no op has started, and
+// Leave must not be called.
 func (g *Gate) Enter(requestBytes int) error {
 	if requestBytes > abi.MaxRequestBytes {
 		return fmt.Errorf("a request of %d bytes, at most %d are allowed", requestBytes, abi.MaxRequestBytes)
 	}
-	// Invariant G6 (host/SECURITY.md): one op at a time is in an instance, also while it makes a
-	// host call.
+	// Invariant G6 (host/SECURITY.md): an instance runs one op at a time, also during a host
+	// call.
 	if g.state.CompareAndSwap(gateOpen, gateBusy) {
 		return nil
 	}
@@ -41,8 +41,8 @@ func (g *Gate) Enter(requestBytes int) error {
 	return errors.New("the instance already runs an op: it takes one at a time")
 }
 
-// Leave ends the op. After a failed one the instance stays shut: what the
-// guest left half done must not be seen by another op.
+// Leave ends the op. After a failed one the instance stays shut: no other op may see its
+// unfinished state.
 func (g *Gate) Leave(failed bool) {
 	// Invariant M7 (host/SECURITY.md): a failed op shuts the instance for good.
 	if failed {
@@ -52,8 +52,8 @@ func (g *Gate) Leave(failed bool) {
 	g.state.Store(gateOpen)
 }
 
-// Close shuts the gate for good. It returns false when it was closed before,
-// and an error when an op runs, whose memory must not go away beneath it.
+// Close shuts the gate for good. It returns false if it was closed before, and an error
+// during an op, whose memory must stay.
 func (g *Gate) Close() (first bool, err error) {
 	for {
 		state := g.state.Load()

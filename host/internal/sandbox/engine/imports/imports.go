@@ -14,42 +14,40 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Memory is the linear memory of a guest.
+// Memory is a guest's linear memory.
 type Memory interface {
-	// Read returns the bytes from ptr on, or false when they are not all
-	// inside of the memory. What is written to them is seen by the guest. They
-	// are valid until the guest runs again.
+	// Read returns the bytes from ptr on, or false unless all are inside of the memory. The
+	// guest sees writes to them. They are valid until the guest runs again.
 	Read(ptr, size uint32) ([]byte, bool)
 }
 
 // ValueType is the type of a parameter or a result.
 type ValueType byte
 
-// The types that imports use, as the binary format of WebAssembly writes them.
+// The types of imports, as encoded in the binary format of WebAssembly.
 const (
 	I32 ValueType = 0x7f
 	I64 ValueType = 0x7e
 )
 
-// MaxParams is the most parameters that a function has: path_open of WASI.
+// MaxParams is the largest number of parameters: WASI's path_open.
 const MaxParams = 9
 
-// Function is one function that guests may import. It is safe for concurrent
-// use.
+// Function is a function for guests to import. It is safe for concurrent use.
 type Function struct {
-	// Module and Name are what a guest imports it by.
+	// Module and Name identify it in a guest's imports.
 	Module, Name    string
 	Params, Results []ValueType
 	run             runFunc
 }
 
-// runFunc finds the parameters in the stack, an i32 in the low half of its
-// place, and leaves the result in the first place.
+// runFunc reads the parameters from the stack, an i32 in the low half of its slot, and
+// leaves the result in the first slot.
 type runFunc func(ctx context.Context, c *Call, memory Memory, stack []uint64) error
 
-// Run runs the function for the guest whose op is c. The stack has room for
-// the parameters and for the result, and takes the result. An error, which is
-// an *End, ends the guest; a panic in the host becomes one.
+// Run runs the function for the guest whose op is c. The stack has room for the parameters
+// and the result, and receives the result. An error, which is an *End, ends the guest; a
+// panic in the host becomes one.
 func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint64) (err error) {
 	defer func() {
 		// Invariant M24 (host/SECURITY.md): a panic of a host call is an error of its op.
@@ -57,9 +55,8 @@ func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint
 			err = hostFailed(f.Name, p)
 		}
 	}()
-	// What a call costs is not metered, so each one looks at the clock; but a
-	// guest that is late may still say that it is done.
-	// Invariant M1 (host/SECURITY.md): what is not metered looks at the clock itself.
+	// Invariant M1 (host/SECURITY.md): unmetered work, such as a call, checks the clock itself;
+	// but a late guest may still report its end.
 	if f.Name != abi.ImportRespWrite && f.Name != abi.ImportErrWrite {
 		if err := checkTime(ctx); err != nil {
 			return err
@@ -68,9 +65,8 @@ func (f *Function) Run(ctx context.Context, c *Call, memory Memory, stack []uint
 	return f.run(ctx, c, memory, stack)
 }
 
-// Functions returns every function that a guest may import. They are always
-// all there: which of them a guest may import is checked before it is
-// compiled, and what they answer is the host's business.
+// Functions returns every function that a guest may import, always all: grants are checked
+// before the compilation, and the host decides the answers.
 //
 // Invariant M4 (host/SECURITY.md): guests get these from every engine, and no others.
 func Functions() []Function {
@@ -95,8 +91,8 @@ func conventionFunctions() []Function {
 	return functions
 }
 
-// hostFailed says that the host's own code panicked. The words of a panic are
-// bounded: they may hold what a guest sent.
+// hostFailed reports a panic of the host's own code. The panic's text is bounded: it may
+// quote the guest's input.
 func hostFailed(name string, p any) error {
 	return &End{text: fmt.Sprintf("the host failed in %s, which is a mistake of the manager: %s", name, text.Quote(fmt.Sprint(p)))}
 }

@@ -14,7 +14,7 @@ import (
 // wasiModule is the module name of WASI preview 1.
 const wasiModule = "wasi_snapshot_preview1"
 
-// The errno of WASI preview 1 that are answered here.
+// The used errno of WASI preview 1.
 const (
 	errnoSuccess = 0
 	errnoBadf    = 8
@@ -24,8 +24,7 @@ const (
 	errnoNosys   = 52
 )
 
-// Bounds of one WASI call. A guest that wants more calls again, and is metered
-// between the calls.
+// Bounds of one WASI call. A guest that needs more calls again, and is metered in between.
 //
 // Invariant M23 (host/SECURITY.md): one call copies no more, whatever it asks for.
 const (
@@ -35,11 +34,11 @@ const (
 	maxSubscriptions = 64
 )
 
-// wasiFunc is a function that answers with an errno. An error ends the guest.
+// wasiFunc is a function that returns an errno. An error ends the guest.
 type wasiFunc func(ctx context.Context, c *Call, memory Memory, stack []uint64) (errno uint64, err error)
 
-// wasiFunctions are all functions of preview 1. Those that are neither ours
-// nor about files answer "not supported".
+// wasiFunctions are all functions of preview 1. Those neither implemented nor about files
+// answer "not supported".
 func wasiFunctions() []Function {
 	own := map[string]wasiFunc{
 		"args_get": argsGet, "args_sizes_get": argsSizesGet,
@@ -49,9 +48,8 @@ func wasiFunctions() []Function {
 		"poll_oneoff": pollOneoff, "random_get": randomGet, "sched_yield": schedYield,
 	}
 	// Invariant G4 (host/SECURITY.md): no function of WASI reaches a file, a socket or the
-	// environment.
-	// There are no files: nothing is open but the standard output and error,
-	// which only fd_write knows, and nothing is preopened.
+	// environment. Only the standard output and error are open, for fd_write alone, and nothing
+	// is preopened.
 	for _, name := range []string{
 		"fd_close", "fd_read", "fd_seek", "fd_tell", "fd_pread", "fd_pwrite", "fd_sync", "fd_datasync",
 		"fd_prestat_get", "fd_prestat_dir_name", "fd_filestat_get", "fd_fdstat_set_flags", "fd_readdir",
@@ -99,14 +97,14 @@ func procExit(_ context.Context, _ *Call, _ Memory, stack []uint64) error {
 	return &End{text: fmt.Sprintf("the guest exited with status %d", uint32(stack[0]))}
 }
 
-// schedYield gives the other guests a turn.
+// schedYield lets other goroutines run.
 func schedYield(context.Context, *Call, Memory, []uint64) (uint64, error) {
 	runtime.Gosched()
 	return errnoSuccess, nil
 }
 
-// argument is args[0], which stock Go programs expect to be there. There are
-// no others, and there is no environment.
+// argument is args[0], which stock Go programs require. It is the only argument, and there
+// is no environment.
 const argument = "provider\x00"
 
 func argsSizesGet(_ context.Context, _ *Call, memory Memory, stack []uint64) (uint64, error) {
@@ -132,7 +130,7 @@ func argsGet(_ context.Context, _ *Call, memory Memory, stack []uint64) (uint64,
 	return errnoSuccess, nil
 }
 
-// Clocks of preview 1. The others measure processors, and are not told.
+// Clocks of preview 1. Those of processor time are not offered.
 const (
 	clockRealtime  = 0
 	clockMonotonic = 1

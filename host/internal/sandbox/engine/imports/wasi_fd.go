@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// fdWrite is fd_write(fd, iovecs, count, written) -> errno. It may write less
-// than it is asked to, as WASI allows.
+// fdWrite is fd_write(fd, iovecs, count, written) -> errno. It may write less than
+// requested, as WASI allows.
 func fdWrite(_ context.Context, c *Call, memory Memory, stack []uint64) (uint64, error) {
 	w := c.guest.config.Stdout
 	switch uint32(stack[0]) {
@@ -51,9 +51,8 @@ func gather(memory Memory, iovecs, count uint32) (data []byte, errno uint64) {
 	return data, errnoSuccess
 }
 
-// fdStatGet is fd_fdstat_get(fd, result) -> errno: descriptors 0 to 2 are
-// character devices without rights, which is what C libraries ask before they
-// buffer lines.
+// fdStatGet is fd_fdstat_get(fd, result) -> errno: descriptors 0 to 2 are character devices
+// without rights, as C libraries expect for line buffering.
 func fdStatGet(_ context.Context, _ *Call, memory Memory, stack []uint64) (uint64, error) {
 	if uint32(stack[0]) > 2 {
 		return errnoBadf, nil

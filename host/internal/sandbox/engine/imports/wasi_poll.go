@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// pollOneoff is poll_oneoff(in, out, count, events) -> errno. It sleeps until
-// the first of the clocks is due, and no longer than the op has. There are no
-// files to wait for.
+// pollOneoff is poll_oneoff(in, out, count, events) -> errno. It sleeps until the first
+// clock is due, at most until the op's deadline. There are no files to wait for.
 func pollOneoff(ctx context.Context, _ *Call, memory Memory, stack []uint64) (uint64, error) {
 	in, out, count, events := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	if count == 0 || count > maxSubscriptions {
@@ -58,7 +57,7 @@ func firstDue(subscriptions []byte) (first clockEvent, errno uint64) {
 		}
 		flags, timeout := binary.LittleEndian.Uint16(s[40:]), binary.LittleEndian.Uint64(s[24:])
 		if flags&flagAbsolute != 0 {
-			// A moment on a clock of the guest's: only real time can be told.
+			// An absolute time: only the real-time clock is supported.
 			if binary.LittleEndian.Uint32(s[16:]) != clockRealtime {
 				return first, errnoInval
 			}
@@ -72,7 +71,7 @@ func firstDue(subscriptions []byte) (first clockEvent, errno uint64) {
 	return first, errnoSuccess
 }
 
-// sleep ends the guest when its time is over.
+// sleep ends the guest after its deadline.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,8 +1,7 @@
 package imports
 
-// wasiParams returns the parameters of every function of preview 1 that
-// answers with an errno: i is an i32, I an i64. A test holds it beside the
-// signatures of wazero.
+// wasiParams returns the parameters of each function of preview 1 that returns an errno: i
+// is an i32, I an i64. A test compares them with wazero's signatures.
 func wasiParams() map[string]string {
 	return map[string]string{
 		"args_get":                "ii",

@@ -20,12 +20,11 @@ import (
 )
 
 const (
-	// libraryVersion is that of wasmtime-go. The runtime refuses what another
-	// version of it, another configuration or other processor features made;
-	// the name makes that rare.
+	// libraryVersion is wasmtime-go's. The runtime refuses machine code made with another
+	// version, configuration or processor features; the name makes that rare.
 	libraryVersion = "v44.0.0"
-	// maxCachedBytes bounds what is read back: machine code has a few times the
-	// size of its module.
+	// maxCachedBytes bounds a read of the cache: machine code is a few times larger than its
+	// module.
 	maxCachedBytes = 1 << 30
 )
 
@@ -36,17 +35,15 @@ type cache struct {
 	only bool
 }
 
-// compile returns the module from the directory, or compiles it and stores it
-// there.
+// compile returns the module from the directory, or compiles and stores it.
 func (c cache) compile(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, error) {
 	if c.dir == "" && !c.only {
 		return newModule(engine, wasm)
 	}
 	path := c.path(wasm)
 	if err := check(path); err == nil {
-		// The runtime maps the file: its code takes memory once for all who map it,
-		// and none that the kernel could not take back. Files of the cache are
-		// replaced and removed, and never changed.
+		// The runtime maps the file: all its users share one copy in memory, which the kernel can
+		// take back. Files of the cache are replaced and removed, never changed.
 		if m, err := wasmtime.NewModuleDeserializeFile(engine, path); err == nil {
 			return m, nil
 		}
@@ -69,7 +66,7 @@ func (c cache) compile(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, 
 	return m, nil
 }
 
-// newModule compiles. The runtime's error is one line.
+// newModule compiles. The runtime's error becomes one line.
 func newModule(engine *wasmtime.Engine, wasm []byte) (*wasmtime.Module, error) {
 	m, err := wasmtime.NewModule(engine, wasm)
 	if err != nil {
@@ -84,8 +81,7 @@ func (c cache) path(wasm []byte) string {
 	return filepath.Join(c.dir, folder, hex.EncodeToString(sum[:]))
 }
 
-// check reads a file, which ends with its checksum: the runtime trusts what it
-// is given.
+// check verifies a file's checksum, at its end: the runtime trusts its input.
 func check(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -114,7 +110,7 @@ func check(path string) error {
 	return nil
 }
 
-// write replaces the file at once: another process may be reading it.
+// write replaces the file atomically: another process may be reading it.
 func write(path string, code []byte) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {

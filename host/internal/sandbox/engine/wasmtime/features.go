@@ -10,22 +10,19 @@ import (
 )
 
 const (
-	// maxStackBytes is what a guest's calls may take of a thread's stack. Of
-	// two, one inside of the other (a signer within a provider's host call),
-	// each has as much.
-	// More is not to be had: the runtime has a default of 2 MiB for the stacks
-	// of its own, which the library cannot change and which must not be less.
+	// maxStackBytes bounds a guest's calls on a thread's stack. A nested guest (a signer within
+	// a provider's host call) has as much again. More is impossible: the runtime's own stacks
+	// have 2 MiB, which the library cannot change and which must not be less.
 	maxStackBytes = 2 << 20
 	// minThreadStackBytes leaves room for two guests and for the runtime.
 	minThreadStackBytes = 6 << 20
-	// maxTables and maxTableElements of an instance. The meter clamps tables to
-	// less.
+	// maxTables and maxTableElements bound an instance. The meter clamps tables to less.
 	maxTables        = 16
 	maxTableElements = 1 << 20
 )
 
-// Features returns a configuration with the features of WebAssembly 2.0, as
-// wazero has them: the same modules must be valid on both engines.
+// Features returns a configuration with wazero's features of WebAssembly 2.0: a module must
+// be valid on both engines or on neither.
 func Features() *wasmtime.Config {
 	c := wasmtime.NewConfig()
 	c.SetWasmMultiValue(true)
@@ -41,8 +38,8 @@ func Features() *wasmtime.Config {
 	c.SetWasmMemory64(false)
 	c.SetWasmWideArithmetic(false)
 	c.SetWasmComponentModel(false)
-	// The meter stops guests. One compilation takes one processor: the control
-	// loops keep the others.
+	// The meter stops guests. A compilation takes one processor and leaves the others to the
+	// control loops.
 	c.SetEpochInterruption(false)
 	c.SetConsumeFuel(false)
 	c.SetParallelCompilation(false)
@@ -51,10 +48,9 @@ func Features() *wasmtime.Config {
 	return c
 }
 
-// checkThreadStack refuses to run where a guest would run over the end of a
-// thread's stack before it reaches its limit, and take the manager along.
-// Threads get the limit that the process was started with, and 2 MiB without
-// one.
+// checkThreadStack refuses to run if a guest could overrun a thread's stack before its
+// limit, and end the manager. Threads have the stack limit at the start of the process, or 2
+// MiB without one.
 func checkThreadStack() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_STACK, &limit); err != nil {

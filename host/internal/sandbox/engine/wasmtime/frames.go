@@ -12,7 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// framesOf returns the functions of the module that were running.
+// framesOf returns the running functions of the module.
 func framesOf(err error) (frames []uint32) {
 	var trap *wasmtime.Trap
 	if !errors.As(err, &trap) {
@@ -27,9 +27,8 @@ func framesOf(err error) (frames []uint32) {
 	return frames
 }
 
-// framesIn reads the functions out of the runtime's words: where a host function
-// has ended the guest, the library has them in no other form. Modules come
-// without names, so no line is a guest's.
+// framesIn parses the functions from the runtime's text: after a host function has ended the
+// guest, the library offers no other form. Modules have no names, so no line is a guest's.
 func framesIn(text string) (frames []uint32) {
 	for line := range strings.Lines(text) {
 		_, rest, found := strings.Cut(line, "!<wasm function ")

@@ -9,9 +9,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/imports"
 )
 
-// run is a host function. It ends the guest with a trap and leaves the reason
-// with the instance. No panic leaves it: there are frames of the runtime
-// between here and the caller of the op.
+// run is a host function. It ends the guest with a trap and stores the reason in the
+// instance. A panic must not leave it: the runtime's frames are between here and the op's
+// caller.
 func run(f imports.Function) func(*wasmtime.Caller, []wasmtime.Val) ([]wasmtime.Val, *wasmtime.Trap) {
 	return func(caller *wasmtime.Caller, args []wasmtime.Val) ([]wasmtime.Val, *wasmtime.Trap) {
 		i := caller.Data().(*instance)
@@ -43,11 +43,10 @@ func word(v wasmtime.Val) uint64 {
 	return uint64(uint32(v.I32()))
 }
 
-// memory implements imports.Memory for the time of one host function, during
-// which the guest cannot grow it.
+// memory implements imports.Memory during one host function, in which the guest cannot grow
+// it.
 type memory struct {
-	// exported is nil until the module is instantiated: a start function runs
-	// before.
+	// exported is nil until the module is instantiated: a start function runs before.
 	exported *wasmtime.Memory
 	caller   *wasmtime.Caller
 	// data is the whole memory, from the first Read on.
@@ -63,7 +62,7 @@ func (m *memory) Read(ptr, size uint32) ([]byte, bool) {
 		return nil, false
 	}
 	end := uint64(ptr) + uint64(size)
-	// Invariant G5 (host/SECURITY.md): the sum cannot overflow: both are of 32 bits.
+	// Invariant G5 (host/SECURITY.md): the sum of two 32 bit numbers cannot overflow.
 	if end > uint64(len(m.data)) {
 		return nil, false
 	}

@@ -25,18 +25,17 @@ type instance struct {
 	run     *wasmtime.Func
 	memory  memory
 	gate    imports.Gate
-	// ctx and call are those of the op that runs, for the host functions: the
-	// runtime carries none.
+	// ctx and call are the running op's, for the host functions: the runtime passes none.
 	ctx  context.Context
 	call imports.Call
-	// end is why a host function ended the guest.
+	// end is a host function's reason for ending the guest.
 	end error
 	// stack and results of a host function.
 	stack   [imports.MaxParams]uint64
 	results [1]wasmtime.Val
 }
 
-// instantiate makes the instance, and runs nothing of it.
+// instantiate makes the instance, without running its code.
 func (i *instance) instantiate(ctx context.Context) error {
 	i.call.Outside(i.guest)
 	defer i.enter(ctx)()
@@ -54,7 +53,7 @@ func (i *instance) instantiate(ctx context.Context) error {
 	return nil
 }
 
-// start runs the export that is called before any op.
+// start runs the export for initialisation.
 func (i *instance) start(ctx context.Context, name string) error {
 	first := i.exports.GetFunc(i.store, name)
 	if first == nil {
@@ -68,7 +67,7 @@ func (i *instance) start(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter starts a call; the function it returns ends it.
+// enter starts a call; the returned function ends it.
 func (i *instance) enter(ctx context.Context) (leave func()) {
 	i.ctx, i.end = ctx, nil
 	return func() {
@@ -97,7 +96,7 @@ func (i *instance) Call(ctx context.Context, op abi.Op, request []byte) (engine.
 	return i.call.Answer(uint32(code)), nil
 }
 
-// guarded runs guest code and returns its error, as every engine words it.
+// guarded runs guest code and returns its error in the wording of all engines.
 func (i *instance) guarded(run func() (any, error)) (answer any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,8 +115,7 @@ func (i *instance) guarded(run func() (any, error)) (answer any, err error) {
 	return nil, i.call.Crash(i.ctx, worded(err), framesOf(err))
 }
 
-// closeError frees the runtime's part of an error. Its finalizer would, some
-// day.
+// closeError frees the runtime's part of an error, before its finalizer would.
 func closeError(err error) {
 	var trap *wasmtime.Trap
 	var other *wasmtime.Error
@@ -129,8 +127,7 @@ func closeError(err error) {
 	}
 }
 
-// worded gives a trap the words of WebAssembly's own tests, which the other
-// engine uses as well.
+// worded gives a trap the wording of WebAssembly's own tests, as in the other engine.
 func worded(err error) error {
 	var trap *wasmtime.Trap
 	if !errors.As(err, &trap) || trap.Code() == nil {

@@ -23,7 +23,7 @@ type snapshot struct {
 
 // Snapshot copies the memory and the globals.
 func (i *instance) Snapshot() (engine.Snapshot, error) {
-	// Invariant C3 (host/SECURITY.md): nothing of the guest is on a stack when its snapshot is taken.
+	// Invariant C3 (host/SECURITY.md): a snapshot is taken while no code of the guest is on a stack.
 	if err := i.gate.Enter(0); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (i *instance) Snapshot() (engine.Snapshot, error) {
 	return s, nil
 }
 
-// globals are those that the meter exports, by their numbers.
+// globals are the meter's exported globals, by their numbers.
 func (i *instance) globals() (all []*wasmtime.Global) {
 	for {
 		export := i.exports.GetExport(i.store, engine.GlobalPrefix+strconv.Itoa(len(all)))
@@ -69,9 +69,8 @@ func (s *snapshot) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return i, nil
 }
 
-// become makes an instance of which nothing has run what another one was. The
-// runtime reserves the address space of a memory at once and never moves it, and
-// where it has an image of its own it maps it in the same way.
+// become gives a new instance a snapshot's state. The runtime reserves a memory's address
+// space at once, never moves it, and maps its own images in the same way.
 func (i *instance) become(s *snapshot) error {
 	const failed = "an instance as of the snapshot"
 	memory := i.memory.exported

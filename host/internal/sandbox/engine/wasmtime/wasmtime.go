@@ -19,11 +19,10 @@ const pageBytes = 64 << 10
 
 // Options of the engine.
 type Options struct {
-	// CacheDir keeps compiled modules between restarts; "" does not. What lies
-	// there is run as machine code: only the manager may write to it.
+	// CacheDir keeps compiled modules across restarts; "": none. Its files are run as machine
+	// code: only the manager may write to it.
 	CacheDir string
-	// CachedOnly compiles nothing: a module that is not in CacheDir is an
-	// engine.ErrNotCompiled.
+	// CachedOnly compiles nothing: a module outside of CacheDir is an engine.ErrNotCompiled.
 	CachedOnly bool
 }
 
@@ -41,9 +40,8 @@ func (*Engine) Name() string { return "wasmtime" }
 // Close does nothing: modules share nothing.
 func (*Engine) Close(context.Context) error { return nil }
 
-// Compile compiles a module in an engine of its own. The compiler does not
-// know the context: whoever needs a bound on its time and memory runs it in a
-// process of its own, over the same CacheDir.
+// Compile compiles a module in an engine of its own. The compiler ignores the context:
+// bounds on its time and memory need a process of its own, over the same CacheDir.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
 	if err := checkThreadStack(); err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ type module struct {
 	closed   atomic.Bool
 }
 
-// link defines what the module may import.
+// link defines the module's imports.
 func (m *module) link() error {
 	m.linker = wasmtime.NewLinker(m.engine)
 	for _, f := range imports.Functions() {
@@ -97,7 +95,7 @@ func valueTypes(types []imports.ValueType) []*wasmtime.ValType {
 	return converted
 }
 
-// Close frees the compiled code. The library's finalizers would, some day.
+// Close frees the compiled code, before the library's finalizers would.
 func (m *module) Close(context.Context) error {
 	if m.closed.Swap(true) {
 		return nil
@@ -123,7 +121,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return i, nil
 }
 
-// instantiate makes an instance of which nothing has run.
+// instantiate makes an instance without running its code.
 func (m *module) instantiate(ctx context.Context) (*instance, error) {
 	if m.closed.Load() {
 		return nil, errors.New("instantiating the module: it is closed")

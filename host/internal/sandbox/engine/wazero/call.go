@@ -9,8 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/imports"
 )
 
-// callContext hands the instance to the host functions, which the runtime
-// gives the context of the call.
+// callContext passes the instance to host functions by the context of the call.
 type callContext struct {
 	context.Context
 	instance *instance
@@ -25,7 +24,7 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// instantiateImports gives a runtime the modules that guests import from.
+// instantiateImports gives a runtime the modules for guests' imports.
 func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 	builders := map[string]wazero.HostModuleBuilder{}
 	for _, f := range imports.Functions() {
@@ -46,13 +45,12 @@ func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 	return nil
 }
 
-// run ends the guest with a panic, which the runtime makes the error of the
-// call.
+// run ends the guest by a panic, which the runtime turns into the error of the call.
 func run(f imports.Function) api.GoModuleFunc {
 	return func(ctx context.Context, guest api.Module, stack []uint64) {
 		i := ctx.Value(callKey{}).(*instance)
 		memory := i.memory
-		if memory == nil { // a start function, before the module is instantiated
+		if memory == nil { // a start function, before the instantiation ends
 			memory = guest.Memory()
 		}
 		if err := f.Run(ctx, &i.call, memory, stack); err != nil {

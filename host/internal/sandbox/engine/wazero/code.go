@@ -11,15 +11,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// largeCode is the size from which on machine code is mapped from a file, in
-// bytes. Below it the memory that is saved is not worth a file.
+// largeCode is the size from which machine code is mapped from a file, in bytes. Smaller
+// code is not worth a file.
 const largeCode = 4 << 20
 
-// mapCode makes the machine code of a module pages of a file in the directory:
-// the kernel reads those that run, and can take them back. The runtime has it in
-// memory of its own, where it stays if files cannot be run or have no room. It is
-// called before anything of the module runs, and while nobody else has its
-// compiled form.
+// mapCode replaces a module's machine code by pages of a file in the directory: the kernel
+// reads the pages that run, and can take them back. The code stays in the runtime's own
+// memory if files cannot be run or have no room. It is called before the module runs, and
+// before its compiled form is shared.
 func mapCode(ctx context.Context, compiled wazero.CompiledModule, dir string) error {
 	if dir == "" {
 		return nil
@@ -44,10 +43,9 @@ func fromFile(ctx context.Context, code []byte, dir string) error {
 	return errors.Join(replace(code, file), file.Close())
 }
 
-// machineCode finds the machine code that a runtime of one module has, its own
-// and that of imports. The runtime shows it nowhere, so it is read from the
-// fields of its types; with other fields there is none, and
-// TestLargeCodeIsMapped fails.
+// machineCode finds the machine code of a runtime with one module, its own and that of
+// imports. The runtime does not expose it, so it is read from private fields; if these
+// change, none is found, and TestLargeCodeIsMapped fails.
 func machineCode(compiled wazero.CompiledModule) (all [][]byte) {
 	modules := follow(reflect.ValueOf(compiled), "compiledEngine", "compiledModules")
 	if modules.Kind() != reflect.Map {
@@ -62,7 +60,7 @@ func machineCode(compiled wazero.CompiledModule) (all [][]byte) {
 	return all
 }
 
-// follow goes from field to field, through pointers and interfaces.
+// follow walks through fields, pointers and interfaces.
 func follow(v reflect.Value, fields ...string) reflect.Value {
 	for _, field := range fields {
 		if v = pointee(v); v.Kind() != reflect.Struct {

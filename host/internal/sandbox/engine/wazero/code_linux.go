@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runnable is what machine code may be used for.
+// runnable is the protection of machine code.
 const runnable = unix.PROT_READ | unix.PROT_EXEC
 
-// codeFile is a file of machine code that can be mapped. It has no name, so that
-// nobody can change it or cut it, and is gone when it is closed and no longer
-// mapped.
+// codeFile is a mappable file of machine code. It has no name, so that nobody can change or
+// truncate it, and disappears once it is closed and unmapped.
 func codeFile(code []byte, dir string) (*os.File, error) {
 	file, err := os.CreateTemp(dir, "code-*")
 	if err != nil {
@@ -33,8 +32,8 @@ func codeFile(code []byte, dir string) (*os.File, error) {
 	return file, nil
 }
 
-// tryMapping says what speaks against a mapping, as a file system that is mounted
-// noexec does. One in a fixed place that fails may leave nothing there.
+// tryMapping reports why a mapping would fail, as on a file system mounted noexec. A failed
+// mapping at a fixed address may leave nothing there.
 func tryMapping(file *os.File, size int) error {
 	elsewhere, err := unix.Mmap(int(file.Fd()), 0, size, runnable, unix.MAP_PRIVATE)
 	if err != nil {
@@ -43,7 +42,7 @@ func tryMapping(file *os.File, size int) error {
 	return unix.Munmap(elsewhere)
 }
 
-// replace puts the pages of the file into the place of those of the code.
+// replace maps the pages of the file over those of the code.
 func replace(code []byte, file *os.File) error {
 	_, err := unix.MmapPtr(int(file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(code)), uintptr(len(code)), runnable, unix.MAP_PRIVATE|unix.MAP_FIXED)
 	return err

@@ -7,10 +7,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// framesOf reads the functions that were running out of the runtime's error,
-// which tells of them in no other form: a line ".$INDEX(types)" for each.
-// Modules come without names, so no line is a guest's words; and what stands
-// before the heading may be.
+// framesOf parses the running functions from the runtime's error, which offers no other
+// form: a line ".$INDEX(types)" for each. Modules have no names, so no line is a guest's
+// text; text before the heading may be.
 func framesOf(err error) (frames []uint32) {
 	const heading = "\nwasm stack trace:\n"
 	text := err.Error()
@@ -22,7 +21,7 @@ func framesOf(err error) (frames []uint32) {
 		rest, ours := strings.CutPrefix(strings.TrimSpace(line), ".$")
 		digits, _, _ := strings.Cut(rest, "(")
 		index, err := strconv.ParseUint(digits, 10, 32)
-		if !ours || err != nil { // a function of the host's
+		if !ours || err != nil { // a host function
 			continue
 		}
 		if frames = append(frames, uint32(index)); len(frames) == engine.MaxFrames {

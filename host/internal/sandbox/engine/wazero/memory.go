@@ -9,10 +9,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/image"
 )
 
-// withMemory keeps the linear memory of the module that is instantiated with
-// the context outside of the Go heap: address space for the largest size is
-// reserved at once, so that growing neither copies nor leaves garbage, and what
-// an instance had is given back when it is closed. A module has one memory.
+// withMemory keeps the linear memory of the module instantiated with the context outside of
+// the Go heap: address space for the largest size is reserved at once, so that growing
+// neither copies nor leaves garbage, and the memory is returned when the instance is closed.
+// A module has one memory.
 func withMemory(ctx context.Context, m *memory) context.Context {
 	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
 		func(_, limit uint64) experimental.LinearMemory { m.limit = limit; return m }))
@@ -21,14 +21,13 @@ func withMemory(ctx context.Context, m *memory) context.Context {
 // memory implements experimental.LinearMemory.
 type memory struct {
 	limit uint64
-	// begins is what the memory holds at first; nil is zeros.
+	// begins is the initial contents; nil means zeros.
 	begins   *image.Image
 	reserved []byte
 	size     uint64
 }
 
-// Reallocate returns nil when there is no memory left, which the guest sees as
-// a memory.grow that fails.
+// Reallocate returns nil when no memory is left: the guest's memory.grow fails.
 func (m *memory) Reallocate(size uint64) []byte {
 	if m.reserved == nil {
 		reserved, err := syscall.Mmap(-1, 0, int(max(m.limit, pageBytes)), syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
@@ -41,7 +40,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 		if err := m.begins.Put(m.reserved[:size]); err != nil {
 			return nil
 		}
-		m.begins, m.size = nil, size // it may begin with no pages, and grow then
+		m.begins, m.size = nil, size // it may begin with no pages, and grow later
 	}
 	if size > m.size {
 		if err := syscall.Mprotect(m.reserved[:size], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
@@ -52,7 +51,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.reserved[:size:size]
 }
 
-// Free gives the memory back.
+// Free returns the memory.
 func (m *memory) Free() {
 	if m.reserved != nil {
 		_ = syscall.Munmap(m.reserved)
@@ -60,5 +59,5 @@ func (m *memory) Free() {
 	}
 }
 
-// bytes is the memory as it is now.
+// bytes is the current memory.
 func (m *memory) bytes() []byte { return m.reserved[:m.size:m.size] }

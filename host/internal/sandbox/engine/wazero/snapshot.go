@@ -22,7 +22,7 @@ type snapshot struct {
 
 // Snapshot copies the memory and the globals.
 func (i *instance) Snapshot() (engine.Snapshot, error) {
-	// Invariant C3 (host/SECURITY.md): nothing of the guest is on a stack when its snapshot is taken.
+	// Invariant C3 (host/SECURITY.md): a snapshot is taken while no code of the guest is on a stack.
 	if err := i.gate.Enter(0); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (i *instance) Snapshot() (engine.Snapshot, error) {
 	return s, nil
 }
 
-// globals are those that the meter exports, by their numbers.
+// globals are the meter's exported globals, by their numbers.
 func (i *instance) globals() (all []api.MutableGlobal) {
 	for {
 		g, ok := i.guest.ExportedGlobal(engine.GlobalPrefix + strconv.Itoa(len(all))).(api.MutableGlobal)
@@ -67,7 +67,7 @@ func (s *snapshot) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return i, nil
 }
 
-// become makes an instance of which nothing has run what another one was.
+// become gives a new instance a snapshot's state.
 func (i *instance) become(s *snapshot) error {
 	const failed = "an instance as of the snapshot"
 	now, then := uint64(i.guest.Memory().Size()), uint64(s.image.Size())

@@ -23,14 +23,13 @@ const pageBytes = 64 << 10
 
 // Options of the engine.
 type Options struct {
-	// CacheDir keeps compiled modules between restarts; "" does not. What lies
-	// there is run as machine code: only the manager may write to it.
+	// CacheDir keeps compiled modules across restarts; "": none. Its files are run as machine
+	// code: only the manager may write to it.
 	CacheDir string
-	// CachedOnly compiles nothing: a module that is not in CacheDir is an
-	// engine.ErrNotCompiled.
+	// CachedOnly compiles nothing: a module outside of CacheDir is an engine.ErrNotCompiled.
 	CachedOnly bool
-	// CloseOnContextDone turns on wazero's own interruption, for modules that
-	// are not metered. Only benchmarks compare with it.
+	// CloseOnContextDone turns on wazero's own interruption, for unmetered modules. Only
+	// benchmarks use it.
 	CloseOnContextDone bool
 }
 
@@ -48,8 +47,8 @@ func (*Engine) Name() string { return "wazero" }
 // Close does nothing: modules share nothing.
 func (*Engine) Close(context.Context) error { return nil }
 
-// Compile compiles a module in a runtime of its own, so that nothing which
-// happens to it, or to one of its instances, reaches another module.
+// Compile compiles a module in a runtime of its own, so that a failure of it or of an
+// instance cannot reach another module.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleConfig) (engine.Module, error) {
 	m := &module{guest: imports.NewGuest(config), memoryLimit: config.MemoryLimitBytes}
 	runtimeConfig := wazero.NewRuntimeConfigCompiler().
@@ -75,14 +74,14 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, config engine.ModuleC
 	return m, nil
 }
 
-// compiling is the context in which modules are compiled. wazero's workers end
-// with it, and what is in the cache does not ask for it.
+// compiling is the context of compilations. wazero's workers end with it; a lookup in the
+// cache ignores it.
 func (e *Engine) compiling(ctx context.Context) context.Context {
 	workers := runtime.GOMAXPROCS(0)
 	if e.options.CachedOnly {
 		ended, end := context.WithCancelCause(ctx)
 		end(engine.ErrNotCompiled)
-		ctx, workers = ended, max(workers, 2) // a single one would look at no context
+		ctx, workers = ended, max(workers, 2) // a single worker would ignore the context
 	}
 	return experimental.WithCompilationWorkers(ctx, workers)
 }
@@ -94,12 +93,12 @@ type module struct {
 	cache       wazero.CompilationCache
 	compiled    wazero.CompiledModule
 	memoryLimit uint64
-	// begins is what the memory of each instance holds at first, or nil.
+	// begins is the initial memory of each instance, or nil.
 	begins *image.Image
 }
 
 func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error) {
-	// A compiler that panics on a strange module must not take the manager along.
+	// A compiler's panic on a strange module must not end the manager.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("compiling the module: the compiler failed: %v", p)
@@ -120,8 +119,8 @@ func (m *module) compile(ctx, compiling context.Context, wasm []byte) (err error
 	return nil
 }
 
-// takeData takes the data out of a module, of which the runtime would hold a copy
-// and make another for each instance.
+// takeData removes the data from a module: the runtime would keep a copy and make another
+// for each instance.
 func (m *module) takeData(wasm []byte) (rest []byte, err error) {
 	rest, begins, ok := wasmbin.SplitData(wasm)
 	if !ok || begins.Size > m.memoryLimit {
@@ -157,8 +156,8 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return i, nil
 }
 
-// instantiate makes an instance of which nothing has run, and whose memory begins
-// with an image, or with zeros.
+// instantiate makes an instance without running its code; its memory begins with an image,
+// or with zeros.
 func (m *module) instantiate(ctx context.Context, begins *image.Image) (*instance, error) {
 	i := &instance{module: m, shared: m.guest, linear: memory{begins: begins}}
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
@@ -174,8 +173,7 @@ func (m *module) instantiate(ctx context.Context, begins *image.Image) (*instanc
 	return i, nil
 }
 
-// guarded makes an error of the runtime's panic, as of a memory for which there
-// is no room.
+// guarded turns the runtime's panic into an error, for example after a failed allocation.
 func guarded(instantiate func() (api.Module, error)) (guest api.Module, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -198,7 +196,7 @@ type instance struct {
 	call   imports.Call
 }
 
-// start runs the export that is called before any op.
+// start runs the export for initialisation.
 func (i *instance) start(ctx context.Context, name string) error {
 	i.run = i.guest.ExportedFunction(abi.ExportCall)
 	first := i.guest.ExportedFunction(name)

@@ -1,4 +1,4 @@
-// Command stockgo is a guest by stock Go that uses what its runtime needs of WASI: sleep, random
+// Command stockgo is a stock Go guest that uses what its runtime needs of WASI: sleep, random
 // numbers, the clock, arguments, standard output.
 package main
 
