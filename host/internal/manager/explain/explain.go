@@ -1,5 +1,5 @@
-// Package explain says why an object is as it is, in words for people, of facts
-// that the manager has gathered. It asks nobody and changes nothing.
+// Package explain explains the state of an object to people, from facts that
+// the manager has gathered. It sends no requests and changes nothing.
 package explain
 
 import (
@@ -13,13 +13,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// The causes, in the CamelCase of Events. Those of a rollout are its own reasons.
+// The causes, in the CamelCase of Events. A rollout's causes are its own reasons.
 const (
 	NotALoadBalancer     = "NotALoadBalancer"
 	OtherController      = "OtherController"
 	NoProvider           = "NoProvider"
 	NothingServes        = "NothingServes"
 	LoopNotRunning       = "LoopNotRunning"
+	RoutesOff            = "RoutesOff"
 	InProgress           = "InProgress"
 	NotAskedYet          = "NotAskedYet"
 	BackedOff            = "BackedOff"
@@ -52,18 +53,18 @@ const (
 	TickFailed           = "TickFailed"
 )
 
-// Heard is what a control loop was told last about an object.
+// Heard is the last result of a control loop's call about an object.
 type Heard struct {
-	// Op is what it wanted.
+	// Op is the loop's op.
 	Op string
-	// At is when, Since when it began to end like that: with errors, or without.
+	// At is its time, Since the beginning of an unbroken row of errors, or of successes.
 	At, Since time.Time
-	// Cause is one of the constants; "" of success.
+	// Cause is one of the constants; "" for success.
 	Cause   string
 	Message string
-	// Code is that of the provider's answer; "" if it gave none.
+	// Code is the code of the provider's answer; "" without one.
 	Code string
-	// RetryAfter is when it is tried again, counted from At; 0 if that was not said.
+	// RetryAfter is the delay until the next attempt, from At; 0 if unknown.
 	RetryAfter time.Duration
 }
 
@@ -73,37 +74,41 @@ type Failing struct {
 	Failures int
 	Last     string
 	At       time.Time
-	// Until is when the provider is asked again.
+	// Until is the time of the next call to the provider.
 	Until time.Time
 }
 
-// Held is a Node that the provider says is gone, and that stays.
+// Held is a Node that the provider reports as gone, and that stays.
 type Held struct {
 	Reason, Message string
 	Since           time.Time
+	// Until is the expected end; zero: unknown.
+	Until time.Time
+	// Lifts: lifting the brake would release the Node.
+	Lifts bool
 }
 
-// Facts are what is known beside an object itself.
+// Facts are the manager's knowledge beyond the object itself.
 type Facts struct {
-	// Now is the manager's clock, Namespace that of its ConfigMaps.
+	// Now is the time of the manager's clock, Namespace that of its ConfigMaps.
 	Now       time.Time
 	Namespace string
-	// Providers are those that are configured, Provider is whose the object is; nil:
-	// nobody's.
+	// Providers are the configured ones, Provider is the object's; nil: it has
+	// none.
 	Providers []string
 	Provider  *v1alpha1.Provider
-	// Advice is why it is nobody's, and what to do; "" if it need be nobody's.
+	// Advice is why the object has no provider, and what to do; "" if it needs none.
 	Advice string
-	// OtherChoice is what on a Service asks for another provider.
+	// OtherChoice is the mark on a Service that selects another provider.
 	OtherChoice string
 	Running     *v1alpha1.Op
-	// RunsUntil is when the op that runs is ended.
+	// RunsUntil is the deadline of the running op.
 	RunsUntil time.Time
 	Asked     *v1alpha1.Op
 	Failing   *Failing
 	Heard     *Heard
 	Held      *Held
-	// ReadyNodes are those that a load balancer of the provider can have.
+	// ReadyNodes is the number of Nodes that a load balancer of the provider can have.
 	ReadyNodes int
 }
 
@@ -114,7 +119,7 @@ const (
 	routeLoop   = "node-route-controller"
 )
 
-// begin makes an explanation of an object that is as it should be.
+// begin returns the explanation of an object without problems.
 func begin(kind, namespace, name string, f Facts) v1alpha1.Explanation {
 	e := v1alpha1.Explanation{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Explanation"},
@@ -132,7 +137,7 @@ func begin(kind, namespace, name string, f Facts) v1alpha1.Explanation {
 
 // bounded cuts all texts.
 func bounded(e v1alpha1.Explanation) v1alpha1.Explanation {
-	// Invariant M26 (host/SECURITY.md): no text of others leaves as more than one line within a limit.
+	// Invariant M26 (host/SECURITY.md): every foreign text is one line within a limit.
 	e.Message, e.WaitsFor = text.Line(e.Message, v1alpha1.MaxText), text.Line(e.WaitsFor, v1alpha1.MaxText)
 	for i := range e.Next {
 		e.Next[i].What, e.Next[i].Command = text.Line(e.Next[i].What, v1alpha1.MaxText), text.Line(e.Next[i].Command, v1alpha1.MaxText)
@@ -158,8 +163,8 @@ func since(e *v1alpha1.Explanation, t time.Time) {
 	}
 }
 
-// idle explains what keeps a provider from being asked about any object of a loop. It
-// reports whether something does.
+// idle explains why a provider gets no calls about any object of a loop, and
+// reports whether that is so.
 func idle(e *v1alpha1.Explanation, f Facts, loop string) bool {
 	p := f.Provider
 	if p.Serving == nil {
@@ -189,8 +194,8 @@ func orNone(s string) string {
 	return s
 }
 
-// asked explains an op that runs, or has had no answer. It reports whether there is
-// one.
+// asked explains an op that runs, or ended without an answer. It reports
+// whether there is one.
 func asked(e *v1alpha1.Explanation, f Facts) bool {
 	failed := ""
 	if x := f.Failing; x != nil {
@@ -217,7 +222,7 @@ func asked(e *v1alpha1.Explanation, f Facts) bool {
 	return true
 }
 
-// logs tells where the module's own words are.
+// logs names the place of the module's own log.
 func logs(e *v1alpha1.Explanation, f Facts) {
 	next(e, fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=-1 | grep configured=%q", f.Namespace, f.Provider.Name),
 		"read what the provider wrote, and mend it or its cloud; providers[].ops.timeouts of the values gives an op more time")

@@ -9,12 +9,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// postponedFor is how long a provider may say "later" before it counts as stuck, as
-// with the Events of the manager.
+// postponedFor is how long a provider may postpone an object before it counts
+// as stuck, as with the manager's Events.
 const postponedFor = time.Minute
 
-// heard explains what the control loop was told last. It reports whether that was
-// an error.
+// heard explains the control loop's last result. It reports whether that was an
+// error.
 func heard(e *v1alpha1.Explanation, f Facts) bool {
 	h := f.Heard
 	if h == nil || h.Cause == "" {
@@ -62,7 +62,7 @@ func postponed(e *v1alpha1.Explanation, f Facts, h *Heard) {
 	next(e, "ccmctl why provider "+f.Provider.Name, "wait; if it takes too long, look at the cloud's own console, and at the provider")
 }
 
-// remedies are what a person can do about each cause; %s is the manager's namespace.
+// remedies are a person's options for each cause; %s is the manager's namespace.
 var remedies = map[string]v1alpha1.Step{
 	AddressRefused: {What: "the provider's answer would redirect the cluster's traffic. If the address is right, allow it in providers[].addresses.allow of the values; else mend the provider or the inventory",
 		Command: "helm -n %s get values ccm"},
@@ -89,7 +89,7 @@ var remedies = map[string]v1alpha1.Step{
 		Command: "kubectl -n %s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200"},
 }
 
-// openBreaker is a host of the provider's cloud to which nothing is sent, or nil.
+// openBreaker is a host of the provider's cloud with an open breaker, or nil.
 func openBreaker(p *v1alpha1.Provider) *v1alpha1.Host {
 	for i := range p.Hosts {
 		if p.Hosts[i].Breaker != "closed" {
@@ -99,7 +99,7 @@ func openBreaker(p *v1alpha1.Provider) *v1alpha1.Host {
 	return nil
 }
 
-// breaker explains what an open breaker holds back.
+// breaker explains the effect of an open breaker.
 func breaker(e *v1alpha1.Explanation, host *v1alpha1.Host) {
 	is(e, v1alpha1.StateStuck, Breaker, "nothing is sent to %s, because requests to it failed (the breaker is %s); the last: %s", host.Host, host.Breaker, orNone(host.LastFault))
 	if !host.Until.IsZero() {
@@ -108,7 +108,7 @@ func breaker(e *v1alpha1.Explanation, host *v1alpha1.Host) {
 	next(e, "ccmctl status -o wide", "look at the cloud's own console: the manager sends again when a request succeeds")
 }
 
-// lost is a condition that says no, and since when.
+// lost is a condition with status False, or nil.
 func lost(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == kind && conditions[i].Status == metav1.ConditionFalse {

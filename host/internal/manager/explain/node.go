@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -10,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Node says why a Node is initialised, or is not, and why it stays.
+// Node explains why a Node is initialised or not, and why it stays.
 func Node(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	e := begin(v1alpha1.KindNode, "", n.Name, f)
 	tainted := has(n, cloudproviderapi.TaintExternalCloudProvider)
@@ -48,43 +49,68 @@ func has(n *corev1.Node, taint string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
 }
 
-// held explains what the deletion brake does.
+// held explains the effect of the deletion brake.
 func held(e *v1alpha1.Explanation, n *corev1.Node, f Facts) {
-	reason := f.Held.Reason
+	h := f.Held
+	reason := h.Reason
 	if reason == "" {
 		reason = "GracePeriod"
 	}
-	is(e, v1alpha1.StateStuck, DeletionHeld, "provider %s says that its machine does not exist, and the Node stays: %s: %s", e.Provider, reason, orNone(f.Held.Message))
-	since(e, f.Held.Since)
+	is(e, v1alpha1.StateStuck, DeletionHeld, "provider %s says that its machine does not exist, and the Node stays: %s: %s", e.Provider, reason, orNone(h.Message))
+	since(e, h.Since)
 	switch reason {
 	case "GracePeriod", "Unconfirmed":
 		e.State = v1alpha1.StateProgressing
-		e.WaitsFor = "the grace period, then a second answer of a fresh instance"
+		e.WaitsFor = "the grace period" + until(h.Until) + ", then a second answer of a fresh instance"
 	case "NoPermit", "NoRecord":
-		e.WaitsFor = "a permit of the deletion brake"
+		e.WaitsFor = "a permit of the deletion brake" + until(h.Until)
 	case "KubeletAlive", "KubeletUnknown":
 		e.WaitsFor = "its kubelet to fall silent"
 	}
 	if n.Spec.ProviderID == "" || reason == "NotYetKnown" { // the provider never knew it
 		next(e, "kubectl get node "+n.Name+" -o yaml", "add the machine to the provider's inventory")
 	}
-	switch reason {
-	case "BadAnnotation", "Never":
-		next(e, fmt.Sprintf("kubectl annotate --overwrite node %s wasm-ccm.dev/node-deletion-", n.Name), "correct or remove the annotation wasm-ccm.dev/node-deletion")
-	case "KubeletAlive", "KubeletUnknown":
+	switch {
+	case h.Lifts:
+		unbrake(e, f, n.Name)
+	case reason == "Never", reason == "BadAnnotation":
+		next(e, fmt.Sprintf("kubectl annotate --overwrite node %s wasm-ccm.dev/node-deletion- wasm-ccm.dev/node-deletion-grace-period-", n.Name), "correct the annotation that the message names, or remove it")
+	case reason == "KubeletAlive", reason == "KubeletUnknown":
 		next(e, "kubectl get lease -n kube-node-lease "+n.Name, "shut the machine down, if it should go; else correct what the provider knows of it")
+	default:
+		next(e, "kubectl delete node "+n.Name, "if the machine is really gone, wait, or delete the Node; else correct what the provider knows of it")
 	}
-	next(e, fmt.Sprintf("kubectl annotate --overwrite namespace %s wasm-ccm.dev/deletion-brake-lifted-until=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)", f.Namespace),
-		"if the machines are really gone, lift the brake for an hour; or delete this one: kubectl delete node %s", n.Name)
 }
 
-// Route says why the pod network of a Node has its route, or has none.
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", until about " + t.UTC().Format(time.RFC3339)
+}
+
+// unbrake suggests to release one Node, and then all: the others lose their protection.
+func unbrake(e *v1alpha1.Explanation, f Facts, node string) {
+	next(e, fmt.Sprintf("kubectl annotate --overwrite node %s wasm-ccm.dev/node-deletion=Unbraked", node), "if the machine of one Node is really gone, let it go alone")
+	next(e, Lift(f.Namespace), "only if the machines of all Nodes that the provider calls gone are: lift the brake for an hour, which takes it from all Nodes")
+}
+
+// Lift is the command that lifts the deletion brake for an hour; the namespace is that
+// of the manager's ConfigMaps.
+func Lift(namespace string) string {
+	return fmt.Sprintf("kubectl annotate --overwrite namespace %s wasm-ccm.dev/deletion-brake-lifted-until=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)", namespace)
+}
+
+// Route explains why the pod network of a Node has a route or not.
 func Route(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	e := begin(v1alpha1.KindRoute, "", n.Name, f)
 	switch {
 	case f.Provider == nil:
 		is(&e, v1alpha1.StateIgnored, NoProvider, "its Node is no provider's: %s", orNone(f.Advice))
 		next(&e, "ccmctl why node "+n.Name, "see why")
+	case slices.ContainsFunc(f.Provider.Loops, func(l v1alpha1.Loop) bool { return l.Name == routeLoop && l.Off }):
+		is(&e, v1alpha1.StateIgnored, RoutesOff, "the manager makes no routes for provider %s: --configure-cloud-routes is false, or its module has none", e.Provider)
+		next(&e, "", "if the cloud is to route the pod network, set routes.enabled and routes.clusterCIDR in the values")
 	case idle(&e, f, routeLoop):
 	case n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0:
 		is(&e, v1alpha1.StateStuck, NoPodCIDR, "its Node has no pod CIDR (spec.podCIDRs), so there is nothing to make a route for")
@@ -100,7 +126,7 @@ func Route(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	return bounded(e)
 }
 
-// reachable is what the route controller says of a Node.
+// reachable is the route controller's condition of a Node.
 func reachable(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse

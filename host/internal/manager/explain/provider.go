@@ -8,12 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Provider says what a provider serves, and why it does not serve what is offered.
+// Provider explains the serving module of a provider, and why an offered one does not serve.
 func Provider(f Facts) v1alpha1.Explanation {
 	p := f.Provider
 	e := begin(v1alpha1.KindProvider, "", p.Name, f)
 	var findings []v1alpha1.Explanation
-	for _, look := range []func(*v1alpha1.Explanation, Facts) bool{rollout, rights, brakes, breakers, conditions} {
+	for _, look := range []func(*v1alpha1.Explanation, Facts) bool{rollout, rights, breakers, conditions, brakes} {
 		one := begin(v1alpha1.KindProvider, "", p.Name, f)
 		if look(&one, f) {
 			findings = append(findings, one)
@@ -27,7 +27,9 @@ func Provider(f Facts) v1alpha1.Explanation {
 	e = findings[0]
 	for _, other := range findings[1:] {
 		e.Also = append(e.Also, v1alpha1.Finding{Cause: other.Cause, Message: other.Message})
-		e.Next = append(e.Next, other.Next...)
+		if other.Cause != BrakeEngaged { // another problem may be why machines are reported as gone
+			e.Next = append(e.Next, other.Next...)
+		}
 	}
 	return bounded(e)
 }
@@ -39,7 +41,7 @@ func describe(m *v1alpha1.Module) string {
 	return fmt.Sprintf("%s %s (sha256:%s)", m.Name, m.Version, text.Digest(m.Digest))
 }
 
-// rollout explains what is offered and does not serve.
+// rollout explains an offered module that does not serve.
 func rollout(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	since(e, p.Since.Time)
@@ -78,7 +80,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 	return true
 }
 
-// going says what a rollout waits for that nothing holds back yet.
+// going explains what a running rollout waits for.
 func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
 	e.WaitsFor = "the rollout goes on by itself"
 	if p.Phase == v1alpha1.PhaseServing {
@@ -90,8 +92,8 @@ func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
 	}
 }
 
-// eventsOf lists the Events of a reason: they are about the source of a module,
-// which may be in any namespace.
+// eventsOf is the command that lists the Events of a reason: their objects are
+// the sources of modules, in any namespace.
 func eventsOf(reason string) string {
 	return "kubectl get events -A --field-selector reason=" + reason
 }
@@ -117,7 +119,7 @@ func offered(p *v1alpha1.Provider) string {
 	return text.Digest(p.Offered.Digest)
 }
 
-// rejected says what mends a module that is not fit.
+// rejected suggests the remedy for a rejected module.
 func rejected(e *v1alpha1.Explanation, f Facts) {
 	p := f.Provider
 	switch {
@@ -127,14 +129,16 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "offer another module; or let this one serve all the same")
 	case p.Reason == "ModuleNotMarked":
 		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server is there, and give the manager the right that the message names")
+	case p.Reason == "VersionTooOld":
+		next(e, "ccmctl digest MODULE.wasm", "offer a module of a later version, or lower providers[].provenance.minimumVersion")
 	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
-		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign the module with a key that providers[].provenance names, or pin its digest")
+		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign it as providers[].provenance demands: with one of its keys, and in its repository; or pin its digest there instead")
 	default:
 		next(e, eventsOf("ProviderRejected"), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 	}
 }
 
-// rights explains a configuration that is not in force as it is.
+// rights explains a configuration that is not fully in force.
 func rights(e *v1alpha1.Explanation, f Facts) bool {
 	c := lost(f.Provider.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
@@ -142,7 +146,7 @@ func rights(e *v1alpha1.Explanation, f Facts) bool {
 	}
 	is(e, v1alpha1.StateStuck, HostConfiguration, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
 	since(e, c.LastTransitionTime.Time)
-	next(e, fmt.Sprintf("kubectl -n %s get configmap cloud-controller-manager-config -o yaml", f.Namespace), "correct the field that the message names, before the manager restarts")
+	next(e, fmt.Sprintf("kubectl -n %s get configmap cloud-controller-manager -o yaml", f.Namespace), "correct the field that the message names, before the manager restarts")
 	return true
 }
 
@@ -152,7 +156,11 @@ func brakes(e *v1alpha1.Explanation, f Facts) bool {
 		return false
 	}
 	is(e, v1alpha1.StateStuck, BrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
-	next(e, fmt.Sprintf("kubectl annotate --overwrite namespace %s wasm-ccm.dev/deletion-brake-lifted-until=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)", f.Namespace), "if these machines are really gone, lift the brake for an hour; else mend the provider: it may look into the wrong account")
+	if b.Permits > 0 {
+		e.WaitsFor = "the next look of the node lifecycle loop: Nodes that have permits go by themselves"
+		return true
+	}
+	unbrake(e, f, "NODE")
 	return true
 }
 
@@ -165,7 +173,7 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 	return true
 }
 
-// conditions explains those that say no, and are nobody else's.
+// conditions explains the remaining conditions with status False.
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	for _, known := range []struct{ kind, cause, what, command, step string }{
@@ -184,9 +192,9 @@ func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	}
 	for _, c := range p.Conditions {
 		if c.Type == v1alpha1.ConditionServing && c.Reason == NotAdmitted {
-			is(e, v1alpha1.StateStuck, NotAdmitted, "what serves would not be loaded again: %s. It serves until the manager restarts", c.Message)
+			is(e, v1alpha1.StateStuck, NotAdmitted, "%s", c.Message)
 			since(e, c.LastTransitionTime.Time)
-			next(e, "ccmctl sign --key KEY MODULE.wasm", "sign or pin the module before the manager restarts")
+			next(e, "ccmctl inspect MODULE.wasm", "before the manager restarts, do what the message names: sign or pin the module, or offer a later one")
 			return true
 		}
 	}

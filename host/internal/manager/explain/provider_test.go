@@ -4,12 +4,30 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// The next step of each phase is a command that helps: Events of a module are
-// about its source, in whatever namespace that is.
+// A module that is not admitted is explained once, as its signature may exist by then; the
+// configuration is in the chart's place.
+func TestTheConditionsOfAProviderAreExplained(t *testing.T) {
+	for condition, want := range map[metav1.Condition][2]string{
+		{Type: v1alpha1.ConditionServing, Status: "True", Reason: explain.NotAdmitted, Message: "too old"}: {"too old", "ccmctl inspect MODULE.wasm"},
+		{Type: v1alpha1.ConditionConfigured, Status: "False", Message: "no"}: {
+			"the manager's configuration is not in force as it is written; the one before goes on: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
+	} {
+		e := explain.Provider(explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{
+			Name: "static", Phase: v1alpha1.PhaseKept, Serving: &v1alpha1.Module{}, Conditions: []metav1.Condition{condition}}})
+		if e.Message != want[0] || len(e.Next) != 1 || e.Next[0].Command != want[1] {
+			t.Errorf("%s: %+v", condition.Type, e)
+		}
+	}
+}
+
+// The next step of each phase is a helpful command: Events about a module are
+// on its source, in any namespace.
 func TestTheNextStepOfAProviderHelps(t *testing.T) {
 	offered := &v1alpha1.Module{Digest: strings.Repeat("a", 64)}
 	for _, c := range []struct {
@@ -24,6 +42,40 @@ func TestTheNextStepOfAProviderHelps(t *testing.T) {
 			Name: "static", Phase: c.phase, Reason: c.reason, Offered: offered, Paused: c.paused}})
 		if len(e.Next) != 1 || e.Next[0].Command != c.command {
 			t.Errorf("%s %s: next is %+v, want %q", c.phase, c.reason, e.Next, c.command)
+		}
+	}
+}
+
+// Lifting the brake is suggested only if it alone holds Nodes: another problem
+// of the provider may be why it reports their machines as gone.
+func TestTheBrakeIsLiftedOnlyWhereThatHelps(t *testing.T) {
+	refused := metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: "False", Message: "no"}
+	for _, c := range []struct {
+		name       string
+		permits    int
+		conditions []metav1.Condition
+		hosts      []v1alpha1.Host
+		lifts      bool
+	}{
+		{name: "the brake alone", lifts: true},
+		{name: "they go by themselves", permits: 2},
+		{name: "the configuration is not in force", conditions: []metav1.Condition{refused}},
+		{name: "the cloud is away", hosts: []v1alpha1.Host{{Host: "api.example.com", Breaker: "open"}}},
+	} {
+		e := explain.Provider(explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{
+			Name: "static", Phase: v1alpha1.PhaseKept, Serving: &v1alpha1.Module{}, Conditions: c.conditions, Hosts: c.hosts,
+			Brake: &v1alpha1.Brake{Engaged: true, Gone: 5, Nodes: 10, Permits: c.permits},
+		}})
+		told := strings.Contains(e.Cause+e.Message, "DeletionBrake")
+		for _, also := range e.Also {
+			told = told || also.Cause == explain.BrakeEngaged
+		}
+		lifts := false
+		for _, step := range e.Next {
+			lifts = lifts || strings.Contains(step.Command, "Unbraked") || strings.Contains(step.Command, "lifted-until")
+		}
+		if lifts != c.lifts || !told {
+			t.Errorf("%s: the brake is told: %v; next is %+v", c.name, told, e.Next)
 		}
 	}
 }

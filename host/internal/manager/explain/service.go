@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Service says why a Service has its load balancer, or has none.
+// Service explains why a Service has a load balancer or not.
 func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
 	e := begin(v1alpha1.KindService, s.Namespace, s.Name, f)
 	wants, cleansUp := s.Spec.Type == corev1.ServiceTypeLoadBalancer, servicehelpers.HasLBFinalizer(s)
@@ -21,6 +21,8 @@ func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
 		next(&e, fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"type\":\"LoadBalancer\"}}'", s.Namespace, s.Name), "if it should have one, change its type")
 	case f.Provider == nil:
 		nobodysService(&e, s, f)
+	case !cleansUp && len(s.Status.LoadBalancer.Ingress) > 0 && f.Provider.Serving != nil && !running(f.Provider, serviceLoop):
+		is(&e, v1alpha1.StateIgnored, OtherController, "the manager makes no load balancers for provider %s, and its address %s is another controller's", e.Provider, ingress(s))
 	case idle(&e, f, serviceLoop), asked(&e, f), heard(&e, f):
 	default:
 		balanced(&e, s, f)
@@ -35,6 +37,10 @@ func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
 		e.Also = append(e.Also, v1alpha1.Finding{Cause: NotMoved, Message: "the load balancer stays with its provider, although " + f.OtherChoice})
 	}
 	return bounded(e)
+}
+
+func running(p *v1alpha1.Provider, loop string) bool {
+	return slices.ContainsFunc(p.Loops, func(l v1alpha1.Loop) bool { return l.Name == loop && l.Running })
 }
 
 // nobodysService explains a Service that no provider has.
@@ -57,7 +63,7 @@ func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	next(e, fmt.Sprintf("kubectl -n %s annotate --overwrite service %s wasm-ccm.dev/provider=%s", s.Namespace, s.Name, oneOf(f.Providers)), "name a provider; or make one the default (routing.services.default)")
 }
 
-// oneOf is the provider to fill in, where there is one to choose.
+// oneOf is the provider for a suggested command, if there is only one to choose.
 func oneOf(providers []string) string {
 	if len(providers) == 1 {
 		return providers[0]
@@ -65,7 +71,7 @@ func oneOf(providers []string) string {
 	return "PROVIDER"
 }
 
-// balanced explains a Service of which no error is known.
+// balanced explains a Service without a known error.
 func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	has := len(s.Status.LoadBalancer.Ingress) > 0
 	switch {
@@ -83,7 +89,7 @@ func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	default:
 		is(e, v1alpha1.StateProgressing, NotAskedYet, "the service controller has not come to it yet")
 		since(e, s.CreationTimestamp.Time)
-		e.WaitsFor = "its turn: there are few workers (--concurrent-service-syncs), and a manager that has just begun to lead asks about every Service"
+		e.WaitsFor = "its turn: as many ops run as the module has instances (limits.instances), and a manager that has just begun to lead asks about every Service"
 	}
 }
 

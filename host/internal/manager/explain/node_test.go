@@ -1,0 +1,50 @@
+package explain_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
+)
+
+// The next step for a held Node is always a helpful one: lifting the brake for all
+// Nodes comes last, and only if the brake holds this one. The time is the brake's.
+func TestTheNextStepOfAHeldNodeHelps(t *testing.T) {
+	source, err := os.ReadFile("../../cloud/brake/observer.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "x://1"}}
+	all := regexp.MustCompile(`Reason = "(\w+)"`).FindAllSubmatch(source, -1)
+	for _, match := range all {
+		reason := brake.Reason(match[1])
+		e := explain.Node(node, explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{Name: "static"}, Held: &explain.Held{
+			Reason: string(reason), Message: "why", Until: until, Lifts: reason.Lifts(),
+		}})
+		lift := slices.IndexFunc(e.Next, func(s v1alpha1.Step) bool { return strings.Contains(s.Command, "deletion-brake-lifted-until") })
+		own := slices.IndexFunc(e.Next, func(s v1alpha1.Step) bool {
+			return strings.Contains(s.Command, "node n1 wasm-ccm.dev/node-deletion=Unbraked")
+		})
+		switch {
+		case len(e.Next) == 0:
+			t.Errorf("%s: no next step", reason)
+		case reason.Lifts() && (own != 0 || lift != 1), !reason.Lifts() && max(own, lift) >= 0:
+			t.Errorf("%s: the brake holds it: %v, next is %+v", reason, reason.Lifts(), e.Next)
+		case reason == brake.ReasonNoPermit && !strings.Contains(e.WaitsFor, "2026-01-02T03:04:05Z"):
+			t.Errorf("%s: waits for %s", reason, e.WaitsFor)
+		}
+	}
+	if len(all) < 12 {
+		t.Errorf("found are %d reasons", len(all))
+	}
+}
