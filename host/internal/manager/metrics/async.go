@@ -31,14 +31,14 @@ func (v *backgroundVecs) all() []metrics.Registerable {
 	return []metrics.Registerable{v.ops, v.durations, v.dropped, v.busy, v.backoffs}
 }
 
-// Background are the metrics of ops that go on while no worker waits, and of
-// what is done about a guest that fails again and again.
+// Background are the metrics of ops without a waiting worker, and of the
+// measures against a repeatedly failing guest.
 type Background struct {
 	vecs     *backgroundVecs
 	provider string
 }
 
-// Running records how many ops are in the background.
+// Running records the number of ops in the background.
 func (b *Background) Running(ops int) { b.vecs.ops.WithLabelValues(b.provider).Set(float64(ops)) }
 
 // Done records the end of an op in the background.
@@ -46,15 +46,15 @@ func (b *Background) Done(op abi.Op, took time.Duration, err error) {
 	b.vecs.durations.WithLabelValues(b.provider, op.String(), outcome(err)).Observe(took.Seconds())
 }
 
-// Dropped records a result that nobody collected.
+// Dropped records a result without a reader.
 func (b *Background) Dropped(op abi.Op, reason string) {
 	b.vecs.dropped.WithLabelValues(b.provider, op.String(), reason).Inc()
 }
 
-// Busy records an op that found no room.
+// Busy records an op without a free place.
 func (b *Background) Busy(op abi.Op) { b.vecs.busy.WithLabelValues(b.provider, op.String()).Inc() }
 
-// BackedOff records that the provider is left alone about an object.
+// BackedOff records a pause of calls about an object.
 func (b *Background) BackedOff(op abi.Op) {
 	b.vecs.backoffs.WithLabelValues(b.provider, op.String()).Inc()
 }

@@ -37,13 +37,13 @@ type Brake struct {
 // Engaged records whether Nodes wait for permits.
 func (b *Brake) Engaged(on bool) { b.vecs.engaged.WithLabelValues(b.provider).Set(boolean(on)) }
 
-// Seen records how many Nodes are said to be gone, and the permits.
+// Seen records the number of Nodes reported as gone, and the permits.
 func (b *Brake) Seen(gone int, permits float64) {
 	b.vecs.gone.WithLabelValues(b.provider).Set(float64(gone))
 	b.vecs.permits.WithLabelValues(b.provider).Set(permits)
 }
 
-// Failing records whether something of the API server is missing.
+// Failing records whether the API server lacks something that the brake needs.
 func (b *Brake) Failing(what string, on bool) {
 	b.vecs.failing.WithLabelValues(b.provider, what).Set(boolean(on))
 }
@@ -54,5 +54,5 @@ func (b *Brake) Held(reason string) { b.vecs.held.WithLabelValues(b.provider, re
 // LetGo records a Node that may be deleted.
 func (b *Brake) LetGo() { b.vecs.letGo.WithLabelValues(b.provider).Inc() }
 
-// Contradicted records that what the provider says is not so.
+// Contradicted records evidence against the provider's answer.
 func (b *Brake) Contradicted(by string) { b.vecs.doubted.WithLabelValues(b.provider, by).Inc() }

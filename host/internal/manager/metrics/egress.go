@@ -35,13 +35,13 @@ func (v *egressVecs) all() []metrics.Registerable {
 }
 
 // Egress are the metrics of the HTTP requests that the host sends for the
-// provider. The values of host are those of grants.
+// provider. The values of host come from grants.
 type Egress struct {
 	vecs     *egressVecs
 	provider string
 }
 
-// Kind is a kind of exchanges. Who makes it bounds how many there are of a provider.
+// Kind is a kind of exchanges. The caller bounds the number of kinds per provider.
 type Kind struct{ Op, Host, Method, PathTemplate, Result string }
 
 // Requested records one exchange.
@@ -49,8 +49,8 @@ func (e *Egress) Requested(ctx context.Context, kind Kind, took time.Duration) {
 	e.vecs.requests.WithContext(ctx).WithLabelValues(e.provider, kind.Op, kind.Host, knownMethod(kind.Method), kind.PathTemplate, kind.Result).Observe(took.Seconds())
 }
 
-// knownMethod bounds the values of a label that the guest has a say in: a
-// grant can allow a method by name only, but a label has to be short.
+// knownMethod bounds the values of a label that the guest influences: a grant
+// can allow other methods by name, but a label has to be short.
 func knownMethod(method string) string {
 	switch method {
 	case "GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE":
@@ -69,7 +69,7 @@ func (e *Egress) Retried(host, reason string) {
 	e.vecs.retries.WithLabelValues(e.provider, host, reason).Inc()
 }
 
-// Throttled records a request that was held back.
+// Throttled records a delayed request.
 func (e *Egress) Throttled(host, reason string) {
 	e.vecs.throttled.WithLabelValues(e.provider, host, reason).Inc()
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// exposition is what the tests of alerts and dashboard read, which are in a module
-// of their own.
+// exposition is read by the tests of alerts and dashboard, which are in a
+// module of their own.
 const exposition = "../../../../testdata/prometheus/metrics.txt"
 
-// The file has each metric with its labels as Prometheus gets it. UPDATE=1 writes it.
+// The file has each metric with its labels in Prometheus' format. UPDATE=1 writes it.
 func TestExposition(t *testing.T) {
 	m, registry := newRegistry()
 	m.ConfigRejected(true)
+	m.Tell(toldOf("a"))
 	touch(t, m.Provider("a"))
 	m.Provider("a").Rollout().SourceUnavailable("RegistryUnavailable")
 	listing := m.Provider("a").Listing()

@@ -25,7 +25,7 @@ func (v *listingVecs) all() []metrics.Registerable {
 	return []metrics.Registerable{v.listings, v.instances, v.answers}
 }
 
-// Listing are the metrics of what is answered from listings.
+// Listing are the metrics of answers from listings.
 type Listing struct {
 	vecs     *listingVecs
 	provider string
@@ -37,10 +37,10 @@ func (l *Listing) Listed(instances int) {
 	l.vecs.instances.WithLabelValues(l.provider).Set(float64(instances))
 }
 
-// Failed records a listing that failed.
+// Failed records a failed listing.
 func (l *Listing) Failed() { l.vecs.listings.WithLabelValues(l.provider, "failed").Inc() }
 
-// Answered records where the answer about a Node came from.
+// Answered records the source of an answer about a Node.
 func (l *Listing) Answered(op abi.Op, from string) {
 	l.vecs.answers.WithLabelValues(l.provider, op.String(), from).Inc()
 }

@@ -1,6 +1,6 @@
 // Package metrics holds the Prometheus metrics of this manager, beside those
 // that Kubernetes' own packages register, and the wrapper around the one method
-// through which every op goes.
+// that runs every op.
 //
 // Every metric about a provider has the label provider: the provider's name in
 // the configuration, not the name in its module.
@@ -27,12 +27,13 @@ type Metrics struct {
 	background  *backgroundVecs
 	brake       *brakeVecs
 	listing     *listingVecs
+	told        *toldVecs
 
 	mu        sync.Mutex
 	providers map[string]*Provider
 }
 
-// New returns metrics that are not registered yet.
+// New returns unregistered metrics.
 func New() *Metrics {
 	return &Metrics{
 		opDuration: histogramVec("provider_op_duration_seconds", "Time of one request to the provider, waiting for an instance included, by op and outcome.",
@@ -51,6 +52,7 @@ func New() *Metrics {
 		background: newBackgroundVecs(),
 		brake:      newBrakeVecs(),
 		listing:    newListingVecs(),
+		told:       newToldVecs(),
 		providers:  map[string]*Provider{},
 	}
 }
@@ -63,9 +65,10 @@ func (m *Metrics) Register(register func(...metrics.Registerable)) {
 	register(m.background.all()...)
 	register(m.brake.all()...)
 	register(m.listing.all()...)
+	register(m.told.all()...)
 }
 
-// Remove takes away all that is shown of a provider which is not there any more.
+// Remove deletes all series of a removed provider.
 func (m *Metrics) Remove(provider string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +82,7 @@ func (m *Metrics) Remove(provider string) {
 	})
 }
 
-// labelProvider is the label of all that is about one provider.
+// labelProvider is the label of every metric about one provider.
 const labelProvider = "provider"
 
 // partial is a metric with labels.

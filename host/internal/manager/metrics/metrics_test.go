@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,19 +116,57 @@ wasm_ccm_provider_shadow_answers_total{provider="a",result="same"} 6
 	}
 }
 
-// Every method is called for two providers: each series has to be there twice.
+// ofTheManager are the metrics without a provider.
+var ofTheManager = []string{"wasm_ccm_config_rejected", "wasm_ccm_leads", "wasm_ccm_serving_certificate_end_timestamp_seconds"}
+
+// toldOf is the status of a leading manager, with entries for each provider.
+func toldOf(providers ...string) metrics.Told {
+	told := metrics.Told{Leads: true, CertificateEnds: time.Unix(1e9, 0), Stuck: map[metrics.Stuck]int{}, Conditions: map[metrics.Condition]bool{}}
+	for _, p := range providers {
+		told.Stuck[metrics.Stuck{Kind: "Service", Reason: "Refused", Provider: p}] = 5
+		told.Conditions[metrics.Condition{Provider: p, Type: "Durable"}] = true
+	}
+	return told
+}
+
+// Entries that vanish from the status lose their series; others keep theirs.
+func TestWhatIsToldIsShownAsAWhole(t *testing.T) {
+	m, registry := newRegistry()
+	m.Tell(toldOf("a", "b"))
+	m.Tell(metrics.Told{
+		Stuck:      map[metrics.Stuck]int{{Kind: "Service", Reason: "Refused", Provider: "b"}: 2, {Kind: "Node", Reason: "NoProvider"}: 1},
+		Conditions: map[metrics.Condition]bool{{Provider: "b", Type: "Durable"}: false},
+	})
+	compare(t, registry, `
+# HELP wasm_ccm_leads [ALPHA] 1 while this manager leads and runs the control loops, 0 while it is a standby.
+# TYPE wasm_ccm_leads gauge
+wasm_ccm_leads 0
+# HELP wasm_ccm_provider_condition [ALPHA] 1 while the condition of the provider is True, 0 while it is not. The leader alone has it.
+# TYPE wasm_ccm_provider_condition gauge
+wasm_ccm_provider_condition{condition="Durable",provider="b"} 0
+# HELP wasm_ccm_stuck [ALPHA] Objects that do not go on, by kind (Service, Node) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.
+# TYPE wasm_ccm_stuck gauge
+wasm_ccm_stuck{kind="Node",provider="",reason="NoProvider"} 1
+wasm_ccm_stuck{kind="Service",provider="b",reason="Refused"} 2
+`, "wasm_ccm_leads", "wasm_ccm_provider_condition", "wasm_ccm_stuck")
+	m.Tell(metrics.Told{})
+	compare(t, registry, "", "wasm_ccm_provider_condition", "wasm_ccm_stuck")
+}
+
+// Every method is called for two providers: each series has to exist twice.
 func TestEverySeriesNamesItsProvider(t *testing.T) {
 	m, registry := newRegistry()
 	for _, p := range []*metrics.Provider{m.Provider("a"), m.Provider("b")} {
 		touch(t, p)
 	}
+	m.Tell(toldOf("a", "b"))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), "wasm_ccm_") || family.GetName() == "wasm_ccm_config_rejected" {
+		if !strings.HasPrefix(family.GetName(), "wasm_ccm_") || slices.Contains(ofTheManager, family.GetName()) {
 			continue
 		}
 		seen++
@@ -143,7 +182,7 @@ func TestEverySeriesNamesItsProvider(t *testing.T) {
 			t.Errorf("%s has %d series, of providers %v", family.GetName(), len(family.GetMetric()), providers)
 		}
 	}
-	if want := 30; seen != want {
+	if want := 32; seen != want {
 		t.Errorf("%d families were touched, want %d", seen, want)
 	}
 }
@@ -213,10 +252,10 @@ wasm_ccm_cloud_requests_refused_total{code="denied",provider="a"} 1
 	}
 }
 
-// Nothing is shown of a provider that is gone; one of that name begins anew.
+// A removed provider has no series; a new one with its name starts at zero.
 func TestNothingIsShownOfAProviderThatIsGone(t *testing.T) {
 	m, registry := newRegistry()
-	m.Remove("never") // nothing was recorded yet
+	m.Remove("never") // nothing was recorded
 	for _, name := range []string{"a", "b"} {
 		p := m.Provider(name)
 		p.Op(t.Context(), abi.OpLoadBalancerGet, time.Second, nil)

@@ -10,7 +10,7 @@ type Provider struct {
 	rollout *Rollout
 }
 
-// Provider returns the metrics of the provider of that configured name, the
+// Provider returns the metrics of the provider with that configured name, the
 // same ones each time. The name becomes a label: it must be the
 // administrator's, never a guest's.
 func (m *Metrics) Provider(name string) *Provider {
@@ -20,7 +20,7 @@ func (m *Metrics) Provider(name string) *Provider {
 	if p == nil {
 		p = &Provider{metrics: m, name: name, rollout: newRollout(m.rollout, name)}
 		m.providers[name] = p
-		// From 0 on: of a counter that begins with 1 nobody can say that it increased.
+		// From 0 on: the first increase of a counter that begins with 1 is invisible.
 		for _, op := range abi.Ops() {
 			m.background.backoffs.WithLabelValues(name, op.String())
 		}
@@ -28,7 +28,7 @@ func (m *Metrics) Provider(name string) *Provider {
 	return p
 }
 
-// Rollout are the metrics of what is offered, serves and is rejected.
+// Rollout are the metrics of offered, serving and rejected modules.
 func (p *Provider) Rollout() *Rollout { return p.rollout }
 
 // Background are the metrics of ops in the background.
@@ -39,19 +39,19 @@ func (p *Provider) Background() *Background {
 // Brake are the metrics of the deletion brake.
 func (p *Provider) Brake() *Brake { return &Brake{vecs: p.metrics.brake, provider: p.name} }
 
-// Listing are the metrics of what is answered from listings.
+// Listing are the metrics of answers from listings.
 func (p *Provider) Listing() *Listing { return &Listing{vecs: p.metrics.listing, provider: p.name} }
 
 // Egress are the metrics of the provider's HTTP requests.
 func (p *Provider) Egress() *Egress { return &Egress{vecs: p.metrics.egress, provider: p.name} }
 
-// Serving records that a generation serves instead of the one before. name,
-// version and digest are the module's, engineName is that of what runs it.
+// Serving records a takeover by a new generation. name, version and digest are
+// the module's, engineName is its engine's.
 func (p *Provider) Serving(name, version, digest, engineName string) {
 	p.rollout.Serving(name, version, digest, engineName)
 }
 
-// Rejected records that what the source holds was rejected.
+// Rejected records the rejection of the source's content.
 func (p *Provider) Rejected(reason string) { p.rollout.Rejected(reason) }
 
 // InstanceCreated records a new instance.
@@ -63,5 +63,5 @@ func (p *Provider) InstanceDiscarded(reason string) {
 	p.metrics.discarded.WithLabelValues(p.name, reason).Inc()
 }
 
-// Dropped records that a log line or an Event was dropped.
+// Dropped records a dropped log line or Event.
 func (p *Provider) Dropped(what string) { p.metrics.dropped.WithLabelValues(p.name, what).Inc() }

@@ -49,14 +49,14 @@ func (v *rolloutVecs) all() []metrics.Registerable {
 	return []metrics.Registerable{v.serving, v.rejected, v.unreached, v.phase, v.generation, v.rollouts, v.durations, v.shadowed, v.rehearsed}
 }
 
-// Rollout are the metrics of what is offered, serves and is rejected.
+// Rollout are the metrics of offered, serving and rejected modules.
 type Rollout struct {
 	vecs     *rolloutVecs
 	provider string
 	serving  *only
 	rejected *only
 	phase    *only
-	// unreached says why the registry cannot be asked.
+	// unreached has the reason why the registry cannot be reached.
 	unreached *only
 }
 
@@ -67,25 +67,25 @@ func newRollout(vecs *rolloutVecs, provider string) *Rollout {
 	}
 }
 
-// Serving records that a generation was swapped in; see Serves.
+// Serving records a takeover by a new generation; see Serves.
 func (r *Rollout) Serving(name, version, digest, engineName string) {
 	r.Serves(name, version, digest, engineName)
 	r.count(resultServing, "")
 }
 
-// Serves records what serves now, and that nothing is rejected any more.
+// Serves records the serving module, and that nothing is rejected any more.
 func (r *Rollout) Serves(name, version, digest, engineName string) {
 	r.serving.set(r.provider, name, version, digest, engineName)
 	r.rejected.clear()
 }
 
-// Rejected records that what the source holds was rejected.
+// Rejected records the rejection of the source's content.
 func (r *Rollout) Rejected(reason string) {
 	r.rejected.set(r.provider, reason)
 	r.count(resultRejected, reason)
 }
 
-// SourceUnavailable records why the registry cannot be asked, "" that it can.
+// SourceUnavailable records why the registry cannot be reached, "" that it can.
 func (r *Rollout) SourceUnavailable(reason string) {
 	if reason == "" {
 		r.unreached.clear()
@@ -103,33 +103,33 @@ func (r *Rollout) Held(reason string) { r.count(resultHeld, reason) }
 // RolledBack records the replacement of a serving generation by the good one.
 func (r *Rollout) RolledBack(reason string) { r.count(resultRolledBack, reason) }
 
-// Promoted records that a person let a generation go on.
+// Promoted records that a person let a generation continue.
 func (r *Rollout) Promoted() { r.count(resultPromoted, "") }
 
-// Phase records the phase that the newest rollout is in. There must be few
-// different phases.
+// Phase records the phase of the newest rollout. There must be few different
+// phases.
 func (r *Rollout) Phase(phase string) { r.phase.set(r.provider, phase) }
 
-// Generation records the number of the generation that serves.
+// Generation records the number of the serving generation.
 func (r *Rollout) Generation(number int64) {
 	r.vecs.generation.WithLabelValues(r.provider).Set(float64(number))
 }
 
-// Took records the time from the offer of a generation until it served.
+// Took records the time from a generation's offer until it served.
 func (r *Rollout) Took(d time.Duration) {
 	r.vecs.durations.WithLabelValues(r.provider).Observe(d.Seconds())
 }
 
-// Shadowed records how many answers were the same as, different from, and not
-// comparable with those of the generation that serves.
+// Shadowed records the number of answers that equal, differ from, and cannot be
+// compared with those of the serving generation.
 func (r *Rollout) Shadowed(same, different, incomparable int) {
 	for result, n := range map[string]int{"same": same, "different": different, "incomparable": incomparable} {
 		r.vecs.shadowed.WithLabelValues(r.provider, result).Add(float64(n))
 	}
 }
 
-// Rehearsed records how many requests were sent to the cloud to compare answers, and
-// how many writes were kept back.
+// Rehearsed records the number of requests sent to the cloud for comparisons,
+// and of suppressed writes.
 func (r *Rollout) Rehearsed(sent, kept int) {
 	r.vecs.rehearsed.WithLabelValues(r.provider, "sent").Add(float64(sent))
 	r.vecs.rehearsed.WithLabelValues(r.provider, "kept_back").Add(float64(kept))
@@ -139,7 +139,7 @@ func (r *Rollout) count(result, reason string) {
 	r.vecs.rollouts.WithLabelValues(r.provider, result, reason).Inc()
 }
 
-// only keeps at most one series of a provider.
+// only keeps at most one series per provider.
 type only struct {
 	vec    *metrics.GaugeVec
 	mu     sync.Mutex
@@ -147,7 +147,7 @@ type only struct {
 }
 
 // set adds the new series before it removes the old one: a scrape in between
-// sees two series instead of none, and people have alerts for none.
+// sees two series instead of none, for which people have alerts.
 func (o *only) set(labels ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
