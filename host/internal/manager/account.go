@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 )
 
-// accountOf returns what asks the API server whom it takes a client for. Everybody
-// may ask that (system:basic-user).
+// accountOf returns a function that asks the API server for a client's account.
+// Every account has that right (system:basic-user).
 func accountOf(client kubernetes.Interface) func(context.Context) (trial.Account, error) {
 	return func(ctx context.Context) (trial.Account, error) {
 		review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})

@@ -10,12 +10,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// eventNotAdmitted is of a module that serves, and that no manager would load by
-// the provenance that is demanded now. It is also the reason of the condition.
+// eventNotAdmitted is for a serving module that the current provenance no
+// longer admits. It is also the reason of the condition.
 const eventNotAdmitted = "ServingModuleNotAdmitted"
 
-// admits returns why a generation could not be loaded by the provenance of now,
-// or nil.
+// admits returns why the current provenance would not admit a generation, or
+// nil. It reads the module once per provenance: every report calls it, and none
+// may take long. It is for one goroutine.
 func (l *providerLoader) admits(g *plugin.Generation) error {
 	l.mu.Lock()
 	policy, b := l.current.provenance, l.loaded[g]
@@ -23,11 +24,14 @@ func (l *providerLoader) admits(g *plugin.Generation) error {
 	if b == nil || policy == nil {
 		return nil
 	}
-	return b.bundle.View(func(module []byte) error { return policy.Check(module, b.bundle.Signature) })
+	if b.judged != policy {
+		b.judged, b.refusal = policy, b.bundle.View(func(module []byte) error { return policy.Check(module, b.bundle.Signature) })
+	}
+	return b.refusal
 }
 
-// admission tells once that what serves ends with the manager, as nothing else
-// shows it until then.
+// admission reports once that a restart would end the serving module, since
+// nothing else shows that.
 func (r *providerReporter) admission(x rollout.Report) {
 	said := r.unadmitted
 	r.unadmitted = ""

@@ -2,14 +2,42 @@ package manager
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// A large module, which is a file, is admitted as one in memory is.
+// A module is read once per provenance, not at each report.
+func TestAdmissionReadsOnce(t *testing.T) {
+	module := []byte("module")
+	pinned := func() *provenance.Policy {
+		policy, err := provenance.New([]string{provenance.Digest(module)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy
+	}
+	g := &plugin.Generation{}
+	b := &belongings{bundle: source.Bundle{Module: module}}
+	l := &providerLoader{current: terms{provenance: pinned()}, loaded: map[*plugin.Generation]*belongings{g: b}}
+	if err := l.admits(g); err != nil {
+		t.Fatal(err)
+	}
+	b.bundle.Module = []byte("never read")
+	if err := l.admits(g); err != nil {
+		t.Errorf("read again: %v", err)
+	}
+	l.current.provenance = pinned()
+	if err := l.admits(g); err == nil {
+		t.Error("another provenance judges anew")
+	}
+}
+
+// A large module in a file is admitted like one in memory.
 func TestALargeModuleIsAdmitted(t *testing.T) {
 	store, err := source.NewStore(t.TempDir(), nil)
 	if err != nil {
@@ -32,5 +60,17 @@ func TestALargeModuleIsAdmitted(t *testing.T) {
 				t.Errorf("%s, %s pinned: %v", name, digest, err)
 			}
 		}
+	}
+}
+
+// The API shows everything about a module, except the manager's own revision.
+func TestTheAPITellsAModuleWhole(t *testing.T) {
+	known := status.Version{Name: "m", Version: "1", Digest: "d", ConfigDigest: "c", Image: "sha256:i", Engine: "wazero"}
+	want, err := json.Marshal(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(moduleOf(&known)); err != nil || string(got) != string(want) {
+		t.Errorf("%s, error %v, want %s", got, err, want)
 	}
 }

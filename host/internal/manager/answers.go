@@ -8,12 +8,12 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// maxAnswer bounds an answer of the API server, in bytes after decompression: a list of 5,000 Nodes
-// has some 75 MB. A watch has none; client-go bounds each of its events, by 16 MiB.
+// maxAnswer bounds an answer of the API server, in bytes after decompression: a list of 5,000
+// Nodes has some 75 MB. Watches are unbounded; client-go bounds each of their events, by 16 MiB.
 const maxAnswer = 128 << 20
 
-// boundAnswers has all clients that are made with the configuration from now on
-// refuse longer answers.
+// boundAnswers makes all later clients of the configuration refuse longer
+// answers.
 func boundAnswers(config *restclient.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerTripper{next} })
 }
@@ -21,7 +21,7 @@ func boundAnswers(config *restclient.Config) {
 // answerTripper is an http.RoundTripper.
 type answerTripper struct{ next http.RoundTripper }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (a answerTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := a.next.RoundTrip(r)
 	if err != nil || r.URL.Query().Get("watch") != "" {
@@ -39,7 +39,7 @@ type boundedAnswer struct {
 	request *http.Request
 }
 
-// Read is io.Reader's.
+// Read implements io.Reader.
 func (a *boundedAnswer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if a.left -= int64(n); a.left < 0 {
@@ -48,5 +48,5 @@ func (a *boundedAnswer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WrappedRoundTripper is client-go's RoundTripperWrapper.
+// WrappedRoundTripper implements client-go's RoundTripperWrapper.
 func (a answerTripper) WrappedRoundTripper() http.RoundTripper { return a.next }

@@ -13,7 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/test/peak"
 )
 
-// A list without an end is an error that names it.
+// A list without an end is an error that names the request.
 func TestAnswersOfTheAPIServerTakeLittle(t *testing.T) {
 	peak.Test(t, []peak.Case{{Name: "a list without an end", Most: 400, Read: func(t *testing.T, hostile bool) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -22,7 +22,7 @@ func TestAnswersOfTheAPIServerTakeLittle(t *testing.T) {
 			for item := strings.Repeat(`{"metadata":{"name":"x"}},`, 1000); hostile && err == nil; {
 				_, err = io.WriteString(w, item)
 			}
-			_, _ = io.WriteString(w, `]}`) // whoever has enough is gone
+			_, _ = io.WriteString(w, `]}`) // the client may be gone
 		}))
 		defer server.Close()
 		config := &restclient.Config{Host: server.URL}

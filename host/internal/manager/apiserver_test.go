@@ -24,9 +24,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// apiServer is one API server of several managers. It differs from client-go's
-// fake in what they depend on: it compares resource versions, selects by fields,
-// and can be away for one of them.
+// apiServer is one API server of several managers. Unlike client-go's fake it
+// has the behaviour that they depend on: it compares resource versions, selects
+// by fields, and can be unavailable to one of them.
 type apiServer struct {
 	mu      sync.Mutex // one request at a time
 	tracker clienttesting.ObjectTracker
@@ -40,21 +40,21 @@ func newAPIServer(t *testing.T) *apiServer {
 	return &apiServer{tracker: tracker}
 }
 
-// versioned gives each write a resource version, and refuses one that was made
-// of an older version.
+// versioned gives each write a resource version, and refuses writes with an
+// older one.
 type versioned struct {
 	clienttesting.ObjectTracker
 	last int64
 }
 
-// Create is clienttesting.ObjectTracker's.
+// Create implements clienttesting.ObjectTracker.
 func (v *versioned) Create(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.CreateOptions) error {
 	m := v.stamp(o)
 	m.SetUID(types.UID("uid-" + m.GetResourceVersion()))
 	return v.ObjectTracker.Create(gvr, o, ns, options...)
 }
 
-// Update is clienttesting.ObjectTracker's.
+// Update implements clienttesting.ObjectTracker.
 func (v *versioned) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
 	if err := v.check(gvr, o, ns); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (v *versioned) Update(gvr schema.GroupVersionResource, o runtime.Object, ns
 	return v.ObjectTracker.Update(gvr, o, ns, options...)
 }
 
-// Patch is clienttesting.ObjectTracker's.
+// Patch implements clienttesting.ObjectTracker.
 func (v *versioned) Patch(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.PatchOptions) error {
 	if err := v.check(gvr, o, ns); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (v *versioned) check(gvr schema.GroupVersionResource, o runtime.Object, ns 
 // line is a manager's connection to the API server.
 type line struct {
 	server *apiServer
-	// late is of how many writes one is done and answered by an error; 0: of none.
+	// late: one in so many writes is carried out but answered by an error; 0: none.
 	late   atomic.Int64
 	writes atomic.Int64
 
@@ -116,7 +116,7 @@ type line struct {
 
 var errCut = errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
 
-// set cuts the line, or mends it.
+// set cuts or restores the line.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *line) isCut() bool {
 	return l.cut
 }
 
-// client is one of several over the line.
+// client returns one of several clients over the line.
 func (l *line) client() kubernetes.Interface {
 	c := &fake.Clientset{}
 	c.AddReactor("*", "*", l.react)
@@ -198,8 +198,8 @@ func (l *line) watch(action clienttesting.Action) (bool, watch.Interface, error)
 	return true, newSelected(w, selector), nil
 }
 
-// selected is a watch of what a selector selects. Unlike watch.Filter's it ends
-// also when nobody reads it any more.
+// selected is a watch filtered by a selector. Unlike watch.Filter's it also
+// ends without a reader.
 type selected struct {
 	watch.Interface
 	results chan watch.Event

@@ -18,14 +18,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
-// callLevel is the -v from which on each request to the cloud is a line of the log.
+// callLevel is the -v from which each request to the cloud is logged.
 const callLevel = 4
 
-// opRollout stands for the ops that a module is asked before it serves.
+// opRollout stands for the ops on a module before it serves.
 const opRollout = "rollout"
 
-// callObserver tells of each request to the cloud: in the metrics, in the log, by a span and in the record of the latest calls. It is an
-// egress.Observer.
+// callObserver records each request to the cloud: in the metrics, in the log,
+// as a span and in the list of the latest calls. It is an egress.Observer.
 type callObserver struct {
 	*metrics.Egress
 	calls    *calls.Log
@@ -36,7 +36,7 @@ type callObserver struct {
 
 var _ egress.Observer = callObserver{}
 
-// Requested is egress.Observer's.
+// Requested implements egress.Observer.
 func (o callObserver) Requested(ctx context.Context, x egress.Exchange) {
 	about := opcontext.FromContext(ctx)
 	c := callOf(about, x)
@@ -52,7 +52,7 @@ func (o callObserver) Requested(ctx context.Context, x egress.Exchange) {
 	}
 }
 
-// span makes a span of a request that is over.
+// span makes a span of a finished request.
 //
 // Invariant M41 (host/SECURITY.md): it is made afterwards, so no header can tell the cloud of it.
 func (o callObserver) span(ctx context.Context, about opcontext.Op, c calls.Call) {
@@ -77,7 +77,7 @@ func callOf(about opcontext.Op, x egress.Exchange) calls.Call {
 	}
 }
 
-// nameOf is the name of the op that runs.
+// nameOf is the name of the running op.
 func nameOf(about opcontext.Op) string {
 	if about.Name == 0 {
 		return opRollout

@@ -34,8 +34,8 @@ func (s sender) Invoke(ctx context.Context, _ abi.Op, _, _ abi.Message) error {
 	return err
 }
 
-// A request to the cloud is seen with its op and object, in the metrics, in the log
-// and in the record; its query is nowhere.
+// A request to the cloud appears with its op and object in the metrics, in the
+// log and in the record; its query appears nowhere.
 func TestARequestIsSeen(t *testing.T) {
 	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	defer cloud.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Calls is statusapi.Source's.
+// Calls implements statusapi.Source.
 func (s *statusSource) Calls(provider string) (*v1alpha1.Calls, error) {
 	out := &v1alpha1.Calls{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Calls"}, Time: metav1.Now(), Manager: s.self(),
@@ -38,9 +38,9 @@ func (s *statusSource) Calls(provider string) (*v1alpha1.Calls, error) {
 	return out, nil
 }
 
-// boundCalls leaves out what an answer has no room for, of all providers alike.
+// boundCalls drops calls above the size of an answer, equally for all providers.
 //
-// Invariant V4 (host/SECURITY.md): how much is told of calls is bounded.
+// Invariant V4 (host/SECURITY.md): the number of calls in an answer is bounded.
 func boundCalls(c *v1alpha1.Calls) {
 	slices.SortStableFunc(c.Latest, func(a, b v1alpha1.Call) int { return b.End().Compare(a.End()) })
 	slices.SortStableFunc(c.Counts, func(a, b v1alpha1.CallCount) int { return cmp.Compare(b.Total.Duration, a.Total.Duration) })
@@ -48,10 +48,10 @@ func boundCalls(c *v1alpha1.Calls) {
 	c.Counts = c.Counts[:min(len(c.Counts), v1alpha1.MaxCallCounts)]
 }
 
-// toldCalls says what the API tells of the calls of a provider.
+// toldCalls are the calls of a provider as the API shows them.
 //
-// Invariant V4 (host/SECURITY.md): paths have no ids; they and hosts are the provider's
-// words, and scrubbed again, of secrets that came after the call.
+// Invariant V4 (host/SECURITY.md): paths have no ids; paths and hosts are the
+// provider's texts, and scrubbed again, for secrets newer than the call.
 type toldCalls struct {
 	provider string
 	scrub    func(string) string

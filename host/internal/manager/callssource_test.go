@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// What is told of a call has neither the ids of its path nor a secret, even one that
-// the manager knows only since.
+// A shown call has neither the ids of its path nor a secret, even one that the
+// manager learned later.
 func TestCallsAreToldWithoutSecrets(t *testing.T) {
 	log := calls.New()
 	log.Add(calls.Call{
@@ -35,7 +35,7 @@ func TestCallsAreToldWithoutSecrets(t *testing.T) {
 	}
 }
 
-// However many providers there are, and whatever they send, an answer is bounded.
+// An answer is bounded, regardless of the number of providers and their requests.
 func TestCallsAreBounded(t *testing.T) {
 	var all v1alpha1.Calls
 	begin := time.Now()

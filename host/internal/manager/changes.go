@@ -7,9 +7,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
 
-// changes tells that a provider may answer otherwise now: another generation
-// serves, what the manager knew of the one before is forgotten, or the
-// administrator allows something else. It is safe for concurrent use.
+// changes signals that a provider may answer differently now: another
+// generation serves, the manager's knowledge of the previous one was dropped,
+// or the administrator's configuration differs. It is safe for concurrent use.
 type changes struct {
 	mu   sync.Mutex
 	next chan struct{}
@@ -31,11 +31,11 @@ func (c *changes) tell() {
 	c.next = make(chan struct{})
 }
 
-// follow tells of each change that another one tells of, until the context ends.
+// follow repeats the signals of another source, until the context ends.
 func (c *changes) follow(ctx context.Context, changed func() <-chan struct{}) {
 	for {
 		next := changed()
-		c.tell() // of what came before it
+		c.tell() // for earlier changes
 		select {
 		case <-ctx.Done():
 			return
@@ -44,8 +44,8 @@ func (c *changes) follow(ctx context.Context, changed func() <-chan struct{}) {
 	}
 }
 
-// configures compares what serves with what served. The control loops look at
-// everything when they begin, so the first is no change.
+// configures compares the configuration of the serving generation with the previous one's.
+// The control loops read everything at their start, so the first one is no change.
 func (r *providerReporter) configures(serving *rollout.Version) {
 	if serving == nil {
 		return

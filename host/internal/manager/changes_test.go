@@ -19,7 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/testdata/objects"
 )
 
-// The loops hear of a generation that serves, and of what is told besides.
+// The loops are notified of a new serving generation, and of other changes.
 func TestChangesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slot, all := newChanges(), newChanges()
@@ -59,7 +59,7 @@ func TestWhyANodeKeepsItsTaint(t *testing.T) {
 	}
 }
 
-// Who asked for an op that gave no answer has left: the object and the log say it.
+// The caller of an op without an answer is gone: the Event on the object and the log report it.
 func TestAnOpWithoutAnAnswerIsToldInEventAndLog(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	events := record.NewFakeRecorder(10)

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// cloud is what providers talk to. Each has a path, and tokens, of its own.
+// cloud is the providers' cloud. Each provider has a path and tokens.
 type cloud struct {
 	port string
 
 	mu     sync.Mutex
-	tokens map[string]string // whose each token is
+	tokens map[string]string // provider by token
 	wrong  []string          // requests with another provider's token
 }
 
 // newCloud serves outside of any bubble; each connection ends with its
-// response, since one that waits in a bubble would hold up its time.
+// response, since an idle one in a bubble would stop its clock.
 func newCloud(t *testing.T) *cloud {
 	c := &cloud{tokens: map[string]string{}}
 	server := httptest.NewUnstartedServer(c)
 	server.Config.SetKeepAlivesEnabled(false)
-	server.Config.ReadHeaderTimeout = time.Second // of one that was dialled for a request that is over
+	server.Config.ReadHeaderTimeout = time.Second // for a connection whose request was cancelled
 	server.Start()
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
@@ -35,14 +35,14 @@ func newCloud(t *testing.T) *cloud {
 	return c
 }
 
-// accept has a token be one of a provider.
+// accept makes a token valid for a provider.
 func (c *cloud) accept(provider, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens[token] = provider
 }
 
-// ServeHTTP is http.Handler's.
+// ServeHTTP implements http.Handler.
 func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,19 +29,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// providerFlag is the default of --cloud-provider, which upstream requires.
-// It selects nothing here: the module says which cloud it is.
+// providerFlag is the default of --cloud-provider, which upstream requires. It
+// selects nothing here: the module determines the cloud.
 const providerFlag = "wasm"
 
-// NewEngine returns the engine of that name, which keeps machine code in a
-// directory. With cachedOnly it compiles nothing itself. So the manager knows
-// no engine, and the command says which there are.
+// NewEngine returns the engine with that name, which keeps machine code in a
+// directory. With cachedOnly it compiles nothing itself. Thus the manager
+// depends on no engine, and the command chooses the available ones.
 type NewEngine func(name, cacheDir string, cachedOnly bool) (engine.Engine, error)
 
 // Main runs the manager with the arguments of the command line until a signal
-// ends it, and returns the exit code. With the hidden argument of compileCommand
-// it compiles one module instead. Exit ends the process at once: upstream calls
-// it where it has lost its lease.
+// ends it, and returns the exit code. With the hidden argument of
+// compileCommand it compiles one module instead. Exit ends the process at once:
+// upstream calls it after the loss of its lease.
 func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(code int)) int {
 	if len(args) == 1 && args[0] == compileCommand {
 		return compile.RunChild(ctx, os.Stdin, os.Stdout, func(name, cacheDir string) (engine.Engine, error) {
@@ -56,7 +56,7 @@ func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(cod
 		return 1
 	}
 	command.SetArgs(args)
-	// OpenTelemetry would write lines of its own between those of the log.
+	// OpenTelemetry would print its own lines between those of the log.
 	otel.SetErrorHandler(tracing.LogErrors(klog.Background().WithName("tracing")))
 	atOnce := exitAfter(func() bool { return m.end(ctx) }, trials.LeaveTimeout, exit)
 	klog.OsExit = atOnce
@@ -66,10 +66,10 @@ func Main(ctx context.Context, newEngine NewEngine, args []string, exit func(cod
 	return code
 }
 
-// exitAfter is how upstream ends the process when it has lost its lease or
-// cannot start a controller. It says why and does not return from Run: without
-// end, what was on trial, or served, would be blamed for it. End gets this long,
-// and tells whether the process ends as it should.
+// exitAfter wraps the exit by which upstream ends the process after the loss of
+// its lease or a controller's failure to start. That exit does not return from
+// Run: without end, the modules on trial or serving would be blamed for it. End
+// has a time limit, and reports whether the process ends in order.
 func exitAfter(end func() bool, limit time.Duration, exit func(code int)) func(code int) {
 	return func(code int) {
 		done := make(chan bool, 1)
@@ -80,8 +80,8 @@ func exitAfter(end func() bool, limit time.Duration, exit func(code int)) func(c
 		case <-time.After(limit):
 		}
 		if !orderly {
-			// Invariant M43 (host/SECURITY.md): the kubelet tells the next process of an
-			// exit with 0, which blames nobody then.
+			// Invariant M43 (host/SECURITY.md): the kubelet tells the next
+			// process of an exit with 0, and then nothing is blamed.
 			code = max(code, 1)
 		}
 		exit(code)
@@ -96,8 +96,8 @@ func newCommand(ctx context.Context, newEngine NewEngine) (*cobra.Command, *mana
 		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)
 	}
 	upstream.KubeCloudShared.CloudProvider.Name = providerFlag
-	// There are no webhooks. Upstream would still make a key and a certificate for
-	// them, which is a good part of a start.
+	// There are no webhooks. Upstream would still generate a key and a
+	// certificate for them, a large part of the start time.
 	upstream.WebhookServing.BindPort = 0
 
 	ours := config.NewOptions()
@@ -117,15 +117,15 @@ func newCommand(ctx context.Context, newEngine NewEngine) (*cobra.Command, *mana
 	command := app.NewCloudControllerManagerCommand(upstream, initCloud,
 		m.loops.Constructors(), aliases, flags, ctx.Done())
 	command.PreRunE = func(*cobra.Command, []string) error {
-		printVersion(command) // before what is missing is asked for
+		printVersion(command) // before required flags are checked
 		return ours.Validate()
 	}
 	command.SilenceUsage = true
 	return command, m, nil
 }
 
-// printVersion obeys --version and ends the process. The version is ours;
-// upstream would print that of its libraries, as --version=raw does.
+// printVersion implements --version and ends the process. It prints this project's
+// version; upstream would print its libraries', as --version=raw does.
 func printVersion(command *cobra.Command) {
 	if flag := command.Flags().Lookup("version"); flag != nil && flag.Value.String() == string(verflag.VersionTrue) {
 		fmt.Println(version.Line(command.Name()))

@@ -7,17 +7,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// eventDelayed is the reason of the Event on a Service that a provider puts off for
-// too long.
+// eventDelayed is the reason of the Event on a Service that a provider
+// postpones for too long.
 const eventDelayed = "ProviderDelayed"
 
-// newDelayed returns what warns of it.
+// newDelayed returns the function that makes these Events.
 func newDelayed(events record.EventRecorder) func(*corev1.Service, time.Duration, error) {
 	return func(service *corev1.Service, took time.Duration, err error) {
-		message := fmt.Sprintf("The provider has not finished for %v, and goes on; it said last: %v", took.Round(time.Second), err)
-		events.Event(service, corev1.EventTypeWarning, eventDelayed, text.Line(message, maxEventBytes))
+		message := fmt.Sprintf("The provider has not finished for %v, and goes on", took.Round(time.Second))
+		if err != nil {
+			message += fmt.Sprintf("; it said last: %v", err)
+		}
+		kind, reason := corev1.EventTypeNormal, controllers.InProgress
+		if took >= controllers.TooLongAfter {
+			kind, reason = corev1.EventTypeWarning, eventDelayed
+		}
+		events.Event(service, kind, reason, text.Line(message, maxEventBytes))
 	}
 }

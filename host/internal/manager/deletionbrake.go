@@ -23,6 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/listing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -35,16 +36,16 @@ const (
 	eventDeletionHeld  = "DeletionHeld"
 )
 
-// heldEvents is the rate of Events on Nodes that are held, per second.
+// heldEvents is the rate of Events on held Nodes, per second.
 const (
 	heldEvents      = 1
 	heldEventsBurst = 20
 )
 
-// newBrake stands between the guest and the controllers that delete Nodes. Its
-// annotation is on the namespace of the stores, which whoever may replace the
-// module need not be able to change. The shares are those of the provider's own
-// Nodes.
+// newBrake puts the deletion brake between the guest and the controllers that
+// delete Nodes. Its annotation is on the namespace of the stores, which an
+// account that may replace the module need not be able to change. The shares
+// are of the provider's own Nodes.
 func (s *shared) newBrake(m *managed, limits v1alpha1.DeletionBrake) func(provider.Instances) cloudprovider.InstancesV2 {
 	nodes := ownNodes{s.completed.SharedInformers.Core().V1().Nodes().Lister(), func(n *corev1.Node) bool { return s.router.OwnsNode(m.name, n) }}
 	namespace, client := s.storeNamespace, m.client
@@ -70,15 +71,15 @@ func (s *shared) newBrake(m *managed, limits v1alpha1.DeletionBrake) func(provid
 // brakeRecord is kept beside the provider's status.
 type brakeRecord struct{ object *status.Object }
 
-// Change is brake.Ledger's.
+// Change implements brake.Ledger.
 func (r brakeRecord) Change(ctx context.Context, change func(string) (string, error)) error {
 	return r.object.ChangeBrake(ctx, change)
 }
 
-// leasesPage is how many Leases are read at a time.
+// leasesPage is the page size of the list of Leases.
 const leasesPage = 500
 
-// withRule adds to an error of missing rights the rule that would give them.
+// withRule adds the missing rule to an error about rights.
 func withRule(err error, namespace string, rule text.Rule) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -86,7 +87,7 @@ func withRule(err error, namespace string, rule text.Rule) error {
 	return fmt.Errorf("%w; %s", err, text.AddRules(namespace, rule))
 }
 
-// heartbeats reads when the kubelets renewed their Leases.
+// heartbeats reads the times of the kubelets' last Lease renewals.
 func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	options := metav1.ListOptions{Limit: leasesPage}
@@ -113,13 +114,13 @@ type ownNodes struct {
 	own func(*corev1.Node) bool
 }
 
-// List is NodeLister's.
+// List implements NodeLister.
 func (o ownNodes) List(selector labels.Selector) ([]*corev1.Node, error) {
 	nodes, err := o.NodeLister.List(selector)
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !o.own(n) }), err
 }
 
-// Get is NodeLister's.
+// Get implements NodeLister.
 func (o ownNodes) Get(name string) (*corev1.Node, error) {
 	node, err := o.NodeLister.Get(name)
 	if err == nil && !o.own(node) {
@@ -132,7 +133,7 @@ func brakeLimits(b v1alpha1.DeletionBrake) brake.Limits {
 	return brake.Limits{Percent: b.Percent, Nodes: b.Nodes, Period: b.Period.Duration, Settle: b.Settle.Duration}
 }
 
-// liftedUntil reads the administrator's annotation; zero when there is none.
+// liftedUntil reads the administrator's annotation; zero without one.
 func liftedUntil(ctx context.Context, client kubernetes.Interface, namespace string) (time.Time, error) {
 	object, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
@@ -149,29 +150,34 @@ func liftedUntil(ctx context.Context, client kubernetes.Interface, namespace str
 	return until, nil
 }
 
-// brakeObserver tells of the brake by log, metrics and Events: on the
-// namespace, where the annotation belongs, and on each Node.
+// brakeObserver reports about the brake by log, metrics and Events: on the
+// namespace, the place of the annotation, and on each Node.
 type brakeObserver struct {
 	logger    klog.Logger
 	provider  string
 	metrics   *metrics.Brake
 	events    record.EventRecorder
 	namespace string
-	// held bounds the Events on Nodes: the whole cluster may be held.
+	// held limits the Events on Nodes: the whole cluster may be held.
 	held *rate.Limiter
 }
 
 func (o *brakeObserver) Held(node *corev1.Node, hold brake.Hold) {
 	o.metrics.Held(string(hold.Reason))
-	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
 	o.logger.Info("A Node stays although the provider says that its machine does not exist", "node", node.Name, "reason", hold.Reason, "why", hold.Message)
+}
+
+func (o *brakeObserver) Explain(node *corev1.Node, hold brake.Hold) bool {
+	if !o.held.Allow() {
+		return false
+	}
 	kind := corev1.EventTypeWarning
-	if hold.Reason == brake.ReasonNever { // it is what somebody wanted
+	if hold.Reason == brake.ReasonNever { // the administrator wanted it
 		kind = corev1.EventTypeNormal
 	}
-	if o.held.Allow() { // the Event on the namespace says how many there are
-		o.events.Event(nodeReference(node), kind, eventDeletionHeld, text.Line(message, maxEventBytes))
-	}
+	message := "the provider says that the machine does not exist, and the Node stays: " + hold.Message
+	o.events.Event(nodeReference(node), kind, eventDeletionHeld, text.Line(message, maxEventBytes))
+	return true
 }
 
 func (o *brakeObserver) LetGo(*corev1.Node) { o.metrics.LetGo() }
@@ -194,8 +200,8 @@ func (o *brakeObserver) Engaged(s brake.Status) {
 		pace += fmt.Sprintf(", and none before %s, as it was contradicted", s.Distrusted.UTC().Format(time.RFC3339))
 	}
 	message := fmt.Sprintf("the provider %s reports that the machines of %d of %d Nodes do not exist; %s. "+
-		"If they are gone, lift the brake for an hour: kubectl annotate --overwrite namespace %s %s=$(date -u -d +1hour +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
-		o.provider, s.Gone, s.Size, pace, o.namespace, brake.LiftedUntilAnnotation)
+		"If one is gone, annotate its Node with %s=%s. If all are, lift the brake for an hour: %s",
+		o.provider, s.Gone, s.Size, pace, brake.NodeDeletionAnnotation, brake.Unbraked, explain.Lift(o.namespace))
 	o.logger.Error(nil, "The deletion brake is engaged", append(values, "message", message)...)
 	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeEngaged, text.Line(message, maxEventBytes))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Leases of kubelets, on two pages; one was never renewed, one is a leader's.
@@ -49,5 +55,32 @@ func TestHeartbeats(t *testing.T) {
 		`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]}`
 	if err == nil || !strings.Contains(err.Error(), "forbidden") || !strings.Contains(err.Error(), rule) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Each held Node gets an Event with its time, up to the limit on Events, and
+// why and status show the same time.
+func TestEventAndWhySayOneTime(t *testing.T) {
+	recorder := record.NewFakeRecorder(100)
+	o := &brakeObserver{events: recorder, held: rate.NewLimiter(heldEvents, heldEventsBurst)}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "x://1"}}
+	hold := brake.Hold{Reason: brake.ReasonNoPermit, Message: "it is expected to go at 2026-01-02T03:04:05Z", Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	e := explain.Node(node, explain.Facts{Provider: &v1alpha1.Provider{Name: "p"}, Held: heldOf(&brake.Held{Hold: hold})})
+	told := 0
+	for range 2 * heldEventsBurst {
+		if o.Explain(node, hold) {
+			told++
+		}
+	}
+	if told < heldEventsBurst || told == 2*heldEventsBurst || len(recorder.Events) != told {
+		t.Errorf("%d were told, with %d Events", told, len(recorder.Events))
+	}
+	for where, said := range map[string]string{"Event": <-recorder.Events, "why and status": e.Message, "why": e.WaitsFor} {
+		if !strings.Contains(said, "2026-01-02T03:04:05Z") {
+			t.Errorf("%s: %q", where, said)
+		}
+	}
+	if !strings.Contains(e.Next[0].Command, "node n1 wasm-ccm.dev/node-deletion=Unbraked") {
+		t.Errorf("the first step is %+v", e.Next[0])
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/clock"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
@@ -17,9 +16,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// Upstream ends a process that lost its lease, or that cannot start a
-// controller, by klog: that is no module's fault, and a good one must not have
-// to be promoted after it.
+// Upstream ends a process without its lease, or with a failed controller, by
+// klog: this is no module's fault, and a good module must not need a promotion
+// afterwards.
 func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 	client, code := fake.NewClientset(), 0
 	first, err := tries(t, client)
@@ -36,16 +35,16 @@ func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 	}
 }
 
-// tries begins a process that tries a module.
+// tries starts a process with a module on trial.
 func tries(t *testing.T, client kubernetes.Interface) (*trials.Trials, error) {
 	process := trials.New(trials.Options{Manager: "host:1", WhoAmI: func(context.Context) (trial.Account, error) { return trial.Account{}, nil }})
 	book := process.Book(t.Context(), "main", status.New(client, "ns", "main", clock.RealClock{}))
 	process.Seal()
-	_, err := book.Of("").Begin(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, rollout.Offered)
+	_, err := book.Of("")(t.Context(), source.Bundle{Module: []byte("new")}, engine.Default, trial.Offered)
 	return process, err
 }
 
-// The liveness probe ends with a SIGTERM, too.
+// The liveness probe ends the process with a SIGTERM, too.
 func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 	for _, steady := range []bool{true, false} {
 		client := fake.NewClientset()
@@ -64,7 +63,7 @@ func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 		}
 		code := -1
 		exitAfter(func() bool { return m.end(t.Context()) }, time.Minute, func(c int) { code = c })(0)
-		if (code == 0) != steady { // the kubelet would say that it ended in order
+		if (code == 0) != steady { // the kubelet would report an orderly end
 			t.Errorf("steady %v: exit code %d", steady, code)
 		}
 		_, err = tries(t, client)
@@ -74,7 +73,7 @@ func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 	}
 }
 
-// What hangs does not keep the process.
+// A hanging part does not delay the exit.
 func TestAnEndByUpstreamWaitsForNothingLong(t *testing.T) {
 	hang, exited := make(chan bool), false
 	exitAfter(func() bool { return <-hang }, time.Millisecond, func(code int) { exited = code != 0 })(0)

@@ -16,19 +16,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Bounds of a rehearsal and of an examination, and of the time that each question may
-// take in the guest itself.
+// Bounds of a rehearsal and an examination, and of the guest's time for each
+// question.
 const (
 	examineTime   = 30 * time.Second
 	questionTime  = 10 * time.Second
-	questionsOnce = 2 // at the same time
-	// objectsTime is how long it waits for the objects of the cluster.
+	questionsOnce = 2 // in parallel
+	// objectsTime bounds the wait for the objects of the cluster.
 	objectsTime = 10 * time.Second
-	// maxSummary is that of an Event, with room for what stands before it.
+	// maxSummary is an Event's limit, less the text before the summary.
 	maxSummary = 900
 )
 
-// examiner asks generations about objects of this cluster. It is a rollout.Examiner.
+// examiner tests generations by questions about this cluster. It is a rollout.Examiner.
 type examiner struct {
 	recorder *shadow.Recorder
 	metrics  *metrics.Rollout
@@ -36,18 +36,18 @@ type examiner struct {
 	objects  ownObjects
 	policy   func() *addresses.Policy
 	cluster  string
-	// samples is how many recorded questions are asked.
+	// samples is the number of recorded questions to use.
 	samples func() int
-	// leads: the control loops of this manager ask questions. Others know no objects,
-	// and take over only what the leader has asked.
+	// leads: this manager's control loops run. Other managers know no objects,
+	// and only take over modules that the leader has tested.
 	leads func() bool
-	// hush drops what the candidate prints until the function is called.
+	// hush drops the candidate's output until end is called.
 	hush func(candidate *plugin.Generation) (end func())
 }
 
 var _ rollout.Examiner = (*examiner)(nil)
 
-// Rehearse is rollout.Examiner's.
+// Rehearse implements rollout.Examiner.
 func (e *examiner) Rehearse(ctx context.Context, candidate *plugin.Generation) rollout.Evidence {
 	if !e.leads() {
 		return rollout.Evidence{Summary: "this manager does not lead: the one that leads has asked"}
@@ -69,7 +69,7 @@ func (e *examiner) Rehearse(ctx context.Context, candidate *plugin.Generation) r
 	return evidence(report, len(own), unknown, objects.empty())
 }
 
-// Examine is rollout.Examiner's.
+// Examine implements rollout.Examiner.
 func (e *examiner) Examine(ctx context.Context, serving *plugin.Generation) rollout.Evidence {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -104,7 +104,7 @@ func (e *examiner) recorded(candidate *plugin.Generation) (all []shadow.Question
 	return all
 }
 
-// evidence says what a report shows. Of the questions so many are the host's own.
+// evidence summarises a report. Own is the number of questions about the cluster's objects.
 func evidence(r shadow.Report, own int, unknown error, nothing bool) rollout.Evidence {
 	return rollout.Evidence{
 		Questions: r.Questions, Unknown: r.Questions == 0 && unknown != nil, Answered: r.Same + r.Alone + r.Different,

@@ -24,7 +24,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
-// written counts what reaches the store and the cluster.
+// written counts writes that reach the store and the cluster.
 type written struct{ times int }
 
 func (w *written) Read(context.Context, string) (*abi.StoreResponse, error) {
@@ -45,7 +45,7 @@ func (p patched) Patch(context.Context, *abi.KubeRequest, *corev1.ObjectReferenc
 	return nil
 }
 
-// hostile tries each way to change something, and answers as if nothing was.
+// hostile attempts every kind of write, and answers as if it had not.
 type hostile struct {
 	host shadow.HostCaller
 	url  string
@@ -70,7 +70,7 @@ func (h hostile) Ask(ctx context.Context, _ abi.Op, _ []byte) (abi.Code, []byte,
 	return abi.CodeOK, encode(&abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}), nil
 }
 
-// The real host calls and the real egress are behind it; an HTTP server is the cloud.
+// The test has the real host calls and the real egress; an HTTP server is the cloud.
 func TestAHostileModuleWritesNothingWhileItIsCompared(t *testing.T) {
 	var mu sync.Mutex
 	reads, writes := 0, []string{}

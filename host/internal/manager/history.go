@@ -24,23 +24,28 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Bounds of a history: how many objects it remembers, and how many bytes of a text. Those
-// that were asked about longest ago are forgotten first.
+// Bounds of a history: of its objects, and of a text in bytes. The least
+// recently used objects are dropped first.
 const (
 	maxRemembered      = 8192
 	maxRememberedBytes = 512
 )
 
-// history remembers of one provider the last op about each object, and what its
-// control loop was told last. What runs, and what is held back, async.Invoker
-// knows. It is safe for concurrent use.
+// history keeps one provider's last op about each object, and its control
+// loop's last result. Running and held back ops are known to async.Invoker. It
+// is safe for concurrent use.
 type history struct {
-	asked *lru.Cache // of askedOp, by askedKey
-	heard *lru.Cache // of heardCall, by heardKey
+	asked *lru.Cache // askedOp by askedKey
+	heard *lru.Cache // heardCall by heardKey
 	// latest is the op that ended last.
 	latest atomic.Pointer[v1alpha1.ObjectOp]
-	// taken is when another generation began to serve; nil: the first one does.
+	// taken is the time of the last takeover; nil: the first generation serves.
 	taken atomic.Pointer[time.Time]
+}
+
+// existences are the answers of ops without an error.
+var existences = map[abi.Existence]string{
+	abi.Existence_EXISTENCE_EXISTS: "it exists", abi.Existence_EXISTENCE_DOES_NOT_EXIST: "it does not exist",
 }
 
 type askedKey struct {
@@ -65,21 +70,22 @@ func newHistory() *history {
 	return &history{asked: lru.New(maxRemembered), heard: lru.New(maxRemembered)}
 }
 
-// replaced is told that another generation serves. What was learned before is not
-// held against it.
+// replaced is called when another generation serves. Earlier results do not
+// count against it.
 func (h *history) replaced() {
 	now := time.Now()
 	h.taken.Store(&now)
 }
 
-// old reports whether the generation before may have been asked at that time.
+// old reports whether a call at that time may have gone to the previous generation.
 func (h *history) old(at time.Time) bool {
 	taken := h.taken.Load()
 	return taken != nil && at.Before(*taken)
 }
 
-// ended is told how an op ended, whose error is scrubbed.
-func (h *history) ended(ctx context.Context, op abi.Op, began time.Time, err error) {
+// ended records the end of an op, with a scrubbed error; the answer is read if
+// there is none.
+func (h *history) ended(ctx context.Context, op abi.Op, began time.Time, answer abi.Message, err error) {
 	about := opcontext.FromContext(ctx)
 	object := about.Object
 	if object == nil || op == abi.OpLoadBalancerName {
@@ -90,22 +96,21 @@ func (h *history) ended(ctx context.Context, op abi.Op, began time.Time, err err
 		name = object.Namespace + "/" + name
 	}
 	out := v1alpha1.Op{Name: op.String(), At: metav1.NewTime(began), Took: metav1.Duration{Duration: time.Since(began)}, Code: abi.CodeOK.String(), Generation: about.Generation}
-	var answer *abi.Error
-	switch {
-	case errors.As(err, &answer):
-		out.Code, out.RetryAfter = answer.Code.String(), metav1.Duration{Duration: answer.RetryAfter}
-	case err != nil:
-		out.Code = v1alpha1.CodeNoAnswer
+	if said, ok := answer.(interface{ GetExistence() abi.Existence }); ok && err == nil {
+		out.Message = existences[said.GetExistence()]
 	}
-	// Invariant V3 (host/SECURITY.md): the error is scrubbed (scrubbed.clean, plugin.Crash), and cut.
 	if err != nil {
-		out.Message = text.Line(err.Error(), maxRememberedBytes)
+		// Invariant V3 (host/SECURITY.md): the error is scrubbed (scrubbed.clean, plugin.Crash), and cut.
+		out.Code, out.Message = v1alpha1.CodeNoAnswer, text.Line(err.Error(), maxRememberedBytes)
+		if answer, ok := errors.AsType[*abi.Error](err); ok {
+			out.Code, out.RetryAfter = answer.Code.String(), metav1.Duration{Duration: answer.RetryAfter}
+		}
 	}
 	h.asked.Add(askedKey{op, name}, askedOp{object.UID, out})
 	h.latest.Store(&v1alpha1.ObjectOp{Object: v1alpha1.Object{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}, Op: out})
 }
 
-// last returns the last op of a group about an object; nil if there was none.
+// last returns the last op of a group about an object; nil without one.
 func (h *history) last(group abi.Group, name string, uid types.UID) (last *v1alpha1.Op) {
 	for _, op := range group.Ops() {
 		found, ok := h.asked.Get(askedKey{op, name})
@@ -120,7 +125,7 @@ func (h *history) last(group abi.Group, name string, uid types.UID) (last *v1alp
 	return last
 }
 
-// told is told how a call of a control loop ended.
+// told records the result of a control loop's call.
 func (h *history) told(call controllers.Call) {
 	if errors.Is(call.Err, context.Canceled) {
 		return // the loop stops
@@ -134,7 +139,7 @@ func (h *history) told(call controllers.Call) {
 	if found, ok := h.heard.Get(key); ok {
 		before := found.(heardCall)
 		if before.uid == call.UID && before.last.Cause != "" && before.last.Op != call.Op && (call.Op == "get" || call.Op == "update") {
-			return // upstream updates Services, too, of which nothing was made yet: what failed still does
+			return // upstream also updates Services without a load balancer: the earlier failure still counts
 		}
 		if before.uid == call.UID && (before.last.Cause == "") == (next.last.Cause == "") && !h.old(before.began) {
 			next.last.Since = before.last.Since
@@ -143,22 +148,22 @@ func (h *history) told(call controllers.Call) {
 	h.heard.Add(key, next)
 }
 
-// heardOf returns what the loop was told last of an object; nil if nothing was.
+// heardOf returns the loop's last result about an object; nil without one.
 func (h *history) heardOf(kind, name string, uid types.UID) *explain.Heard {
 	found, ok := h.heard.Get(heardKey{kind, name})
 	if !ok || found.(heardCall).uid != uid {
 		return nil
 	}
 	last := found.(heardCall).last
-	// Invariant V8 (host/SECURITY.md): why the generation before failed is not told of
-	// the one that serves.
+	// Invariant V8 (host/SECURITY.md): the previous generation's failure is not
+	// attributed to the serving one.
 	if last.Cause != "" && h.old(found.(heardCall).began) {
 		return &explain.Heard{Op: last.Op, At: last.At, Since: *h.taken.Load(), Cause: explain.NotAskedYet}
 	}
 	return &last
 }
 
-// causeOf says in one word why a call failed, and which code the provider answered.
+// causeOf returns the cause of a failed call in one word, and the code of the provider's answer.
 func causeOf(err error) (cause, code string, retryAfter time.Duration) {
 	var answer *abi.Error
 	if errors.As(err, &answer) {
@@ -190,7 +195,7 @@ func causeOf(err error) (cause, code string, retryAfter time.Duration) {
 	return explain.Failed, "", 0
 }
 
-// causes of the codes that say more than that the provider failed.
+// causes of the codes that mean more than a failure of the provider.
 func causes(code abi.Code) string {
 	switch code {
 	case abi.CodeDenied:

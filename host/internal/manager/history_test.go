@@ -32,7 +32,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	h := newHistory()
 	long := &abi.Error{Code: abi.CodeInternal, Message: strings.Repeat("a\n", 4<<10)}
 	for i := range 2 * maxRemembered {
-		h.ended(serviceOp(t.Context(), fmt.Sprint(i)), abi.OpLoadBalancerEnsure, time.Now(), long)
+		h.ended(serviceOp(t.Context(), fmt.Sprint(i)), abi.OpLoadBalancerEnsure, time.Now(), nil, long)
 		h.told(controllers.Call{Kind: "Service", Name: fmt.Sprint(i), Op: "ensure", Err: long})
 	}
 	if h.asked.Len() > maxRemembered || h.heard.Len() > maxRemembered {
@@ -47,8 +47,22 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// What failed is remembered until the same succeeds: upstream also updates Services
-// of which nothing was made yet.
+// A missing machine is no error, and reported as more than "ok".
+func TestWhatDoesNotExistIsTold(t *testing.T) {
+	for existence, want := range map[abi.Existence]string{
+		abi.Existence_EXISTENCE_DOES_NOT_EXIST: "it does not exist", abi.Existence_EXISTENCE_EXISTS: "it exists", abi.Existence_EXISTENCE_UNSPECIFIED: "",
+	} {
+		h := newHistory()
+		ctx := opcontext.NewContext(t.Context(), opcontext.Op{Object: &corev1.ObjectReference{Kind: "Node", Name: "gone"}})
+		h.ended(ctx, abi.OpInstanceExists, time.Now(), &abi.InstanceExistsResponse{Existence: existence}, nil)
+		if last := h.last(abi.GroupInstances, "gone", ""); last.Code != "ok" || last.Message != want {
+			t.Errorf("%v is told as %q, %q", existence, last.Code, last.Message)
+		}
+	}
+}
+
+// A failure is kept until the same op succeeds: upstream also updates Services
+// without a load balancer.
 func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
 	h := newHistory()
 	heard := func(op string, err error) *explain.Heard {
@@ -76,8 +90,8 @@ func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
 	}
 }
 
-// What a generation said is not told as what the next one says: not when it was said
-// before the takeover, nor of a call that began before and ended after it.
+// A generation's answer is not attributed to the next one: neither from a call
+// before the takeover, nor from one across it.
 func TestAReasonEndsWithItsGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory()
@@ -106,7 +120,7 @@ func TestAReasonEndsWithItsGeneration(t *testing.T) {
 	})
 }
 
-// whyNode says why an initialised Node is as it is.
+// whyNode explains an initialised Node.
 func whyNode(h *history) v1alpha1.Explanation {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}, Spec: corev1.NodeSpec{ProviderID: "a://n"}}
 	return explain.Node(node, explain.Facts{Now: time.Now(), Heard: h.heardOf("Node", "n", "1"), Provider: &v1alpha1.Provider{

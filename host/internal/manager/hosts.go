@@ -22,8 +22,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 )
 
-// hosts makes what answers the host calls of each generation of a provider. The
-// rates outlive generations.
+// hosts builds the host calls of each generation of a provider. The rates
+// outlive generations.
 type hosts struct {
 	logger    klog.Logger
 	events    record.EventRecorder
@@ -32,12 +32,12 @@ type hosts struct {
 	rates     *hostfunc.Rates
 	namespace string
 	metrics   *metrics.Provider
-	// clients change the objects of ops.
+	// clients write the objects of ops.
 	clients kubecache.Clients
 }
 
-// host returns what answers the host calls of one generation: recorded or
-// replayed where the op is, and only what is still granted.
+// host returns the host calls of one generation: recorded or replayed as the op
+// demands, and restricted to the present grants.
 func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host engine.Host, stdout, stderr io.Writer) {
 	options := hostfunc.Options{
 		Provider: m.Name,
@@ -46,7 +46,7 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 		Nodes:    true,
 		Cache:    hostfunc.NewCache(clock.RealClock{}),
 		Store:    store.New(h.client.CoreV1(), h.namespace, store.Name(storeName), storeName),
-		HTTP:     bound{own, h.allowed},
+		HTTP:     own.Client,
 		Kube:     seen{own, h.allowed, rand.Uint64(), h.clients},
 		Rates:    h.rates,
 		// Invariant S6 (host/SECURITY.md): log, output and Events of a provider are scrubbed.
@@ -57,18 +57,17 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
 }
 
-// granted asks at each call whether the capability is still granted: a module
-// was checked when it was loaded, and the administrator may have changed his
-// mind since.
+// granted checks at each call whether the capability is still granted: the
+// check at loading may be out of date.
 type granted struct {
 	engine.Host
 	allowed *allowed
 }
 
-// HostCall is engine.Host.
+// HostCall implements engine.Host.
 func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
-	// Invariant G3 (host/SECURITY.md): what is granted now counts at each call, not what was when
-	// the module was loaded.
+	// Invariant G3 (host/SECURITY.md): each call needs the present grant, not
+	// only the one at loading.
 	if name == abi.ImportLog || g.allowed.capability(name) {
 		return g.Host.HostCall(ctx, name, request)
 	}
@@ -80,7 +79,7 @@ func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi
 	return abi.CodeDenied, data
 }
 
-// rateLimits are those of a HostConfiguration; bursts grow with their rates.
+// rateLimits are the rates of a HostConfiguration; bursts grow with their rates.
 func rateLimits(l v1alpha1.Limits) hostfunc.Limits {
 	bytes := int(l.LogBytesPerSecond.Value())
 	return hostfunc.Limits{

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// What is taken away from one provider is taken away at once, also while
-// another one waits, for up to 40 s, for its Secrets and its signers.
+// A restriction of one provider is in force at once, even while another one
+// waits, for up to 40 s, for its Secrets and its signers.
 func TestAReloadWaitsForNoProviderThatItLeavesAlone(t *testing.T) {
 	c, module := newCloud(t), guest(t, `["instance_exists","instance_shutdown","instance_metadata"]`)
 	synctest.Test(t, func(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 // rollout.Journal.
 type journal struct {
 	object *status.Object
-	// scrub replaces secrets in what a guest said: the record is read by more
-	// people than Secrets are.
+	// scrub removes secrets from a guest's texts: the record has more readers
+	// than Secrets have.
 	scrub func(string) string
 }
 
-// Load is rollout.Journal's.
+// Load implements rollout.Journal.
 func (j journal) Load(ctx context.Context) (rollout.Record, error) {
 	r, err := j.object.Load(ctx)
 	out := rollout.Record{Generation: r.Generation, Paused: r.Paused, Held: r.Held}
@@ -47,12 +47,12 @@ func (j journal) Load(ctx context.Context) (rollout.Record, error) {
 	return out, err
 }
 
-// Bundle is rollout.Journal's.
+// Bundle implements rollout.Journal.
 func (j journal) Bundle(ctx context.Context, revision string) (*source.Bundle, error) {
 	return j.object.Bundle(ctx, revision)
 }
 
-// Save is rollout.Journal's. A bundle that is too large is not tried again.
+// Save implements rollout.Journal. A bundle that is too large is not tried again.
 func (j journal) Save(ctx context.Context, r rollout.Record, bundles []source.Bundle) error {
 	err := j.object.Save(ctx, j.recordOf(r), bundles)
 	if errors.Is(err, status.ErrTooLarge) {

@@ -12,25 +12,24 @@ import (
 	ccmconfig "k8s.io/cloud-provider/app/config"
 )
 
-// kube is how one part of the manager talks to the API server. Each provider
-// has its own, with rates of its own: what one keeps in its store, or says in
-// Events, does not hold up another.
+// kube is one part's access to the API server. Each provider has its own rates:
+// one provider's store or Events do not delay another.
 type kube struct {
 	client kubernetes.Interface
 	events recorder
 }
 
-// eventBurst and eventsPerSecond bound the Events on one object. A rollout has
-// some eight, and the one that says why it ended must not be left out.
+// eventBurst and eventsPerSecond bound the Events on one object. A rollout makes some
+// eight, and the last one, with the reason of its end, must not be dropped.
 const (
 	eventBurst      = 200
 	eventsPerSecond = 0.5
 )
 
-// newRecorder has a broadcaster of its own: upstream's starts only after the
-// first offer may already have been rejected. Its client has a rate of its
-// own, too: Events must not hold up stores and Secrets. It ends last: what ends
-// has something to tell.
+// newRecorder has its own broadcaster: upstream's may start only after the
+// first offer was rejected. Its client has its own rate, too: Events must not
+// delay stores and Secrets. It ends last, after the parts that still make
+// Events.
 func (m *manager) newRecorder(c *ccmconfig.CompletedConfig) (recorder, error) {
 	client, err := m.outside.client(c.Kubeconfig)
 	if err != nil {
@@ -43,7 +42,7 @@ func (m *manager) newRecorder(c *ccmconfig.CompletedConfig) (recorder, error) {
 	return recorder{m.leadership.Recorder(own), sync.OnceFunc(broadcaster.Shutdown)}, nil
 }
 
-// recorder records Events until its end, which may be called again.
+// recorder records Events until its end, which may be called repeatedly.
 type recorder struct {
 	record.EventRecorder
 	end func()

@@ -10,7 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 )
 
-// listingObserver tells of listings of instances, by metrics and the log.
+// listingObserver reports listings of instances, by metrics and the log.
 type listingObserver struct {
 	logger  klog.Logger
 	metrics *metrics.Listing

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	statusv1alpha1 "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -45,9 +46,9 @@ func (o *whole) find(name string) *managed {
 	return nil
 }
 
-// A provider whose guest hangs is removed without delay for the others. Its name
-// is taken until it has ended, which is said, and tried again without anybody's
-// doing.
+// A provider with a hanging guest is removed without delay for the others. Its
+// name stays taken until it has ended; a configuration that uses the name gets
+// an error, and is retried automatically.
 func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		release := make(chan struct{})
@@ -86,7 +87,7 @@ func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 		w.hang.Store(nil)
 		close(release)
 		w.offerKind("two", good)
-		w.quiet() // nobody touches the file
+		w.quiet() // the file is unchanged
 		if one := w.leader.find("two"); one == nil || !slices.Contains(w.leader.all(), one) {
 			w.t.Error("the provider has not come back")
 		}
@@ -103,7 +104,7 @@ func (w *walk) configured(name string) string {
 	return ""
 }
 
-// Of a file that cannot be taken up nothing stays, also not of what could be made.
+// Of a refused file nothing remains, including the parts that could be built.
 func TestAFileThatIsRejectedGivesBackWhatItMade(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		four := &side{configured: true, says: first("four")}
@@ -117,7 +118,7 @@ func TestAFileThatIsRejectedGivesBackWhatItMade(t *testing.T) {
 			before[one] = one.running()
 			clients := 0
 			refuse := func() (kubernetes.Interface, error) {
-				if clients++; clients%4 == 0 { // of the second provider that comes
+				if clients++; clients%4 == 0 { // the second added provider's
 					return nil, errors.New("no client for you")
 				}
 				return one.line.client(), nil
@@ -143,7 +144,7 @@ func TestAFileThatIsRejectedGivesBackWhatItMade(t *testing.T) {
 	})
 }
 
-// running is what runs, of the manager and of its providers.
+// running are the running tasks of the manager and of its providers.
 func (o *whole) running() (names []string) {
 	names = append(names, o.living.Running()...)
 	for _, one := range o.withEnding() {
@@ -154,13 +155,13 @@ func (o *whole) running() (names []string) {
 	return names
 }
 
-// Whoever applies configurations may do it beside the file, and at once.
+// Configurations may be applied concurrently, beside the file's.
 func TestConfigurationsAreAppliedOneAfterTheOther(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		done := make(chan error)
 		for i := range 8 {
 			w.subjects["two"].configured = i%2 == 1
-			next, err := v1alpha1.Decode([]byte(w.text()))
+			next, err := validation.Decode([]byte(w.text()))
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -180,7 +181,7 @@ func TestConfigurationsAreAppliedOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// --cloud-config is one provider's: a second one is refused, and not tried again.
+// --cloud-config is for one provider: a second one is refused, and not retried.
 func TestASecondProviderBesideACloudConfigIsRefused(t *testing.T) {
 	host := &v1alpha1.HostConfiguration{Providers: make([]v1alpha1.Provider, 2)}
 	err := checkCloudConfig("/etc/cloud.conf", host)
@@ -189,7 +190,7 @@ func TestASecondProviderBesideACloudConfigIsRefused(t *testing.T) {
 	}
 }
 
-// stores are those of the generations that a manager has loaded, by provider.
+// stores are the stores of a manager's loaded generations, by provider.
 func (o *whole) stores() map[string][]string {
 	all := map[string][]string{}
 	for _, one := range o.withEnding() {
@@ -204,19 +205,18 @@ func (o *whole) stores() map[string][]string {
 	return all
 }
 
-// A store is free when the last generation that has it has ended, whatever the
-// file says.
+// A store is free when its last generation has ended, regardless of the file.
 func TestAStoreNeverHasTwoProviders(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		one, two := w.subjects["one"], w.subjects["two"]
-		one.store, two.store = "two", "other" // at once
+		one.store, two.store = "two", "other" // in one step
 		w.reload(w.text())
 		time.Sleep(time.Minute)
 		if message := w.configured("one"); !strings.Contains(message, "in two steps") || strings.Contains(message, "tried again") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}
 		one.store = "one"
-		w.offerKind("two", unready) // what serves keeps its store
+		w.offerKind("two", unready) // the serving generation keeps its store
 		w.reload(w.text())
 		time.Sleep(10 * time.Second)
 		one.store = "two"
@@ -234,15 +234,15 @@ func TestAStoreNeverHasTwoProviders(t *testing.T) {
 				}
 			}
 		}
-		w.quiet() // nobody has touched the file
+		w.quiet() // the file is unchanged
 		if got := w.leader.stores()["two"]; !slices.Equal(got, []string{"one"}) {
 			w.t.Errorf("the store two is that of %v", got)
 		}
 	})
 }
 
-// A generation that is being made has its store, too, though its provider is to
-// have another one by now.
+// A generation that is being loaded holds its store, too, even after its
+// provider was given another one.
 func TestAStoreOfAGenerationThatIsMadeIsNotFree(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		release := make(chan struct{})
@@ -265,15 +265,15 @@ func TestAStoreOfAGenerationThatIsMadeIsNotFree(t *testing.T) {
 		w.hang.Store(nil)
 		close(release)
 		w.offerKind("three", good)
-		w.quiet() // nobody has touched the file
+		w.quiet() // the file is unchanged
 		if got := w.leader.stores()["shared"]; !slices.Equal(got, []string{"two"}) {
 			w.t.Errorf("the store is that of %v", got)
 		}
 	})
 }
 
-// Whoever takes the store of a provider that is renamed begins when that has
-// ended, and others at once.
+// A provider with the store of a renamed one begins after that one's end, and
+// others at once.
 func TestARenamedProviderBeginsWhenTheFormerOneHasEnded(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		release := make(chan struct{})

@@ -28,11 +28,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// providerLoader makes generations of one provider, each with what the
-// configuration says when it is loaded. It is a rollout.Loader.
+// providerLoader loads generations of one provider, each with the configuration
+// of that moment. It is a rollout.Loader.
 type providerLoader struct {
 	loader plugin.Loader // without engine, limits, grants and host
-	// engines returns the engine of that name, the manager's own for "".
+	// engines returns the engine with that name, the manager's own for "".
 	engines func(name string) (engine.Engine, error)
 	hosts   *hosts
 	tasks   *tasks.Group // that wait for the end of generations
@@ -40,21 +40,25 @@ type providerLoader struct {
 	mu      sync.Mutex
 	current terms
 	closed  bool
-	// loaded are the generations that have not ended; loading is of those that are made.
+	// loaded are the generations that have not ended; loading those that are being loaded.
 	loaded  map[*plugin.Generation]*belongings
 	loading []*belongings
 }
 
-// belongings are what a generation has beside its instances.
+// belongings are a generation's resources beside its instances.
 type belongings struct {
 	network *network
-	store   string // guarded by the loader's mutex; "" until the module has said it
+	store   string // guarded by the loader's mutex; "" until the module has named it
 	bundle  source.Bundle
-	// hushed: what the guest prints is dropped.
+	// judged is the provenance of the last call of admits, and refusal its
+	// result; only the reporter uses them.
+	judged  *provenance.Policy
+	refusal error
+	// hushed: the guest's output is dropped.
 	hushed atomic.Bool
 }
 
-// terms are those on which a generation is loaded.
+// terms are the settings with which a generation is loaded.
 type terms struct {
 	config     *v1alpha1.Provider
 	engine     engine.Engine
@@ -64,8 +68,8 @@ type terms struct {
 	revision   string
 }
 
-// secretsTimeout bounds how long Secrets are waited for. They are there, or
-// known to be missing, as soon as the API server has answered.
+// secretsTimeout bounds the wait for Secrets. They are there, or known to be
+// missing, as soon as the API server has answered.
 const secretsTimeout = 10 * time.Second
 
 func (l *providerLoader) newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, error) {
@@ -73,7 +77,7 @@ func (l *providerLoader) newTerms(ctx context.Context, p *v1alpha1.Provider, n *
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: engine: %w", p.Name, err)
 	}
-	policy, err := provenance.New(p.Provenance.Digests, p.Provenance.PublicKeys)
+	policy, err := policyOf(p.Provenance)
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
 	}
@@ -91,7 +95,15 @@ func (l *providerLoader) newTerms(ctx context.Context, p *v1alpha1.Provider, n *
 	return terms{config: p, engine: e, network: n, provenance: policy, addresses: steering, revision: rollout.Terms(revision, e.Name())}, nil
 }
 
-// sameRights tells whether two configurations let a guest know the same.
+func policyOf(p v1alpha1.Provenance) (*provenance.Policy, error) {
+	policy, err := provenance.New(p.Digests, p.PublicKeys)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Demand(p.Repository, p.MinimumVersion)
+}
+
+// sameRights reports whether two configurations give a guest access to the same data.
 func sameRights(a, b *v1alpha1.Provider) bool {
 	rights := func(p *v1alpha1.Provider) v1alpha1.Provider {
 		return v1alpha1.Provider{Capabilities: p.Capabilities, Grants: p.Grants, Credentials: p.Credentials, Kube: p.Kube}
@@ -99,12 +111,12 @@ func sameRights(a, b *v1alpha1.Provider) bool {
 	return equality.Semantic.DeepEqual(rights(a), rights(b))
 }
 
-// revisionOf names all of a provider's configuration that makes a difference to
+// revisionOf identifies the part of a provider's configuration that matters to
 // a generation.
 func revisionOf(p *v1alpha1.Provider) (string, error) {
 	c := *p
 	c.Rollout, c.Routing, c.Source, c.ConfigFrom = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}, nil
-	c.Addresses = v1alpha1.Addresses{} // in force at once, for whatever serves
+	c.Addresses = v1alpha1.Addresses{} // in force at once, without a new generation
 	data, err := json.Marshal(c)
 	if err != nil {
 		return "", fmt.Errorf("provider %s: %w", p.Name, err)
@@ -113,8 +125,8 @@ func revisionOf(p *v1alpha1.Provider) (string, error) {
 	return hex.EncodeToString(digest[:6]), nil
 }
 
-// set changes the terms. The network belongs to the loader until the next set,
-// or close; the one that is returned is the caller's.
+// set replaces the terms. The network belongs to the loader until the next set
+// or close; the returned one belongs to the caller.
 func (l *providerLoader) set(t terms) (before *network) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +137,7 @@ func (l *providerLoader) set(t terms) (before *network) {
 	return before
 }
 
-// close lets go of the network. Nothing is loaded any more.
+// close releases the network. Nothing is loaded afterwards.
 func (l *providerLoader) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +148,7 @@ func (l *providerLoader) close() {
 }
 
 // take returns the terms, with one more user of their network, for a generation
-// that is made until done.
+// that is being loaded until done.
 func (l *providerLoader) take() (t terms, b *belongings, done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,28 +163,28 @@ func (l *providerLoader) take() (t terms, b *belongings, done func()) {
 	}
 }
 
-// config is the configuration that holds now.
+// config is the present configuration.
 func (l *providerLoader) config() *v1alpha1.Provider {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.config
 }
 
-// policy is the provenance that holds now.
+// policy is the present provenance.
 func (l *providerLoader) policy() *provenance.Policy {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.provenance
 }
 
-// Revision is rollout.Loader's.
+// Revision implements rollout.Loader.
 func (l *providerLoader) Revision() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.revision
 }
 
-// Prepare is rollout.Loader's.
+// Prepare implements rollout.Loader.
 func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	t, b, done := l.take()
 	defer done()
@@ -192,7 +204,7 @@ func (l *providerLoader) Prepare(ctx context.Context, bundle source.Bundle, reac
 	return g, nil
 }
 
-// hush drops what a generation prints until the returned function is called.
+// hush drops a generation's output until end is called.
 func (l *providerLoader) hush(g *plugin.Generation) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +224,7 @@ type hushable struct {
 	hushed *atomic.Bool
 }
 
-// Write is io.Writer's.
+// Write implements io.Writer.
 func (h hushable) Write(p []byte) (int, error) {
 	if h.hushed.Load() {
 		return len(p), nil
@@ -220,8 +232,8 @@ func (h hushable) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
-// mayHold reports whether the provider has a store, or one of its generations; an
-// empty name, of which the module of a single provider decides, stands for any.
+// mayHold reports whether the provider or one of its generations may have a store; an
+// empty name, which a single provider's module chooses, stands for any.
 func (m *managed) mayHold(store string) bool {
 	l := m.loader
 	l.mu.Lock()
@@ -237,7 +249,7 @@ func (m *managed) mayHold(store string) bool {
 	return slices.ContainsFunc(l.loading, func(b *belongings) bool { return b.store == "" || b.store == store })
 }
 
-// forget lets go of a generation's network when the generation has ended.
+// forget releases a generation's network when the generation has ended.
 func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 	<-g.Closed()
 	n.release()
@@ -246,7 +258,7 @@ func (l *providerLoader) forget(g *plugin.Generation, n *network) {
 	delete(l.loaded, g)
 }
 
-// proved tells that a generation serves, so its Secrets are right: earlier
+// proved records that a generation serves, so its Secrets are valid: earlier
 // generations, which may serve again, use the same Secrets from now on.
 func (l *providerLoader) proved(g *plugin.Generation) {
 	l.mu.Lock()
@@ -273,13 +285,13 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 		host, stdout, stderr := l.hosts.host(m, t.network, store)
 		return host, b.printer(stdout), b.printer(stderr)
 	}
-	// Invariant S6 (host/SECURITY.md): what a guest wrote before it crashed is scrubbed, too.
+	// Invariant S6 (host/SECURITY.md): a guest's output before a crash is scrubbed, too.
 	loader.Scrub = l.hosts.allowed.scrub
 	return prepare(ctx, loader, bundle, check, reached)
 }
 
-// prepare is what loaders of providers and of signers have in common. What is
-// loaded is what was checked.
+// prepare is common to the loaders of providers and of signers. It loads
+// exactly the module that was checked.
 func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, check func(module []byte) error, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	var g *plugin.Generation
 	err := bundle.View(func(module []byte) (err error) {
@@ -301,8 +313,8 @@ func provenanceError(err error) error {
 	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: reason, Err: err}
 }
 
-// storeOf names the store. Only a single provider may leave it to its module:
-// the HostConfiguration names those of several.
+// storeOf returns the store's name. Only a single provider may leave it to its
+// module: with several the HostConfiguration names the stores.
 func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
 	if p.Store != "" {
 		return p.Store
@@ -310,7 +322,7 @@ func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
 	return m.Name
 }
 
-// longestOp is the time of the op that may take longest.
+// longestOp is the time limit of the longest op.
 func longestOp(p *v1alpha1.Provider) time.Duration {
 	longest := p.Ops.Timeout.Duration
 	for _, timeout := range p.Ops.Timeouts {
@@ -319,7 +331,7 @@ func longestOp(p *v1alpha1.Provider) time.Duration {
 	return longest
 }
 
-// policy is what the configuration says of rollouts.
+// policy converts the configuration of rollouts.
 func policy(r v1alpha1.Rollout) rollout.Policy {
 	return rollout.Policy{
 		Modes:         rollout.Modes{Probe: rollout.Mode(r.Probe), Shadow: rollout.Mode(r.Shadow), Observe: rollout.Mode(r.Observe)},

@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestMain sets what the whole process has one of, before any goroutine reads
-// it: the error handlers, of which one has everybody wait after an error, with
-// the time of no bubble; and the log, which is read for a walk that is repeated.
+// TestMain sets the process's globals before any goroutine reads them: the
+// error handlers, one of which would delay every caller after an error, outside
+// of the bubbles' time; and the log, which is only for repeating a walk.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	if os.Getenv("WALK_SEED") == "" {

@@ -21,7 +21,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/election"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
@@ -37,42 +36,42 @@ const (
 	component = "wasm-cloud-controller-manager"
 )
 
-// manager holds what lives as long as the process.
+// manager has the parts with the lifetime of the process.
 type manager struct {
 	options *config.Options
 	metrics *metrics.Metrics
 	spans   *tracing.Spans
 	outside outside
-	// work is the context of what begins things. It ends with the signal, or
-	// with cease.
+	// work is the context of parts that start others. It ends with the signal,
+	// or with cease.
 	work    context.Context
 	cease   context.CancelFunc
 	working tasks.Group
-	// loops are the control loops; life is the context of what outlives them, and
-	// ends with die.
+	// loops are the control loops; life is the context of the parts that
+	// outlive them, and ends with die.
 	loops      *controllers.Loops
 	life       context.Context
 	die        context.CancelFunc
 	living     tasks.Group
 	leadership election.Leadership
 
-	// These are made by start, after the flags are parsed.
+	// start sets these, after the flags are parsed.
 	providers *providers
 	router    *routing.Router
 	unrouted  func(context.Context)
 	unread    func(context.Context)
 	trials    *trials.Trials
 	pulse     *pulse
-	// starting is held while the manager starts: a signal may end it meanwhile.
+	// starting is held while the manager starts, as a signal may end it meanwhile.
 	starting sync.Mutex
 	leases   *election.Leases
-	identity string // of this manager among others
-	// last are called when everything else has ended.
+	identity string // unique among managers
+	// last are called when all other parts have ended.
 	last []func()
 }
 
-// newManager makes what is there before the flags are parsed. With the context
-// nothing new begins any more; what is under way then ends in shutDown.
+// newManager builds the parts that exist before the flags are parsed. After the
+// end of the context nothing new begins; shutDown waits for the rest.
 func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *manager {
 	m := &manager{options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()), loops: controllers.NewLoops()}
 	m.work, m.cease = context.WithCancel(ctx)
@@ -90,9 +89,9 @@ func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
 	return m.serveSecurely(c)
 }
 
-// start begins to watch the sources and to serve probes. It runs before leader
-// election, so that a standby manager has its providers ready. Whatever it
-// returns, shutDown ends what it has started.
+// start watches the sources and serves probes. It runs before leader election,
+// so that a standby has its providers ready. After any result shutDown ends the
+// started parts.
 func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	m.outside.register(m.metrics)
 	host, err := m.options.HostConfiguration()
@@ -147,7 +146,7 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	return nil
 }
 
-// closeSpans sends the spans of what has ended.
+// closeSpans sends the remaining spans.
 func (m *manager) closeSpans() {
 	if err := m.spans.Close(m.life); err != nil {
 		klog.ErrorS(err, "The last spans did not reach their collector")
@@ -162,9 +161,9 @@ func (m *manager) all() []*managed {
 	return m.providers.all()
 }
 
-// end strikes out what this process has on trial, so that the next one does not
-// suspect it. That is left out when the process stood still, or cannot end a
-// call: then it may be the liveness probe that ends it, and orderly is false.
+// end strikes out this process's trials, so that the next process does not
+// suspect their modules. It does not if the process stood still, or cannot end
+// a call: then the liveness probe may be ending it, and orderly is false.
 func (m *manager) end(ctx context.Context) (orderly bool) {
 	m.starting.Lock()
 	defer m.starting.Unlock()
@@ -183,7 +182,7 @@ func (m *manager) end(ctx context.Context) (orderly bool) {
 	return true
 }
 
-// fit says why the kubelet may have ended this process.
+// fit returns why the kubelet may have ended this process.
 func (m *manager) fit() error {
 	if !m.pulse.steady(time.Since(m.pulse.begun)) {
 		return fmt.Errorf("this process stood still for more than %v", stall)
@@ -196,10 +195,10 @@ func (m *manager) fit() error {
 	return nil
 }
 
-// serving reports whether any provider serves: one that is broken must not take
-// the others' manager away. A standby that waits for the leader is ready, too:
-// else the rollout of a new manager would wait for it, with an old leader that
-// passes nothing.
+// serving reports whether any provider serves: a broken one must not make the
+// others' manager unready. A standby that waits for the leader is ready, too:
+// otherwise the rollout of a new manager would wait for it, while the old
+// leader may pass none of its modules.
 func (m *manager) serving() bool {
 	all := m.all()
 	if m.lacks() {
@@ -210,10 +209,10 @@ func (m *manager) serving() bool {
 			return true
 		}
 	}
-	return len(all) == 0 // CloudProviders are yet to come
+	return len(all) == 0 // CloudProviders may follow
 }
 
-// lead begins what only the leader does.
+// lead begins the leader's tasks.
 func (m *manager) lead() {
 	m.leadership.Begin()
 	looked := make(chan struct{})
@@ -229,9 +228,9 @@ func (m *manager) lead() {
 	m.working.Go("the reporter of annotations", func() { m.unread(m.work) })
 }
 
-// newUnrouted returns what tells of objects that are nobody's, until the context
-// ends; it looks at all of them anew when the rules change. Its informers are its
-// own: who watches first sets the period in which upstream's loops look again.
+// newUnrouted returns the reporter of objects without a provider, which runs until the
+// context ends; it reads all objects again when the rules change. Its informers are its
+// own: the first user of shared ones sets the resync period of upstream's loops.
 func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
 	return func(ctx context.Context) {
 		for ctx.Err() == nil {
@@ -255,7 +254,7 @@ func newUnrouted(router *routing.Router, s *shared) func(context.Context) {
 
 func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 	var options []informers.SharedInformerOption
-	if router.Everything() { // then only a Service that another one has owned is nobody's
+	if router.Everything() { // then only a Service of a former owner has no provider
 		options = append(options, informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = routing.ServiceOwnerLabel }))
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, options...)
@@ -269,7 +268,7 @@ func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 	}
 }
 
-// newShared makes what the providers have in common.
+// newShared builds the parts that the providers share.
 func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	own, err := m.newKube(c)
 	if err != nil {
@@ -282,7 +281,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	}
 	m.last = append(m.last, remove)
 	services := &serviceCIDRs{client: own.client, logger: klog.FromContext(m.work)}
-	services.refresh(m.work) // nothing is decided before
+	services.refresh(m.work) // needed for the first decisions
 	m.working.Go("the list of ServiceCIDRs", func() { services.run(m.work) })
 	name, err := identity(c)
 	if err != nil {
@@ -302,8 +301,8 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	}, nil
 }
 
-// checkCloudConfig refuses a --cloud-config of which nobody could say whose it
-// is, or whether it wins.
+// checkCloudConfig refuses a --cloud-config of an ambiguous provider, or in
+// conflict with another setting.
 func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
 	switch {
 	case file == "":
@@ -315,8 +314,8 @@ func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
 	return nil
 }
 
-// identity names this manager among others, also after it was restarted: it is
-// the only one on its host, or in its pod, that has this port.
+// identity identifies this manager among others, and after a restart: only one
+// on its host, or in its pod, has this port.
 func identity(c *ccmconfig.CompletedConfig) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -337,12 +336,12 @@ func (s *shared) newNetworks(life context.Context, m *managed) *networks {
 		m.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
 	}
 	return &networks{
-		client: m.client, caches: s.caches, refused: refused, observer: callObserver{m.metrics.Egress(), m.calls, s.spans, m.name, m.logger}, scrubber: scrubber, logger: m.logger.WithName("signer"), life: life, tasks: &m.living,
+		client: m.client, caches: s.caches, allowed: m.allowed, refused: refused, observer: callObserver{m.metrics.Egress(), m.calls, s.spans, m.name, m.logger}, scrubber: scrubber, logger: m.logger.WithName("signer"), life: life, tasks: &m.living,
 		signers: &signerLoader{
 			client: m.client, engines: s.modules.engine, compiler: s.modules.compiler(m.name), version: version.Release(),
 			reporter:     &signerReporter{teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub}},
 			sourceFailed: said.sourceFailed,
-			trials:       func(name string) rollout.Trials { return m.book.Of(name) },
+			trials:       m.book.Of,
 			pulls:        m.book.Pulls(),
 		},
 	}
@@ -367,7 +366,7 @@ func (s *shared) newLoader(m *managed) *providerLoader {
 }
 
 // controllers are the clients of the controllers that may change Nodes and
-// Services. They are made at the first use: that asks the API server.
+// Services. The first use creates them, as that needs the API server.
 func (s *shared) controllers() kubecache.Clients {
 	return kubecache.Clients{Nodes: s.controller(nodeController), Services: s.controller(serviceController)}
 }
@@ -385,7 +384,7 @@ func (s *shared) controller(name string) func() (kubernetes.Interface, error) {
 	}
 }
 
-// configFile is that of --cloud-config, which is for one provider.
+// configFile is the file of --cloud-config, which is for one provider.
 func (s *shared) configFile() string {
 	return s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile
 }

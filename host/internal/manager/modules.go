@@ -20,25 +20,25 @@ import (
 // itself to compile one module, in a process that may be killed.
 const compileCommand = "compile-module"
 
-// modules is what makes modules run.
+// modules are the parts that load modules.
 type modules struct {
-	// engine returns the engine of that name, of --wasm-engine for "".
+	// engine returns the engine with that name, that of --wasm-engine for "".
 	engine func(name string) (engine.Engine, error)
-	// compiler is that of one provider.
+	// compiler returns the compiler of one provider.
 	compiler func(provider string) plugin.Compiler
-	// store has the modules that are too large for memory; nil: there is none.
+	// store has the modules that are too large for memory; nil: none.
 	store *source.Store
 }
 
-// newModules returns engines that find what the child process has compiled in a
-// directory that is ours alone. Remove is for when nothing is loaded any more.
+// newModules returns engines that read the child process's machine code from a
+// private directory. Remove is for when no module is loaded any more.
 func newModules(newEngine NewEngine, options *config.Options) (made modules, remove func(), err error) {
 	dir, remove := options.CompilationCacheDir, func() {}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "wasm-ccm-"); err != nil {
 			return modules{}, nil, fmt.Errorf("a directory for compiled modules: %w; give --provider-compilation-cache-dir", err)
 		}
-		remove = func() { _ = os.RemoveAll(dir) } // of no use to anybody
+		remove = func() { _ = os.RemoveAll(dir) } // nobody needs it afterwards
 	}
 	if made, err = modulesIn(dir, newEngine, options); err != nil {
 		remove()
@@ -73,7 +73,7 @@ func modulesIn(dir string, newEngine NewEngine, options *config.Options) (module
 	return modules{engine: engineOf, store: store, compiler: func(provider string) plugin.Compiler { return parent.For(provider) }}, nil
 }
 
-// engineVersion is that of an engine in this binary.
+// engineVersion is the version of an engine in this binary.
 func engineVersion(name string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return compile.VersionOf(info, name)

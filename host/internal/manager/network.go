@@ -21,54 +21,54 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
-// network is what stands between the requests of a provider and the cloud, as
-// one HostConfiguration says. It is replaced as a whole.
-// Generations hold the one they were loaded with; the last one closes it.
+// network is the connection of a provider to its cloud, as of one
+// HostConfiguration. It is replaced as a whole. Generations keep the one that
+// they were loaded with; the last one closes it.
 type network struct {
-	client       *egress.Client
+	*grant.Network
 	secrets      *credential.Pinned
-	credentials  *credential.Set
 	capabilities []string
 	kube         *kubecache.View
 	signers      []*signer
 	stop         context.CancelFunc
 	users        atomic.Int32
-	// number grows from network to network of a provider.
+	// number increases from network to network of a provider.
 	number int64
 }
 
-// retain lets one more use the network. The first user is who built it.
+// retain adds a user of the network. The first user is its builder.
 func (n *network) retain() { n.users.Add(1) }
 
-// release ends a use of the network, and closes it with the last one.
+// release removes a user of the network; the last one closes it.
 func (n *network) release() {
 	if n.users.Add(-1) == 0 {
 		n.close()
 	}
 }
 
-// networks makes them.
+// networks builds the networks of one provider.
 type networks struct {
-	client kubernetes.Interface
-	caches *kubecache.Caches
-	// refused is told what is asked of the caches and not granted.
+	client  kubernetes.Interface
+	caches  *kubecache.Caches
+	allowed *allowed
+	// refused receives refused requests to the caches.
 	refused  func(what, advice string)
 	observer egress.Observer
 	// scrubber outlives networks, so that old secrets stay scrubbed.
 	scrubber *credential.Scrubber
 	signers  *signerLoader
 	logger   klog.Logger
-	// life is that of what they run, which a reload does not end; tasks waits for it.
+	// life is the context of the networks' tasks, for which tasks waits; a reload does not end it.
 	life  context.Context
 	tasks *tasks.Group
 	built atomic.Int64
-	// traffic outlives networks, so that a reload or a changed Secret begins
-	// no rate, breaker or budget anew; nil before the first one.
+	// traffic outlives networks, so that a reload or a changed Secret resets no
+	// rate, breaker or budget; nil before the first one.
 	traffic *egress.Traffic
 }
 
-// build makes the network of a provider and starts what watches its Secrets
-// and signers; close ends that.
+// build builds the network of a provider and starts the watches of its Secrets
+// and signers; close ends them.
 func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(n.life)
 	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
@@ -84,16 +84,16 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
 	net.secrets = credential.NewPinned(watched)
 	way, err := grant.NewNetwork(p, grant.NetworkOptions{
-		Secrets: net.secrets, Signer: n.signer(net, p.Engine), Observer: n.observer, Traffic: n.traffic,
+		Secrets: net.secrets, Signer: n.signer(net, p.Engine), Observer: n.observer, Traffic: n.traffic, InForce: n.allowed.network,
 		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed()},
 	})
 	if err != nil {
 		return err
 	}
-	net.client, net.credentials = way.Client, way.Credentials
+	net.Network = way
 	net.kube = n.caches.Open(grant.Kube(&p.Kube), n.refused)
-	if n.traffic == nil { // of the first network, before there are goroutines
-		n.traffic = net.client.Traffic()
+	if n.traffic == nil { // the first network, before there are goroutines
+		n.traffic = net.Client.Traffic()
 	}
 	n.tasks.Go(fmt.Sprintf("the Secrets of network %d", net.number), func() { watched.Run(ctx) })
 	for _, s := range net.signers {
@@ -102,7 +102,7 @@ func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider)
 	return nil
 }
 
-// signerFailed returns what logs errors of signers, one a second with a burst of ten.
+// signerFailed returns the logger of signers' errors: one a second with a burst of ten.
 func (n *networks) signerFailed() func(credential, message string) {
 	lines := rate.NewLimiter(1, 10)
 	return func(credential, message string) {
@@ -112,7 +112,7 @@ func (n *networks) signerFailed() func(credential, message string) {
 	}
 }
 
-// signer makes the signer of a credential, which is started with the network.
+// signer builds the signer of a credential, which starts with the network.
 func (n *networks) signer(net *network, engineName string) grant.SignerFunc {
 	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
 		s, err := n.signers.signer(name, engineName, c)
@@ -150,82 +150,47 @@ func (n *network) ready(ctx context.Context) error {
 	return nil
 }
 
-// close ends what the network runs. Requests under way end by themselves.
+// close ends the network's tasks. Running requests end by themselves.
 func (n *network) close() {
 	n.stop()
-	n.client.Close()
-	n.credentials.Close()
+	n.Close()
 	n.kube.Close()
 }
 
-// allowed is the network of the configuration that holds now. A change of what
-// the administrator allows is in force at once for every generation where it
-// takes something away; what it adds comes with a generation of its own.
+// allowed is the network of the present configuration. Every generation is
+// subject to a restriction at once; an extension comes with a new generation.
 type allowed struct{ current atomic.Pointer[network] }
 
-// capability reports whether the administrator grants a capability now.
+// capability reports whether the administrator presently grants a capability.
 func (a *allowed) capability(name string) bool {
 	return slices.Contains(a.current.Load().capabilities, name)
 }
 
+// network is the network whose grants bind every generation's requests. Without
+// a configuration nothing is allowed.
+func (a *allowed) network() *grant.Network {
+	if now := a.current.Load(); now != nil {
+		return now.Network
+	}
+	return nil
+}
+
 // scrub replaces secrets in a text.
 func (a *allowed) scrub(text string) string {
-	return string(a.current.Load().credentials.Scrub([]byte(text)))
+	return string(a.current.Load().Credentials.Scrub([]byte(text)))
 }
 
-// bound is the network of one generation: what the generation was loaded with,
-// as far as it is still allowed.
-type bound struct {
-	own     *network
-	allowed *allowed
-}
-
-// Send is hostfunc.HTTP.
-func (b bound) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
-	now := b.allowed.current.Load()
-	if now == b.own {
-		return b.own.client.Send(ctx, requests)
-	}
-	results := make([]*abi.HttpResult, len(requests))
-	var rest []*abi.HttpRequest
-	for i, request := range requests {
-		// Invariant G3 (host/SECURITY.md): a generation with grants of its own sends nothing that
-		// those of now refuse.
-		if results[i] = now.client.Refusal(request); results[i] != nil {
-			continue
-		}
-		rest = append(rest, request)
-	}
-	sent, err := b.send(ctx, rest)
-	if err != nil {
-		return nil, err
-	}
-	for i := range results {
-		if results[i] == nil {
-			results[i], sent = sent[0], sent[1:]
-		}
-	}
-	return results, nil
-}
-
-func (b bound) send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
-	if len(requests) == 0 {
-		return nil, nil
-	}
-	return b.own.client.Send(ctx, requests)
-}
-
-// seen is what one generation sees of the cluster: what it was loaded with, as
-// far as it is still allowed.
+// seen is one generation's view of the cluster: its grants at loading,
+// restricted to the present ones.
 type seen struct {
 	own     *network
 	allowed *allowed
-	// generation is in its cursors.
+	// generation is part of its cursors.
 	generation uint64
 	clients    kubecache.Clients
 }
 
-// Read is hostfunc.Kube.
+// Read implements hostfunc.Kube.
 func (s seen) Read(ctx context.Context, request *abi.KubeRequest) ([]byte, int, error) {
 	// Invariant G3 (host/SECURITY.md): what is granted now counts at each call.
 	if err := s.allowed.current.Load().kube.Refusal(request); err != nil {
@@ -234,7 +199,7 @@ func (s seen) Read(ctx context.Context, request *abi.KubeRequest) ([]byte, int, 
 	return s.own.kube.Read(ctx, s.generation, request)
 }
 
-// Patch is hostfunc.Kube.
+// Patch implements hostfunc.Kube.
 func (s seen) Patch(ctx context.Context, request *abi.KubeRequest, own *corev1.ObjectReference) error {
 	// Invariant G3 (host/SECURITY.md): both must allow it.
 	if _, err := s.allowed.current.Load().kube.Patch(request, own); err != nil {

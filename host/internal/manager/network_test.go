@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
@@ -22,14 +22,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
-// Each reload and each changed Secret makes a network beside the one before,
-// which serves on. Together they send what the provider may.
+// Each reload and each changed Secret adds a network to the previous one, which
+// continues to serve. Together they keep the provider's rates.
 func TestReloadsDoNotMultiplyRates(t *testing.T) {
 	var asked atomic.Int32
 	cloud := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer cloud.Close()
 	port := cloud.URL[strings.LastIndex(cloud.URL, ":")+1:]
-	config, err := v1alpha1.Decode(fmt.Appendf(nil, `
+	config, err := validation.Decode(fmt.Appendf(nil, `
 apiVersion: config.wasm-ccm.dev/v1alpha1
 kind: HostConfiguration
 providers:
@@ -43,7 +43,7 @@ providers:
 	}
 	n := &networks{
 		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("main").Egress(), calls.New(), tracing.New("test", ""), "main", klog.Background()}, life: t.Context(),
-		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks.Group{},
+		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}
 	begun := time.Now()
 	for range 10 {
@@ -52,8 +52,9 @@ providers:
 			t.Fatal(err)
 		}
 		defer net.release()
+		n.allowed.current.Store(net)
 		for range 5 {
-			if _, err := net.client.Send(t.Context(), []*abi.HttpRequest{{Method: "GET", Url: cloud.URL + "/", TimeoutMs: 50}}); err != nil {
+			if _, err := net.Client.Send(t.Context(), []*abi.HttpRequest{{Method: "GET", Url: cloud.URL + "/", TimeoutMs: 50}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/cloudproviders"
 )
 
-// begin applies what the manager begins with: the file, and with
-// cloudProviders.enabled the CloudProviders of the cluster, which it then follows.
+// begin applies the manager's first configuration: the file, and with
+// cloudProviders.enabled the CloudProviders of the cluster, which it then watches.
 func (m *manager) begin(c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) error {
 	// Invariant R14 (host/SECURITY.md): nobody looks at objects unless the file says so.
 	if !host.CloudProviders.Enabled {
@@ -34,8 +34,8 @@ func (m *manager) begin(c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfigu
 	return nil
 }
 
-// gone tells of a provider whose object is gone, and that this manager did not have:
-// it began with a mistake in it.
+// gone reports a provider whose object was deleted, and that this manager did
+// not have: the object had a mistake when the manager started.
 func (s *providers) gone(name string) {
 	s.living.Go("telling that provider "+name+" is removed", func() {
 		if s.leads() && !s.has(name) {
@@ -44,10 +44,10 @@ func (s *providers) gone(name string) {
 	})
 }
 
-// errObjects is of a file that is valid, and needs another process.
+// errObjects is for a valid file that needs a restart.
 var errObjects = errors.New("cloudProviders.enabled cannot change while the manager runs: restart it, or change it back")
 
-// applyFile applies another file, with the CloudProviders where they count.
+// applyFile applies another file, with the CloudProviders if they are enabled.
 func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfiguration) error {
 	switch {
 	case next.CloudProviders.Enabled != (s.objects != nil):
@@ -58,7 +58,7 @@ func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfigurat
 	return s.apply(ctx, next)
 }
 
-// fileInForce returns the file that was applied last; nobody may change it.
+// fileInForce returns the last applied file, which must not be changed.
 func (s *providers) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
 	if s.objects != nil {
 		return s.objects.File(), nil
@@ -66,7 +66,7 @@ func (s *providers) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguratio
 	return s.inForce(ctx)
 }
 
-// told tells the CloudProvider of that name what is to be seen of the provider.
+// told returns the receiver of a provider's status for its CloudProvider.
 func (s *providers) told(name string) func(status.Status) {
 	if s.objects == nil {
 		return func(status.Status) {}
@@ -74,9 +74,9 @@ func (s *providers) told(name string) func(status.Status) {
 	return func(x status.Status) { s.objects.Report(name, x) }
 }
 
-// lacks reports whether another manager serves a CloudProvider of which this one
-// knows only a mistake. It is not ready then, so that it does not take that one's
-// place: as one that would begin with a wrong file.
+// lacks reports whether another manager serves a CloudProvider of which this
+// one only knows a mistake. It is not ready then, so that it does not replace
+// that manager, as with an invalid file.
 func (m *manager) lacks() bool {
 	return m.providers != nil && m.providers.objects != nil && m.providers.objects.Lacks() != ""
 }

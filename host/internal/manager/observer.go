@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -20,15 +19,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Reasons of the Events on an object about which the provider gave no answer,
-// and about which it is therefore not asked for a while.
+// Reasons of the Events on an object for ops without an answer, and for the
+// following pause of calls.
 const (
 	eventUnanswered = "ProviderNoAnswer"
 	eventBackoff    = "ProviderBackoff"
 )
 
-// observer tells of ops in the background, by metrics and Events. It
-// implements async.Observer.
+// observer reports ops in the background, by metrics and Events. It implements
+// async.Observer.
 type observer struct {
 	logger  klog.Logger
 	metrics *metrics.Provider
@@ -58,7 +57,7 @@ func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures
 	o.tell(object, op, eventBackoff, fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v", op, failures, delay.Round(time.Second)), err)
 }
 
-// tell says in the log, and on the object if there is one, what failed.
+// tell reports a failure in the log, and on the object if there is one.
 func (o *observer) tell(object *corev1.ObjectReference, op abi.Op, reason, what string, err error) {
 	if object == nil {
 		o.logger.Error(err, what, "op", op.String())
@@ -68,8 +67,8 @@ func (o *observer) tell(object *corev1.ObjectReference, op abi.Op, reason, what 
 	o.events.Event(object, corev1.EventTypeWarning, reason, text.Line(fmt.Sprintf("%s: %v", what, err), maxEventBytes))
 }
 
-// scrubbed measures and remembers ops, makes spans of them, and replaces secrets in what a guest says of its
-// failures.
+// scrubbed measures and records ops, makes spans of them, and removes secrets
+// from a guest's errors.
 type scrubbed struct {
 	opcontext.Invoker
 	provider string
@@ -77,7 +76,7 @@ type scrubbed struct {
 	spans    *tracing.Spans
 	allowed  *allowed
 	history  *history
-	// generation is the number of the one that serves.
+	// generation is the number of the serving generation.
 	generation func() int64
 }
 
@@ -93,17 +92,20 @@ func (s scrubbed) run(ctx context.Context, invoke opcontext.InvokeFunc, op abi.O
 	about := opcontext.FromContext(ctx)
 	about.Name, about.Generation = op, s.generation()
 	ctx = opcontext.NewContext(ctx, about)
-	ctx, span := s.spans.Start(ctx, op.String(), trace.WithAttributes(attributesOf(s.provider, about)...))
+	ctx, span := s.spans.Start(ctx, op.String())
+	if span.IsRecording() {
+		span.SetAttributes(attributesOf(s.provider, about)...)
+	}
 	start := time.Now()
 	err := invoke(ctx, op, req, resp)
 	s.metrics.Op(ctx, op, time.Since(start), err)
 	err = s.clean(err)
-	s.history.ended(ctx, op, start, err)
+	s.history.ended(ctx, op, start, resp, err)
 	tracing.End(span, err)
 	return err
 }
 
-// attributesOf are those of a span about an op.
+// attributesOf are the attributes of an op's span.
 func attributesOf(provider string, about opcontext.Op) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		attribute.String(tracing.AttributeProvider, provider), attribute.String(tracing.AttributeOp, nameOf(about)),
@@ -115,10 +117,13 @@ func attributesOf(provider string, about opcontext.Op) []attribute.KeyValue {
 	return attributes
 }
 
-// clean leaves errors alone that are not of the guest: they hold nothing of it.
+// clean leaves errors of the host unchanged: they contain nothing of the guest.
 func (s scrubbed) clean(err error) error {
-	var answer *abi.Error
-	if err == nil || !errors.As(err, &answer) {
+	if err == nil {
+		return nil
+	}
+	answer, ok := errors.AsType[*abi.Error](err)
+	if !ok {
 		return err
 	}
 	return &abi.Error{Code: answer.Code, Message: s.allowed.scrub(answer.Message), RetryAfter: answer.RetryAfter}

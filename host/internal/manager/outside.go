@@ -16,17 +16,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 )
 
-// outside is what a manager reaches beside itself: tests that drive a whole
-// manager through its life have another world around it.
+// outside is a manager's access to the outside world: tests of whole managers
+// replace it.
 type outside struct {
 	// client and metadata return clients with a rate of their own.
 	client   func(*restclient.Config) (kubernetes.Interface, error)
 	metadata func(*restclient.Config) (metadata.Interface, error)
 	// dynamic returns a client of CloudProviders, with a rate of its own.
 	dynamic func(*restclient.Config) (dynamic.Interface, error)
-	// modules makes what runs modules; remove is called after everything else.
+	// modules builds the parts that load modules; remove is called after everything else.
 	modules func(*config.Options) (made modules, remove func(), err error)
-	// watchFile hands over a file's content, and each change, until the context ends.
+	// watchFile passes a file's content, and each change, until the context ends.
 	watchFile func(ctx context.Context, path string, handle func(data []byte, err error))
 	register  func(*metrics.Metrics)
 }

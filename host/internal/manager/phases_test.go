@@ -7,7 +7,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// The API has the phases of a rollout, and knows which of them do not go on.
+// The API has the phases of a rollout, and knows the final ones.
 func TestPhasesOfTheAPI(t *testing.T) {
 	for phase, want := range map[rollout.Phase]struct {
 		told    string

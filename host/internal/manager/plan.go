@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 )
 
-// plan is what makes of the providers that there are those of another
+// plan is the change from the present providers to those of another
 // configuration.
 type plan struct {
 	*providers
@@ -25,27 +25,27 @@ type plan struct {
 	removed []*managed
 }
 
-// change is of a provider that stays.
+// change is for a provider that stays.
 type change struct {
 	one  *managed
 	next *v1alpha1.Provider
-	// terms have a network when anything of the provider changes.
+	// terms have a network if anything of the provider changes.
 	terms terms
-	// source is another one than before, or nil.
+	// source is a new source, or nil.
 	source source.Source
-	// rerouted: other objects are the provider's.
+	// rerouted: the provider gets other objects.
 	rerouted bool
 }
 
-// addition is a provider that comes.
+// addition is a new provider.
 type addition struct {
 	next *v1alpha1.Provider
 	one  *managed
-	// after are those whose end it waits for: it has the store of one of them.
+	// after are the providers whose end it awaits: one of them has its store.
 	after []*managed
 }
 
-// plan looks at what differs. An error says why it cannot be, or not yet.
+// plan compares the configurations. An error says why a change cannot be, or not yet.
 func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	if err := checkCloudConfig(s.shared.configFile(), next); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	return p, p.possible()
 }
 
-// possible says of what another provider still has that it cannot be taken yet.
+// possible returns why a change must wait for another provider's name or store.
 func (p *plan) possible() error {
 	for _, a := range p.added {
 		for _, one := range p.withEnding() {
@@ -97,12 +97,12 @@ func (p *plan) possible() error {
 	return nil
 }
 
-// ends reports whether a provider was, or is, removed.
+// ends reports whether a provider was, or is being, removed.
 func (p *plan) ends(one *managed) bool {
 	return slices.Contains(p.removed, one) || !slices.Contains(p.all(), one)
 }
 
-// storeTaken: no two providers write into one store, also not for a while.
+// storeTaken is the error about a store: no two providers may write into one, even briefly.
 func (p *plan) storeTaken(next *v1alpha1.Provider, holder *managed) error {
 	path := fmt.Sprintf("provider %s: the store %q", next.Name, next.Store)
 	if now := holder.loader.config().Store; slices.Contains(p.all(), holder) && (now == "" || now == next.Store) {
@@ -111,7 +111,7 @@ func (p *plan) storeTaken(next *v1alpha1.Provider, holder *managed) error {
 	return later("%s is still that of provider %s: a generation that has it, or the end of the provider, goes on", path, holder.name)
 }
 
-// make makes all that is new, and changes nothing.
+// make builds all new parts, and changes nothing.
 func (p *plan) make(ctx context.Context) (err error) {
 	for _, c := range p.kept {
 		before := c.one.loader.config()
@@ -140,7 +140,7 @@ func differentSource(next, before *v1alpha1.Provider) bool {
 		next.Limits.Module.Cmp(before.Limits.Module) != 0
 }
 
-// giveUp ends what was made.
+// giveUp releases the built parts.
 func (p *plan) giveUp() {
 	for _, c := range p.kept {
 		if c.terms.network != nil {
@@ -154,18 +154,18 @@ func (p *plan) giveUp() {
 	}
 }
 
-// loopsTimeout is how long control loops are waited for that stop. A call that
-// hangs all the same keeps nobody else: its own loops begin after it.
+// loopsTimeout bounds the wait for control loops to stop. A longer call only
+// delays its own loops.
 const loopsTimeout = 10 * time.Second
 
-// take takes everything into force.
+// take puts everything into force.
 func (p *plan) take(ctx context.Context) error {
 	leave, err := p.turns(ctx)
 	defer leave()
 	if err != nil {
 		return notYet{err}
 	}
-	if err := p.adopt(ctx); err != nil { // most of it while the loops work
+	if err := p.adopt(ctx); err != nil { // most Services, while the loops still run
 		return err
 	}
 	stopped := p.stopLoops(ctx)
@@ -187,9 +187,9 @@ func (p *plan) take(ctx context.Context) error {
 	return nil
 }
 
-// stopLoops stops the control loops of those that go, and of those that get other
-// objects: a service loop that sees a Service go deletes its load balancer. It
-// returns when they have stopped, mostly, and what tells it of those that go.
+// stopLoops stops the control loops of removed providers, and of those that get other objects: a
+// service loop deletes the load balancer of a Service that leaves it. It returns when they have
+// stopped, or after loopsTimeout, with the channels that report the end of the removed ones.
 func (p *plan) stopLoops(ctx context.Context) (stopped []<-chan struct{}) {
 	// Invariant P6 (host/SECURITY.md): no loop sees an object leave its provider.
 	for _, one := range p.removed {
@@ -212,19 +212,19 @@ func (p *plan) stopLoops(ctx context.Context) (stopped []<-chan struct{}) {
 	return stopped
 }
 
-// adoptTimeout bounds one try to label Services; what is done is not done again.
+// adoptTimeout bounds one attempt to label Services; completed ones are not repeated.
 const adoptTimeout = 30 * time.Second
 
-// adopt has the load balancers of a provider that has had everything stay its own.
+// adopt keeps the load balancers of a provider that had all Services with that provider.
 func (p *plan) adopt(ctx context.Context) error {
 	if !p.leads() {
-		return nil // who leads does it
+		return nil // the leader does it
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	client, err := p.shared.completed.ClientBuilder.Client(serviceController)
 	if err == nil {
-		err = p.rules.Adopt(ctx, p.shared.client, client) // to list is the manager's own right
+		err = p.rules.Adopt(ctx, p.shared.client, client) // the manager itself has the right to list
 	}
 	if err != nil {
 		return notYet{err}
@@ -232,7 +232,7 @@ func (p *plan) adopt(ctx context.Context) error {
 	return nil
 }
 
-// resumeLoops begins those again that stopLoops has stopped.
+// resumeLoops restarts the loops that stopLoops has stopped.
 func (p *plan) resumeLoops() {
 	for _, one := range p.removed {
 		p.loops.Add(one.loops(p.shared.router))
@@ -244,7 +244,7 @@ func (p *plan) resumeLoops() {
 	}
 }
 
-// order is that of the file.
+// order is the file's order.
 func (p *plan) order() (now []*managed) {
 	for i := range p.next.Providers {
 		name := p.next.Providers[i].Name
@@ -262,7 +262,7 @@ func (p *plan) order() (now []*managed) {
 	return now
 }
 
-// change takes what changes of one provider into force.
+// change puts one provider's changes into force.
 func (p *plan) change(c *change) {
 	c.one.brake.SetLimits(brakeLimits(p.next.DeletionBrake))
 	if c.terms.network != nil {
@@ -275,9 +275,9 @@ func (p *plan) change(c *change) {
 	p.loops.LookAtVolumes(c.one.name)
 }
 
-// turns lets nobody else change the terms of the providers that get others,
-// until leave is called: a file is in force as a whole. Whom it leaves alone it
-// does not wait for: that one's Secrets and signers may take long.
+// turns locks the terms of the changed providers until leave is called, so that
+// a file comes into force as a whole. It does not wait for unchanged providers,
+// whose Secrets and signers may take long.
 func (p *plan) turns(ctx context.Context) (leave func(), err error) {
 	var taken []tasks.Turn
 	leave = func() {

@@ -17,35 +17,35 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// The variables of the environment by which the downward API says where this
-// process runs.
+// The environment variables by which the downward API identifies this process's
+// Pod.
 const (
 	podName      = "POD_NAME"
 	podNamespace = "POD_NAMESPACE"
 )
 
 const (
-	// podTimeout bounds what the start waits for the Pod: the kubelet may tell the
-	// API server of an end after the next process has begun.
+	// podTimeout bounds the start's wait for the Pod: the kubelet may report an
+	// end to the API server after the next process has started.
 	podTimeout = 5 * time.Second
 	podRetry   = 250 * time.Millisecond
-	// maxSaid bounds what is repeated of the kubelet's words, in bytes.
+	// maxSaid bounds the quotation of the kubelet's message, in bytes.
 	maxSaid = 256
 )
 
-// pod is the one in which this process runs; without a name nobody knows.
+// pod is the Pod of this process; without a name it is unknown.
 type pod struct {
 	client          kubernetes.Interface
 	namespace, name string
 }
 
-// ownPod is the one of an environment.
+// ownPod reads the Pod from an environment.
 func ownPod(client kubernetes.Interface, environment func(string) string) pod {
 	return pod{client, environment(podNamespace), environment(podName)}
 }
 
-// ended reads what the kubelet says of the end of the process that left a mark. A
-// Pod that cannot be read says nothing.
+// ended reads the kubelet's report about the end of the process that left a
+// mark. An unreadable Pod gives no report.
 func (p pod) ended(ctx context.Context, left trial.Mark) (said trials.Said) {
 	if p.namespace == "" || left.Pod == "" {
 		return trials.Said{}
@@ -66,11 +66,11 @@ func (p pod) ended(ctx context.Context, left trial.Mark) (said trials.Said) {
 	return said
 }
 
-// saidOf looks for the end of the process that left a mark.
+// saidOf finds the report about the end of the process that left a mark.
 func saidOf(p *corev1.Pod, left trial.Mark) trials.Said {
 	said, words := trials.Said{}, ""
 	if p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
-		words = ", " + p.Status.Reason // as Evicted: nothing runs in it any more
+		words = ", " + p.Status.Reason // such as Evicted: nothing runs in it any more
 	}
 	if end := terminated(p.Status.ContainerStatuses, left); end != nil {
 		if end.Reason != "" {
@@ -78,7 +78,7 @@ func saidOf(p *corev1.Pod, left trial.Mark) trials.Said {
 		}
 		words += fmt.Sprintf(", exit code %d, finished at %s", end.ExitCode, end.FinishedAt.UTC().Format(time.RFC3339))
 		said.Began = end.StartedAt.Time
-		// Of several containers nobody knows which one was the manager.
+		// With several containers it is unknown which one was the manager.
 		said.Orderly = end.ExitCode == 0 && end.Signal == 0 && !end.StartedAt.IsZero() && len(p.Status.ContainerStatuses) == 1
 	}
 	if words != "" {
@@ -87,8 +87,8 @@ func saidOf(p *corev1.Pod, left trial.Mark) trials.Said {
 	return said
 }
 
-// terminated is the newest end of a container in whose life a mark was made, or
-// nil: others say nothing of the process that made it.
+// terminated is the newest end of a container during whose life a mark was
+// made, or nil: other ends concern other processes.
 func terminated(all []corev1.ContainerStatus, left trial.Mark) *corev1.ContainerStateTerminated {
 	var ends []*corev1.ContainerStateTerminated
 	for i := range all {

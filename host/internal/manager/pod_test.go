@@ -19,7 +19,7 @@ import (
 
 var began = time.Date(2026, 11, 23, 21, 0, 0, 0, time.UTC)
 
-// ofPod is the mark of a process that ran in a Pod, ten minutes after it began.
+// ofPod is the mark of a process that ran in a Pod, ten minutes after its start.
 func ofPod(name string) trial.Mark { return trial.Mark{Pod: name, Since: began.Add(10 * time.Minute)} }
 
 func withPod(name string) func(string) string {
@@ -56,7 +56,7 @@ func TestWhatTheKubeletSays(t *testing.T) {
 			want:   "the kubelet says: Completed, exit code 0, finished at 2026-11-23T22:00:00Z",
 		},
 		"the process before that one": {status: podStatus(corev1.ContainerStatus{LastTerminationState: before})},
-		// It ended before it left a mark, and says nothing of who did.
+		// It ended before the mark was made, so the report is not about the mark's process.
 		"the process after that one": {status: podStatus(corev1.ContainerStatus{LastTerminationState: later})},
 		"nothing ended":              {status: podStatus(corev1.ContainerStatus{})},
 		"Evicted":                    {status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, want: "the kubelet says: Evicted"},
@@ -79,14 +79,14 @@ func podStatus(containers ...corev1.ContainerStatus) corev1.PodStatus {
 	return corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: containers}
 }
 
-// terminatedFrom leaves out when it began.
+// terminatedFrom is the state without its start time.
 func terminatedFrom(state corev1.ContainerState) corev1.ContainerState {
 	end := *state.Terminated
 	end.StartedAt = metav1.Time{}
 	return corev1.ContainerState{Terminated: &end}
 }
 
-// A Pod that cannot be read, and one that nobody names, hold up nothing.
+// An unreadable or unnamed Pod does not delay the start.
 func TestAPodThatSaysNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		own, left string
@@ -121,7 +121,7 @@ func TestAPodThatSaysNothing(t *testing.T) {
 	}
 }
 
-// The kubelet tells the API server of the end while the next process starts.
+// The kubelet reports the end to the API server while the next process starts.
 func TestTheKubeletIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -138,7 +138,7 @@ func TestTheKubeletIsWaitedFor(t *testing.T) {
 	})
 }
 
-// The whole manager marks its Pod, and asks for it after its restart.
+// The whole manager marks its Pod, and reads it after its restart.
 func TestASuspectHasTheKubeletsWords(t *testing.T) {
 	t.Setenv(podName, "ccm-1")
 	t.Setenv(podNamespace, namespace)

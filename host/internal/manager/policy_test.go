@@ -10,7 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
 
-// The wings know no configuration: each mode of it has to be one of theirs.
+// The wings are independent of the configuration: each of its modes must be one of theirs.
 func TestPolicyIsTheConfigurations(t *testing.T) {
 	for mode, want := range map[v1alpha1.PhaseMode]rollout.Mode{
 		v1alpha1.PhaseRequired: rollout.Required, v1alpha1.PhaseAllowed: rollout.Allowed, v1alpha1.PhaseOff: rollout.Off,

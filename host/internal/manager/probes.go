@@ -14,7 +14,7 @@ import (
 )
 
 // serveProbes serves /healthz and /readyz until the context ends. It returns
-// when it listens.
+// once it listens.
 func serveProbes(ctx context.Context, tasks *tasks.Group, address string, ready func() bool) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -35,8 +35,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// managed is one configured provider with all that is its own: nothing of it
-// is shared with another, so none can hold up or harm another.
+// managed is one configured provider with all its parts: providers share none
+// of them, so that none can delay or harm another.
 type managed struct {
 	name     string
 	kube     // its own
@@ -60,34 +60,34 @@ type managed struct {
 	history  *history
 	rollout  *rollout.Rollout
 	status   *status.Object
-	// changes tells the control loops that the provider may answer otherwise now.
+	// changes notifies the control loops that the provider may answer differently now.
 	changes *changes
-	// configured tells them that it was configured with something else.
+	// configured notifies them of another configuration of the module.
 	configured *changes
 	book       *trials.Book
-	// source is the first; sources has one that takes the place of that before.
+	// source is the first; sources has one that replaces the previous one.
 	source  source.Source
 	sources chan source.Source
 	// generation counts the takeovers.
 	generation atomic.Int64
 	// leading: the control loops run in this manager.
 	leading atomic.Bool
-	// changing is held while the terms are changed; renewed and trust say that they
-	// were, the latter to the source.
+	// changing is held while the terms are changed; renewed and trust signal
+	// the change, the latter to the source.
 	changing       tasks.Turn
 	renewed, trust chan struct{}
-	// work is the context of what begins things, and ends with stop; life that of
-	// the rollout and what it holds, and ends with die.
+	// work is the context of parts that start others, and ends with stop; life
+	// that of the rollout and its resources, and ends with die.
 	work, life context.Context
 	stop, die  context.CancelFunc
-	// working is what ends with work, and living what ends with life; failure is
-	// then what goes on all the same. ended is closed when nothing is left of it.
+	// working are the tasks that end with work, and living those that end with life;
+	// failure is the rollout's error. ended is closed when no task is left.
 	working, living tasks.Group
 	failure         error
 	ended           chan struct{}
 }
 
-// shared is what the providers of a manager have in common.
+// shared are the common parts of a manager's providers.
 type shared struct {
 	storeNamespace string
 	completed      *ccmconfig.CompletedConfig
@@ -103,8 +103,8 @@ type shared struct {
 	kube
 }
 
-// newManaged puts one provider together and starts nothing but what watches
-// the Secrets and signers of its network. With an error nothing of it is left.
+// newManaged builds one provider and starts only the watches of its network's
+// Secrets and signers. After an error nothing of it remains.
 func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) (*managed, error) {
 	own, err := s.shared.newKube(s.shared.completed)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake 
 	return m, nil
 }
 
-// fill makes the rest of a provider, around its network.
+// fill builds the remaining parts of a provider, around its network.
 func (s *shared) fill(ctx context.Context, m *managed, p *v1alpha1.Provider, n *network, brake v1alpha1.DeletionBrake) error {
 	terms, err := m.loader.newTerms(ctx, p, n)
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *shared) fill(ctx context.Context, m *managed, p *v1alpha1.Provider, n *
 // maxShadowSamples bounds shadowSamples of the HostConfiguration.
 const maxShadowSamples = 1000
 
-// newCloud puts the provider of upstream's controllers together: from the slot
-// with the guest up to what holds back deletions and what is another's.
+// newCloud builds the cloud for upstream's controllers: from the slot with the
+// guest up to the deletion brake and the routing of objects.
 func (s *shared) newCloud(m *managed, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) {
 	guest := scrubbed{m.slot, m.name, m.metrics, s.spans, m.allowed, m.history, m.generation.Load}
 	m.invoker = async.New(guest, async.Options{
@@ -199,7 +199,7 @@ func (s *shared) newExaminer(m *managed) *examiner {
 	}
 }
 
-// run begins to watch the source and to roll out what it offers.
+// run watches the source and rolls out its offers.
 func (m *managed) run() {
 	m.living.Go("the trials", func() { m.book.Run(m.life) })
 	m.living.Go("the rollout", func() {
@@ -211,8 +211,8 @@ func (m *managed) run() {
 	m.working.Go("the renewal of Secrets", func() { m.followSecrets(m.work) })
 }
 
-// followSources watches one source after the other until the context ends. What
-// one has offered goes on serving until the next one offers what passes.
+// followSources watches one source after the other until the context ends. A
+// module of the previous source serves until an offer of the next one passes.
 func (m *managed) followSources(ctx context.Context) {
 	for next := m.source; next != nil; {
 		now := next
@@ -233,11 +233,11 @@ func (m *managed) followSources(ctx context.Context) {
 	}
 }
 
-// secretsRetry is the time between two tries to take up changed Secrets.
+// secretsRetry is the delay between attempts to apply changed Secrets.
 const secretsRetry = 10 * time.Second
 
-// followSecrets makes a generation of its own of changed Secrets: the one that
-// serves keeps the values that it was probed with until the new ones work.
+// followSecrets makes a new generation for changed Secrets: the serving one
+// keeps the values of its probe until the new ones work.
 func (m *managed) followSecrets(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -245,7 +245,7 @@ func (m *managed) followSecrets(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.renewed: // there are others to follow
+		case <-m.renewed: // there are other Secrets to watch
 			continue
 		case <-now.secrets.Changed():
 		case <-again:
@@ -258,7 +258,7 @@ func (m *managed) followSecrets(ctx context.Context) {
 	}
 }
 
-// renew makes the network afresh, with the Secrets as they are now.
+// renew builds a new network, with the present Secrets.
 func (m *managed) renew(ctx context.Context) error {
 	if err := m.changing.Take(ctx); err != nil {
 		return err
@@ -273,8 +273,8 @@ func (m *managed) renew(ctx context.Context) error {
 	return nil
 }
 
-// lead begins what only the leader does. The status is not written before looked
-// is closed: what was configured before stands in it.
+// lead begins the leader's tasks. The status is not written before looked is
+// closed, since it has the earlier configuration.
 func (m *managed) lead(looked <-chan struct{}) {
 	m.leading.Store(true)
 	m.rollout.Lead()
@@ -285,10 +285,10 @@ func (m *managed) lead(looked <-chan struct{}) {
 	})
 }
 
-// errUnread is of an annotation of the provider's ConfigMap that is no command.
+// errUnread is for an unknown annotation of the provider's ConfigMap.
 var errUnread = errors.New("nobody reads this annotation here; there are " + strings.Join(status.Annotations(), ", "))
 
-// obey carries out a command of a person.
+// obey executes a person's command.
 func (m *managed) obey(ctx context.Context, c status.Command) {
 	switch {
 	case c.Kind == status.Promote && m.promoteOther(ctx, c):
@@ -302,8 +302,8 @@ func (m *managed) obey(ctx context.Context, c status.Command) {
 	}
 }
 
-// promoteOther has a signer tried again in which a manager ended, or an image
-// read, if it is one that the command means.
+// promoteOther allows another attempt at a signer or an image on trial when a
+// manager ended, if the command names one.
 func (m *managed) promoteOther(ctx context.Context, c status.Command) bool {
 	pardoned, err := m.book.Pardon(ctx, c.Argument)
 	if pardoned == (trial.Subject{}) && err == nil {
@@ -318,7 +318,7 @@ func (m *managed) promoteOther(ctx context.Context, c status.Command) bool {
 	return true
 }
 
-// loops are what upstream's controllers see of the provider.
+// loops are the provider's parts for upstream's controllers.
 func (m *managed) loops(router *routing.Router) controllers.Provider {
 	return controllers.Provider{
 		Name: m.name, Cloud: m.cloud, Volumes: m.provider.Volumes(), Changed: m.changes.Changed, Reconfigured: m.configured.Changed, Healthy: m.healthy,
@@ -328,7 +328,7 @@ func (m *managed) loops(router *routing.Router) controllers.Provider {
 	}
 }
 
-// healthy is what /healthz asks about the control loops.
+// healthy is the check of the control loops for /healthz.
 func (m *managed) healthy() error {
 	if err := m.invoker.Healthy(); err != nil {
 		return fmt.Errorf("provider %s: %w", m.name, err)
@@ -336,7 +336,7 @@ func (m *managed) healthy() error {
 	return nil
 }
 
-// terms makes those of a configuration, when its signers serve.
+// terms builds the terms of a configuration, once its signers serve.
 func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error) {
 	network, err := m.networks.build(p)
 	if err != nil {
@@ -355,18 +355,17 @@ func (m *managed) terms(ctx context.Context, p *v1alpha1.Provider) (terms, error
 	return t, nil
 }
 
-// change takes new terms into force: what they take away at once, what they
-// add with a new generation. With another source that generation is what the
-// source offers.
+// change puts new terms into force: restrictions at once, extensions with a new
+// generation. With another source that generation is the source's offer.
 func (m *managed) change(t terms, src source.Source) {
 	before := m.loader.config()
 	m.rates.Set(rateLimits(t.config.Limits))
 	m.invoker.SetTimes(t.config.Ops.Foreground.Duration, longestOp(t.config))
-	t.network.client.Enforce()
+	t.network.Client.Enforce()
 	m.allowed.current.Store(t.network)
 	m.steering.set(t.addresses)
 	m.reporter.idle(m.steering.idle())
-	m.listing.Reset() // it has what was accepted before
+	m.listing.Reset() // it holds answers accepted under the earlier terms
 	if !sameRights(before, t.config) {
 		m.recorder.Reset() // Invariant G3 (host/SECURITY.md): a replay answers from it, and asks no grant.
 	}
@@ -380,7 +379,7 @@ func (m *managed) change(t terms, src source.Source) {
 	for _, told := range []chan struct{}{m.renewed, m.trust} {
 		select {
 		case told <- struct{}{}:
-		default: // followSecrets, or the source, has yet to look
+		default: // followSecrets or the source has a signal pending
 		}
 	}
 }
@@ -388,14 +387,14 @@ func (m *managed) change(t terms, src source.Source) {
 // replaceSource is called by one goroutine at a time.
 func (m *managed) replaceSource(src source.Source) {
 	select {
-	case <-m.sources: // nobody has begun with it
+	case <-m.sources: // the pending source was never started
 	default:
 	}
 	m.sources <- src
 }
 
 // rules of a provider for the router. A single provider without routing gets
-// everything, so nothing is filled in for it.
+// all objects, so no default is filled in for it.
 func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
 	for i := range c.Providers {
 		p := &c.Providers[i]

@@ -16,35 +16,35 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 )
 
-// providers are those that the manager has. They come, change and go by apply
-// alone, the first ones as well. It is safe for concurrent use.
+// providers are the manager's providers. Only apply adds, changes and removes
+// them, including the first ones. It is safe for concurrent use.
 type providers struct {
 	shared *shared
 	loops  *controllers.Loops
-	// removed tells of those that are not configured any more.
+	// removed reports providers that are no longer configured.
 	removed *removed
-	// objects are the CloudProviders; nil where they do not count.
+	// objects are the CloudProviders; nil where they are disabled.
 	objects *cloudproviders.Objects
-	// work and life are the manager's; living waits for what goes on in the
-	// background when a provider is removed.
+	// work and life are the manager's; living waits for the background work of
+	// a removal.
 	work, life context.Context
 	living     *tasks.Group
 
-	// changing is held by who applies a configuration. What it guards:
+	// changing is held while a configuration is applied. It guards:
 	changing tasks.Turn
 	config   *v1alpha1.HostConfiguration // in force; nil before the first
 
 	mu  sync.Mutex
 	now []*managed
-	// ending are removed, and something of them still runs.
+	// ending are removed providers with running tasks.
 	ending []*managed
-	// looked is closed when this manager, which leads, knows what was configured
-	// before; nil: it does not lead.
+	// looked is closed when this leading manager has read the earlier
+	// configuration; nil: it does not lead.
 	looked <-chan struct{}
 }
 
-// notYet is the error of a configuration that is right, and may be taken up as
-// it is at another time.
+// notYet is the error of a valid configuration that may be applied later
+// unchanged.
 type notYet struct{ error }
 
 // Unwrap returns the cause.
@@ -52,12 +52,11 @@ func (e notYet) Unwrap() error { return e.error }
 
 func later(format string, args ...any) error { return notYet{fmt.Errorf(format, args...)} }
 
-// apply has the manager do what a configuration says, which is valid and has its
-// defaults (v1alpha1.Decode; or SetDefaults and Validate). It returns when the
-// configuration is in force, as a whole, or with an error when nothing of it
-// is; the error is a notYet when it may be taken up later as it is. What was
-// removed may end later. Of several callers one comes after the other. Nobody may
-// change next after the call.
+// apply puts a valid, defaulted configuration into force (validation.Decode; or
+// SetDefaults and Validate). It returns when the configuration is in force as a
+// whole, or with an error when nothing of it is; a notYet may be applied later
+// unchanged. Removed providers may end later. Calls are serialised. Next must
+// not be changed after the call.
 func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
 	if err := s.changing.Take(ctx); err != nil {
 		return notYet{err}
@@ -81,7 +80,7 @@ func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration)
 	return nil
 }
 
-// inForce returns the configuration that was applied last; nobody may change it.
+// inForce returns the last applied configuration, which must not be changed.
 func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
 	if err := s.changing.Take(ctx); err != nil {
 		return nil, err
@@ -90,27 +89,27 @@ func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, e
 	return s.config, nil
 }
 
-// all returns those that are configured.
+// all returns the configured providers.
 func (s *providers) all() []*managed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.now)
 }
 
-// withEnding are also those that were removed and have not ended.
+// withEnding are the configured providers, and the removed ones that have not ended.
 func (s *providers) withEnding() []*managed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Concat(s.now, s.ending)
 }
 
-// has reports whether there is one of that name, or its end.
+// has reports whether a provider with that name is configured or ending.
 func (s *providers) has(name string) bool {
 	return slices.ContainsFunc(s.withEnding(), func(one *managed) bool { return one.name == name })
 }
 
-// configured reports whether somebody wants one of that name, or its end is not
-// over. A CloudProvider with a mistake is wanted, too.
+// configured reports whether a provider with that name is wanted, or ending. A
+// CloudProvider with a mistake is wanted, too.
 func (s *providers) configured(name string) bool {
 	return s.has(name) || s.objects != nil && s.objects.Has(name)
 }
@@ -121,7 +120,7 @@ func (s *providers) leads() bool {
 	return s.looked != nil
 }
 
-// lead begins what only the leader does.
+// lead begins the leader's tasks.
 func (s *providers) lead(looked <-chan struct{}) {
 	s.mu.Lock()
 	s.looked = looked
@@ -132,9 +131,9 @@ func (s *providers) lead(looked <-chan struct{}) {
 	}
 }
 
-// replace has others take the place of those that there are, and returns what
-// lead was told. The names of those that end stay in the statuses of the others
-// until their own says that they are removed.
+// replace exchanges the list of providers, and returns the argument of lead.
+// The names of ending providers stay in the statuses of the others until their
+// own status says that they are removed.
 func (s *providers) replace(now, removed []*managed) (looked <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +154,8 @@ func (s *providers) tellNames() {
 	}
 }
 
-// begin has a new provider work, when those have ended whose store may be its
-// own.
+// begin starts a new provider, after the end of the providers that may have its
+// store.
 func (s *providers) begin(one *managed, after []*managed, looked <-chan struct{}) {
 	one.working.Go("the begin", func() {
 		for _, before := range after {
@@ -174,7 +173,7 @@ func (s *providers) begin(one *managed, after []*managed, looked <-chan struct{}
 	s.loops.Add(one.loops(s.shared.router))
 }
 
-// end ends a provider whose loops have been told to stop. It does not wait.
+// end ends a provider whose loops were told to stop. It does not wait.
 func (s *providers) end(one *managed, stopped <-chan struct{}) {
 	s.living.Go("the end of provider "+one.name, func() {
 		<-stopped
@@ -192,7 +191,7 @@ func (s *providers) end(one *managed, stopped <-chan struct{}) {
 	})
 }
 
-// clear takes away what is left of a provider that has ended.
+// clear removes the remains of a provider that has ended.
 func (s *providers) clear(one *managed) {
 	ctx, cancel := context.WithTimeout(s.life, trials.LeaveTimeout)
 	defer cancel()
@@ -207,14 +206,14 @@ func (s *providers) clear(one *managed) {
 	one.events.end()
 }
 
-// An API server that is away is asked again so often, and so long: the name is
-// taken meanwhile, and the next leader tells it, too.
+// The period and the limit of retries while the API server is away: the name
+// stays taken meanwhile, and the next leader repeats the report.
 const (
 	removedRetry   = 5 * time.Second
 	removedTimeout = time.Minute
 )
 
-// tellRemoved says it in the provider's status.
+// tellRemoved records the removal in the provider's status.
 func (s *providers) tellRemoved(name string) {
 	ctx, cancel := context.WithTimeout(s.life, removedTimeout)
 	defer cancel()
@@ -227,7 +226,7 @@ func (s *providers) tellRemoved(name string) {
 	}
 }
 
-// discard ends a provider that was made and never begun. It does not wait.
+// discard ends a provider that was built and never started. It does not wait.
 func (s *providers) discard(one *managed) {
 	one.die()
 	one.stop()
@@ -239,7 +238,7 @@ func (s *providers) discard(one *managed) {
 	})
 }
 
-// providerLogger is that of one provider.
+// providerLogger is the logger of one provider.
 func providerLogger(name string) klog.Logger {
 	return klog.Background().WithName("provider").WithValues("provider", name)
 }

@@ -8,18 +8,18 @@ import (
 
 const (
 	pulseInterval = 250 * time.Millisecond
-	// stall is longer than a busy machine makes a goroutine wait, and shorter
+	// stall is longer than a goroutine's wait on a busy machine, and shorter
 	// than the timeout of the liveness probe.
 	stall = 3 * time.Second
-	// stallMemory is longer than the kubelet takes from the first probe that
-	// fails to the signal.
+	// stallMemory is longer than the kubelet's time from the first failed probe
+	// to the signal.
 	stallMemory = time.Minute
 )
 
-// pulse notices that the process stood still. What ends the process then may be
-// the liveness probe's consequence, and not a person's wish.
+// pulse notices that the process stood still. The following end of the process may
+// then be due to the liveness probe, and not to a person.
 //
-// Times are since the process began, and do not jump when somebody sets the clock.
+// Times are since the start of the process, and independent of changes of the clock.
 type pulse struct {
 	begun         time.Time
 	last, stalled atomic.Int64
@@ -41,7 +41,7 @@ func (p *pulse) run(ctx context.Context) {
 	}
 }
 
-// beat is called again and again by one goroutine.
+// beat is called repeatedly by one goroutine.
 func (p *pulse) beat(now time.Duration) {
 	last := time.Duration(p.last.Swap(int64(now)))
 	if last != 0 && now-last > stall {
@@ -49,7 +49,7 @@ func (p *pulse) beat(now time.Duration) {
 	}
 }
 
-// steady: the process has not stood still lately.
+// steady: the process has not stood still recently.
 func (p *pulse) steady(now time.Duration) bool {
 	last, stalled := time.Duration(p.last.Load()), time.Duration(p.stalled.Load())
 	return (last == 0 || now-last <= stall) && (stalled == 0 || now-stalled > stallMemory)

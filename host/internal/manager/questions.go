@@ -24,18 +24,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/shadow"
 )
 
-// sampleSize is how many objects of a kind are asked about: half of them the newest,
-// half of them the oldest.
+// sampleSize is the number of sampled objects of a kind: half of them the
+// newest, half of them the oldest.
 const sampleSize = 4
 
-// ownObjects are those of this cluster that are a provider's.
+// ownObjects are the cluster's objects that belong to a provider.
 type ownObjects struct {
 	informers coreinformers.Interface
 	router    *routing.Router
 	provider  string
 }
 
-// watch has the informers that are not started yet be started with the others.
+// watch registers the informers, so that they start with the others.
 func (o ownObjects) watch() ownObjects {
 	_ = o.synced()
 	return o
@@ -48,7 +48,7 @@ func (o ownObjects) synced() []cache.InformerSynced {
 	}
 }
 
-// objectSample is what is asked about.
+// objectSample are the objects for the questions.
 type objectSample struct {
 	nodes    []*corev1.Node
 	services []*corev1.Service
@@ -57,13 +57,13 @@ type objectSample struct {
 
 func (s objectSample) empty() bool { return len(s.nodes)+len(s.services)+len(s.volumes) == 0 }
 
-// sample returns the newest and the oldest of each kind. The error says that nobody
-// knows them yet.
+// sample returns the newest and the oldest of each kind. The error means that
+// the informers have no objects yet.
 func (o ownObjects) sample(ctx context.Context) (s objectSample, err error) {
 	if !cache.WaitForCacheSync(ctx.Done(), o.synced()...) {
 		return s, errors.New("the objects of the cluster are not known yet")
 	}
-	// Of stores in memory there are no errors.
+	// Stores in memory return no errors.
 	nodes, _ := o.informers.Nodes().Lister().List(labels.Everything())
 	services, _ := o.informers.Services().Lister().List(labels.Everything())
 	volumes, _ := o.informers.PersistentVolumes().Lister().List(labels.Everything())
@@ -76,8 +76,8 @@ func (o ownObjects) sample(ctx context.Context) (s objectSample, err error) {
 	return s, nil
 }
 
-// ends are the newest and the oldest objects that are chosen (nil: all), in turn, without
-// those that are being deleted.
+// ends are alternately the newest and the oldest of the chosen objects (nil:
+// all), without those that are being deleted.
 func ends[T metav1.Object](all []T, chosen func(T) bool) (out []T) {
 	all = slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o.GetDeletionTimestamp() != nil || chosen != nil && !chosen(o) })
 	slices.SortFunc(all, func(a, b T) int {
@@ -93,8 +93,8 @@ func ends[T metav1.Object](all []T, chosen func(T) bool) (out []T) {
 	return out
 }
 
-// questions are those that the control loops ask about the objects, one of each kind
-// first. An op that wanted refuses is left out.
+// questions are the control loops' questions about the objects, first one of
+// each kind. Ops that wanted rejects are left out.
 func (s objectSample) questions(cluster string, wanted func(abi.Op) bool) []shadow.Question {
 	c := &captured{wanted: wanted}
 	l := newLoopOps(c, addresses.Default, cluster)
@@ -117,7 +117,7 @@ func (s objectSample) questions(cluster string, wanted func(abi.Op) bool) []shad
 	return c.questions
 }
 
-// loopOps asks, as the control loops do, and takes the answers as they do.
+// loopOps makes the control loops' calls, and checks the answers as they do.
 type loopOps struct {
 	instances provider.Instances
 	provider  *provider.Provider
@@ -134,9 +134,9 @@ func newLoopOps(invoker opcontext.Invoker, policy func() *addresses.Policy, clus
 	return l
 }
 
-// ask returns why the answer is none, for an op of which there is one to look at.
+// ask returns why an answer is unusable, for an op with a known object.
 func (l *loopOps) ask(op abi.Op, about metav1.Object) (err error) {
-	ctx := context.Background() // nobody waits: the invokers of this file answer at once
+	ctx := context.Background() // no wait: the invokers of this file answer at once
 	node, _ := about.(*corev1.Node)
 	switch op {
 	case abi.OpInstanceExists:
@@ -168,7 +168,7 @@ func saysNothing(m *cloudprovider.InstanceMetadata) bool {
 	return m.ProviderID == "" && len(m.NodeAddresses) == 0 && m.InstanceType == "" && m.Zone == "" && m.Region == ""
 }
 
-// check says why the loops would not take the response of an op.
+// check returns why the loops would refuse the response of an op.
 func check(policy func() *addresses.Policy) func(op abi.Op, response []byte) error {
 	return func(op abi.Op, response []byte) error {
 		_, answer := op.New()
@@ -189,7 +189,7 @@ func check(policy func() *addresses.Policy) func(op abi.Op, response []byte) err
 	}
 }
 
-// captured is an opcontext.Invoker that keeps what is asked, and answers nothing.
+// captured is an opcontext.Invoker that records requests, without answers.
 type captured struct {
 	opcontext.Invoker
 	wanted    func(abi.Op) bool
@@ -198,11 +198,11 @@ type captured struct {
 
 var errCaptured = errors.New("nobody is asked")
 
-// Invoke is opcontext.Invoker's.
+// Invoke implements opcontext.Invoker.
 func (c *captured) Invoke(ctx context.Context, op abi.Op, request, _ abi.Message) error {
 	data, err := wire.Marshal(request)
 	if err != nil || len(data) > abi.MaxRequestBytes || !c.wanted(op) {
-		return errCaptured // the loop could not ask either
+		return errCaptured // the loop could not make the request either
 	}
 	about := opcontext.FromContext(ctx)
 	c.questions = append(c.questions, shadow.Question{Op: op, Request: data, About: func(ctx context.Context) context.Context {
@@ -211,27 +211,27 @@ func (c *captured) Invoke(ctx context.Context, op abi.Op, request, _ abi.Message
 	return errCaptured
 }
 
-// Supports is opcontext.Invoker's.
+// Supports implements opcontext.Invoker.
 func (*captured) Supports(abi.Op) bool { return true }
 
 // fixed is an opcontext.Invoker with one response.
 type fixed []byte
 
-// Invoke is opcontext.Invoker's.
+// Invoke implements opcontext.Invoker.
 func (a fixed) Invoke(_ context.Context, _ abi.Op, _, response abi.Message) error {
 	return wire.Unmarshal(a, response)
 }
 
-// InvokeFresh is opcontext.Invoker's.
+// InvokeFresh implements opcontext.Invoker.
 func (a fixed) InvokeFresh(ctx context.Context, op abi.Op, request, response abi.Message) error {
 	return a.Invoke(ctx, op, request, response)
 }
 
-// Supports is opcontext.Invoker's.
+// Supports implements opcontext.Invoker.
 func (fixed) Supports(abi.Op) bool { return true }
 
-// ProviderName is opcontext.Invoker's.
+// ProviderName implements opcontext.Invoker.
 func (fixed) ProviderName() string { return "" }
 
-// HasClusterID is opcontext.Invoker's.
+// HasClusterID implements opcontext.Invoker.
 func (fixed) HasClusterID() bool { return true }

@@ -17,14 +17,14 @@ import (
 const (
 	// reachInterval is the least time between two rounds of connections.
 	reachInterval = 10 * time.Second
-	// reachTime bounds a round; a host has less (egress).
+	// reachTime bounds a round; a single host has less (egress).
 	reachTime = 8 * time.Second
 )
 
 // reachRounds connects to the granted hosts in rounds.
 //
-// Invariant V7 (host/SECURITY.md): whoever asks, and however often, there is one round
-// at a time, and one in reachInterval.
+// Invariant V7 (host/SECURITY.md): for any number of requests there is one
+// round at a time, and one in reachInterval.
 type reachRounds struct {
 	round func(context.Context) *v1alpha1.Reachability
 
@@ -32,8 +32,8 @@ type reachRounds struct {
 	last *v1alpha1.Reachability
 }
 
-// get makes a round, or answers the last one. A round outlives who asked for it: the
-// next one gets it.
+// get makes a round, or returns the last one. A round outlives its caller: the
+// next caller gets its result.
 func (r *reachRounds) get(ctx context.Context) (*v1alpha1.Reachability, error) {
 	if !r.turn.TryLock() {
 		return nil, apierrors.NewTooManyRequests("the manager connects to the granted hosts already: ask again", 1)
@@ -48,12 +48,12 @@ func (r *reachRounds) get(ctx context.Context) (*v1alpha1.Reachability, error) {
 	return r.last, nil
 }
 
-// Reachability is statusapi.Source's.
+// Reachability implements statusapi.Source.
 func (s *statusSource) Reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
 	return s.rounds.get(ctx)
 }
 
-// reach asks for the hosts of all providers at once.
+// reach connects to the hosts of all providers in parallel.
 func (s *statusSource) reach(ctx context.Context) *v1alpha1.Reachability {
 	out := &v1alpha1.Reachability{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Reachability"}, Time: metav1.Now(), Manager: s.self(),
@@ -72,9 +72,9 @@ func (s *statusSource) reach(ctx context.Context) *v1alpha1.Reachability {
 	return out
 }
 
-// reachOf asks for the hosts that a provider is granted now.
+// reachOf connects to the presently granted hosts of a provider.
 func reachOf(ctx context.Context, one *managed) (all []v1alpha1.HostReach) {
-	found, more := one.allowed.current.Load().client.Reach(ctx, v1alpha1.MaxHosts)
+	found, more := one.allowed.current.Load().Client.Reach(ctx, v1alpha1.MaxHosts)
 	for i := range found {
 		all = append(all, toldReach(one, &found[i]))
 	}

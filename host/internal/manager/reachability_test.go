@@ -13,8 +13,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// However many ask, there is one round in ten seconds, and nobody waits for that of
-// another. One whose asker has gone is not lost.
+// For any number of requests there is one round in ten seconds, and no waiting
+// for another one's. The round of a caller that left is not lost.
 func TestReachabilityIsAskedInRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rounds := 0

@@ -8,27 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
-// reloader takes up changes of the file of --config. A file that is not valid
-// changes nothing.
+// reloader applies changes of the file of --config. An invalid file changes
+// nothing.
 type reloader struct {
 	providers *providers
 	metrics   *metrics.Metrics
 	spans     *tracing.Spans
 	watchFile func(ctx context.Context, path string, handle func(data []byte, err error))
-	// told is what was said last of the file.
+	// told is the last message about the file.
 	told string
 }
 
-// reloadRetry is the time between two tries to take up a file that may be taken
-// up as it is, when what it needs is there.
+// reloadRetry is the delay between attempts to apply an unchanged file whose
+// requirements are not met yet.
 const reloadRetry = 10 * time.Second
 
-// content is what the file holds.
+// content is the content of the file.
 type content struct {
 	data []byte
 	err  error
@@ -63,7 +63,7 @@ func (r *reloader) follow(ctx context.Context, path string, files <-chan content
 			retried = true
 		}
 		again = nil
-		// What it holds now may be newer than what the manager began with.
+		// The file may have changed since the manager's start.
 		if first && now.err == nil && r.unchanged(ctx, now.data) {
 			r.tell(nil)
 			continue
@@ -75,7 +75,7 @@ func (r *reloader) follow(ctx context.Context, path string, files <-chan content
 }
 
 func (r *reloader) unchanged(ctx context.Context, data []byte) bool {
-	next, err := v1alpha1.Decode(data)
+	next, err := validation.Decode(data)
 	if err != nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (r *reloader) unchanged(ctx context.Context, data []byte) bool {
 	return err == nil && equality.Semantic.DeepEqual(next, now)
 }
 
-// offer reports whether the file is to be offered again as it is.
+// offer applies the file, and reports whether to offer it again unchanged.
 func (r *reloader) offer(ctx context.Context, path string, file content, retried bool) (again bool) {
 	logger := klog.FromContext(ctx)
 	err := file.err
@@ -107,7 +107,7 @@ func (r *reloader) offer(ctx context.Context, path string, file content, retried
 }
 
 func (r *reloader) take(ctx context.Context, data []byte) error {
-	next, err := v1alpha1.Decode(data)
+	next, err := validation.Decode(data)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// tell says at each provider what became of the file: nobody looks at another
-// one's, and the file is everybody's.
+// tell reports the result of the file at each provider: the file is for all of
+// them, and people look only at their own.
 func (r *reloader) tell(err error) {
 	if r.told = ""; err != nil {
 		r.told = err.Error()

@@ -18,9 +18,11 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
@@ -34,7 +36,7 @@ func example(t *testing.T, change func(string) string) *v1alpha1.HostConfigurati
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := v1alpha1.Decode([]byte(change(string(data))))
+	c, err := validation.Decode([]byte(change(string(data))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +47,8 @@ func replace(old, new string) func(string) string {
 	return func(text string) string { return strings.Replace(text, old, new, 1) }
 }
 
-// A file that is rejected is told of where the operator looks, with its field;
-// so is the one that mends it, once.
+// A refused file is reported where the operator looks, with its field; so is
+// the correction, once.
 func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
 	reporter, events := newTestReporter(t)
@@ -84,12 +86,12 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	}
 }
 
-// Every kind of credential, certificate and grant of the example becomes what
-// sends requests.
+// Every kind of credential, certificate and grant of the example gives a sender
+// of requests.
 func TestNetworkOfTheWholeExample(t *testing.T) {
 	n := &networks{
 		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("example").Egress(), calls.New(), tracing.New("test", ""), "example", klog.Background()}, scrubber: credential.NewScrubber(clock.RealClock{}),
-		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{},
+		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}
 	c := example(t, replace("", ""))
 	net := &network{stop: func() {}}
@@ -131,49 +133,53 @@ func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
 	}
 }
 
-func client(t *testing.T, hosts ...string) *network {
+func client(t *testing.T, a *allowed, hosts ...string) *network {
 	t.Helper()
 	var grants []egress.Grant
 	for _, host := range hosts {
-		grant, err := egress.ParseGrant(host)
+		g, err := egress.ParseGrant(host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		grant.CIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		grants = append(grants, grant)
+		g.CIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		grants = append(grants, g)
 	}
-	c, err := egress.New(grants, egress.Options{})
+	c, err := egress.New(grants, egress.Options{InForce: func() *egress.Client { return a.network().Client }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return &network{client: c}
+	return &network{Network: &grant.Network{Client: c}}
 }
 
-// A generation that was loaded before the administrator changed his mind has
-// what it was loaded with, less what was taken away.
+// An older generation has its grants at loading, less the withdrawn ones.
 func TestAGenerationReachesWhatItHadAndWhatIsStillAllowed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			http.Redirect(w, r, r.URL.RawQuery, http.StatusFound)
+		}
+		fmt.Fprint(w, r.URL.Path)
+	}))
 	defer server.Close()
 	a := &allowed{}
-	own := client(t, server.URL+"/one/", server.URL+"/two/")
-	a.current.Store(client(t, server.URL+"/two/", server.URL+"/three/"))
+	own := client(t, a, server.URL+"/one/", server.URL+"/two/")
+	a.current.Store(client(t, a, server.URL+"/two/", server.URL+"/three/"))
 	var requests []*abi.HttpRequest
-	for _, path := range []string{"/one/", "/two/", "/three/"} {
-		requests = append(requests, &abi.HttpRequest{Method: "GET", Url: server.URL + path})
+	for _, path := range []string{"/one/", "/two/", "/three/", "/two/?/one/"} {
+		requests = append(requests, &abi.HttpRequest{Method: "GET", Url: server.URL + path, FollowRedirects: 1})
 	}
-	results, err := bound{own, a}.Send(t.Context(), requests)
+	results, err := own.Client.Send(t.Context(), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"", "/two/", ""} {
+	for i, want := range []string{"", "/two/", "", ""} {
 		got := results[i]
 		if denied := abi.Code(got.GetCode()) == abi.CodeDenied; denied != (want == "") || string(got.GetResponse().GetBody()) != want {
 			t.Errorf("%s: %v %q", requests[i].Url, got.GetError().GetMessage(), got.GetResponse().GetBody())
 		}
 	}
-	a.current.Store(client(t))
-	if results, err = (bound{own, a}).Send(t.Context(), requests); err != nil || abi.Code(results[1].GetCode()) != abi.CodeDenied {
+	a.current.Store(client(t, a))
+	if results, err = own.Client.Send(t.Context(), requests); err != nil || abi.Code(results[1].GetCode()) != abi.CodeDenied {
 		t.Errorf("nothing is allowed any more: %v, %v", results, err)
 	}
 }

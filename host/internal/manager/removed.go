@@ -20,24 +20,24 @@ import (
 )
 
 // eventRemoved is the reason of the Event on the status of a provider that is
-// not configured any more.
+// no longer configured.
 const eventRemoved = eventPrefix + status.PhaseRemoved
 
 // entitledTimeout bounds one request.
 const entitledTimeout = 10 * time.Second
 
-// removed tells of the providers that were configured before and are not any
-// more: else their status says for ever that they serve.
+// removed reports providers that are no longer configured: otherwise their
+// status would show for ever that they serve.
 type removed struct {
 	kube
 	namespace string
 }
 
-// tell looks at what the statuses of the providers say was configured, and at
-// those that this manager may write. It returns before anything of that is
-// overwritten, and when the API server does not answer.
+// tell reads the earlier configured providers from the statuses, and those that
+// this manager may write. It returns before they are overwritten, even when the
+// API server does not answer.
 func (r *removed) tell(ctx context.Context, now *providers) {
-	// Where flags say it all, the provider has a name of its own.
+	// With flags alone the provider has a fixed name.
 	before := append(r.entitled(ctx), config.FlagProvider)
 	for _, one := range now.all() {
 		names, err := one.status.Providers(ctx)
@@ -55,9 +55,9 @@ func (r *removed) tell(ctx context.Context, now *providers) {
 	}
 }
 
-// entitled returns the providers whose status this manager may write by its name.
-// The last one that was removed is in no other status, and no manager may list
-// the ConfigMaps of a namespace.
+// entitled returns the providers whose status this manager may write by name.
+// The last removed one is in no other status, and no manager may list the
+// ConfigMaps of a namespace.
 func (r *removed) entitled(ctx context.Context) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, entitledTimeout)
 	defer cancel()
@@ -80,7 +80,7 @@ func (r *removed) entitled(ctx context.Context) (names []string) {
 	return names
 }
 
-// tellOf returns an error, which it has logged, when another try may help.
+// tellOf returns an error, which it has logged, if another attempt may help.
 func (r *removed) tellOf(ctx context.Context, name string) error {
 	logger := klog.FromContext(ctx).WithValues("provider", name)
 	message := fmt.Sprintf("The manager's configuration has no provider %s any more. What was its own is left alone: a Service that has a load balancer of it "+
@@ -88,7 +88,7 @@ func (r *removed) tellOf(ctx context.Context, name string) error {
 	object := status.New(r.client, r.namespace, name, clock.RealClock{})
 	gone, err := object.Remove(ctx, message)
 	switch {
-	case apierrors.IsForbidden(err) && name == config.FlagProvider: // there was none, most likely
+	case apierrors.IsForbidden(err) && name == config.FlagProvider: // most likely there was none
 		logger.V(2).Info("Whether there was a provider of the flags is not known", "err", err)
 	case err != nil:
 		logger.Error(err, "The status of a provider that is not configured any more is left as it was")

@@ -27,7 +27,7 @@ const (
 	eventJournal    = "ProviderNotDurable"
 	eventDisobeyed  = "ProviderCommandRefused"
 	eventDifference = "ProviderPhaseFailed"
-	// Of the file of --config.
+	// About the file of --config.
 	eventConfiguration = "HostConfigurationRejected"
 	eventPending       = "HostConfigurationPending"
 	eventReconfigured  = "HostConfigurationAccepted"
@@ -38,23 +38,23 @@ const (
 	maxEventBytes = 1024
 	// maxBeforeWayOut leaves room in an Event for the command of the way out.
 	maxBeforeWayOut = 512
-	// maxLogBytes is as long as the error of a module that does not load may be.
+	// maxLogBytes is the longest error of a module that does not load.
 	maxLogBytes = 8 << 10
 )
 
-// teller tells of rollouts in the log and by Events.
+// teller reports rollouts in the log and by Events.
 type teller struct {
 	logger klog.Logger
 	events record.EventRecorder
-	// scrub replaces secrets in what a guest says; nil leaves it as it is.
+	// scrub removes secrets from a guest's texts; nil leaves them unchanged.
 	scrub func(string) string
-	// object is what Events are about where a module comes from no ConfigMap;
-	// nil: there are none then.
+	// object is the Events' object for modules without a ConfigMap; nil: there
+	// are no Events then.
 	object *corev1.ObjectReference
 }
 
-// clean makes a foreign text one printable line: klog writes values of several
-// lines unchanged, control characters included.
+// clean turns a foreign text into one printable line: klog writes values of
+// several lines unchanged, control characters included.
 func (t *teller) clean(said string) string {
 	if t.scrub != nil {
 		said = t.scrub(said)
@@ -72,7 +72,7 @@ func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
 	}
 }
 
-// serving tells of a generation that has been swapped in.
+// serving reports a takeover by a new generation.
 func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	digests, config := g.Digests(), "private"
 	if !bundle.ConfigPrivate {
@@ -100,7 +100,7 @@ func (t *teller) rejected(bundle source.Bundle, reason, why, offered, still stri
 	}
 	message := fmt.Sprintf("%s%s: %s; %s", reason, offered, why, still)
 	t.event(bundle, corev1.EventTypeWarning, eventRejected, message)
-	if bundle.ConfigRef != nil && source.InConfig(reason) { // who edits it looks there
+	if bundle.ConfigRef != nil && source.InConfig(reason) { // whoever edits it looks there
 		t.events.Event(bundle.ConfigRef, corev1.EventTypeWarning, eventRejected, text.Line(message, maxEventBytes))
 	}
 }
@@ -113,7 +113,7 @@ func offeredOf(x rollout.Report) string {
 	return "sha256:" + text.Digest(x.Offered.Digest)
 }
 
-// still says what serves.
+// still names the serving module.
 func still(v *rollout.Version) string {
 	if v == nil {
 		return "no provider is serving yet"
@@ -121,8 +121,8 @@ func still(v *rollout.Version) string {
 	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
 }
 
-// instead names the generation that serves in place of a held or rolled back
-// one. It has its own previous configuration, not the one in the source.
+// instead names the serving generation in place of a held or rolled back one.
+// It has its own earlier configuration, not the one in the source.
 func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
 		return still(x.Serving)
@@ -134,30 +134,30 @@ func instead(x rollout.Report) string {
 	return said
 }
 
-// providerReporter tells of a provider by its status, metrics, Events and log.
+// providerReporter reports a provider by its status, metrics, Events and log.
 // It implements rollout.Reporter.
 type providerReporter struct {
 	teller
 	provider string
 	metrics  *metrics.Rollout
 	status   *statusWriter
-	// generation is the number of takeovers, for others.
+	// generation is the number of takeovers, for other parts.
 	generation *atomic.Int64
 	// replaced is called when another generation serves.
 	replaced func()
-	// reconfigured is called when what serves has another configuration than what
-	// served before.
+	// reconfigured is called when the serving configuration differs from the
+	// previous one.
 	reconfigured func()
-	// configured names the configuration of what serves, also a private one: what
-	// it returns is kept here, and told nobody.
+	// configured identifies the serving configuration, even a private one: the
+	// result is kept here, and never shown.
 	configured func() string
-	config     string // what it returned last; "": nothing has served
-	// admits returns why what serves would not be loaded now; nil: nobody asks.
+	config     string // its last result; "": nothing has served
+	// admits returns why the serving module would not be loaded now; nil: no check.
 	admits     func() error
-	unadmitted string         // what was said of that last
-	last       rollout.Report // that was told of
-	waits      string         // what it was said to wait for
-	inVain     []string       // entries of the HostConfiguration that were told of
+	unadmitted string         // the last message about that
+	last       rollout.Report // the last one reported
+	waits      string         // the last reported reason to wait
+	inVain     []string       // reported useless entries of the HostConfiguration
 }
 
 // statusObject is the ConfigMap of a provider, for Events on it.
@@ -176,7 +176,7 @@ func newProviderReporter(m *managed, namespace string) *providerReporter {
 			m.invoker.Reset()
 			m.listing.Reset()
 			m.recorder.Reset()
-			m.changes.tell() // once more: what they asked may have been answered by what was known before
+			m.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
 		},
 		reconfigured: m.configured.tell,
 		configured:   m.slot.ConfigDigest,
@@ -184,7 +184,7 @@ func newProviderReporter(m *managed, namespace string) *providerReporter {
 	}
 }
 
-// Report is rollout.Reporter's.
+// Report implements rollout.Reporter.
 func (r *providerReporter) Report(x rollout.Report) {
 	x.Message = r.said(x)
 	r.admission(x)
@@ -206,7 +206,7 @@ func (r *providerReporter) Report(x rollout.Report) {
 	r.tell(x)
 }
 
-// said is the message with the way out, which no limit of an Event cuts off.
+// said is the message with the way out, which an Event's limit does not cut off.
 func (r *providerReporter) said(x rollout.Report) string {
 	out := r.wayOut(x)
 	if out == "" {
@@ -215,8 +215,8 @@ func (r *providerReporter) said(x rollout.Report) string {
 	return text.Line(r.clean(x.Message), maxBeforeWayOut) + out
 }
 
-// wayOut is the one command that lets through what was refused or held. All that
-// tells of a phase has it, since its message has.
+// wayOut is the one command that admits a refused or held module. Every report
+// of a phase has it, as part of its message.
 func (r *providerReporter) wayOut(x rollout.Report) string {
 	switch {
 	case x.Phase == rollout.Held && x.Reason == rollout.ReasonPaused:
@@ -251,7 +251,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.serves(x.Serving)
 		r.metrics.RolledBack(x.Reason)
 		kind := corev1.EventTypeWarning
-		if x.Reason == rollout.ReasonByOperator { // it is what somebody wanted
+		if x.Reason == rollout.ReasonByOperator { // the administrator wanted it
 			kind = corev1.EventTypeNormal
 		}
 		r.phase(x, kind)
@@ -271,8 +271,8 @@ func (r *providerReporter) tell(x rollout.Report) {
 	}
 }
 
-// waiting says once what an offer waits for, in the log: a standby that waits
-// for its leader is no event.
+// waiting logs once what an offer waits for: a standby that waits for its
+// leader is no Event.
 func (r *providerReporter) waiting(x rollout.Report) {
 	about := x.Bundle.Revision + x.Message
 	if x.Message != "" && r.waits != about {
@@ -281,14 +281,14 @@ func (r *providerReporter) waiting(x rollout.Report) {
 	}
 }
 
-// serves records what serves, where something does.
+// serves records the serving module, if there is one.
 func (r *providerReporter) serves(v *rollout.Version) {
 	if v != nil {
 		r.metrics.Serves(v.Name, v.Version, v.Digest, v.Engine)
 	}
 }
 
-// phase tells of a phase in the words that are the same for all.
+// phase reports a phase in the common words.
 func (r *providerReporter) phase(x rollout.Report, kind string) {
 	r.log(x)
 	r.event(x.Bundle, kind, eventPrefix+string(x.Phase), describe(x))
@@ -298,8 +298,7 @@ func (r *providerReporter) log(x rollout.Report) {
 	r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "generation", x.Generation, "source", x.Bundle.Origin, "took", x.Took.String())
 }
 
-// meaning says what a phase has shown that is told of before the module is
-// loaded.
+// meaning explains a phase before the module is loaded.
 func meaning(p rollout.Phase) string {
 	switch p {
 	case rollout.Verified:
@@ -314,8 +313,8 @@ func meaning(p rollout.Phase) string {
 	return ""
 }
 
-// subject names what a report is about: a generation, or before there is one
-// the module that the source offers.
+// subject names a report's generation, or before there is one the offered
+// module.
 func subject(x rollout.Report) string {
 	switch {
 	case x.Subject != nil:
@@ -326,7 +325,7 @@ func subject(x rollout.Report) string {
 	return ""
 }
 
-// describe says what a phase means and what a person can do.
+// describe explains a phase and a person's options.
 func describe(x rollout.Report) string {
 	parts := []string{}
 	if text := subject(x); text != "" {
@@ -349,7 +348,7 @@ func describe(x rollout.Report) string {
 	return text
 }
 
-// Commanded is rollout.Reporter's: it is the audit of what people do.
+// Commanded implements rollout.Reporter: it is the audit log of people's commands.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
 	by := text.Line(cmp.Or(c.By, "an annotation that is gone"), maxLogBytes)
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
@@ -366,21 +365,21 @@ func (r *providerReporter) Commanded(c rollout.Command, err error) {
 	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, text.Line(fmt.Sprintf("%s, by %s", command, by), maxEventBytes))
 }
 
-// Journalled is rollout.Reporter's.
+// Journalled implements rollout.Reporter.
 func (r *providerReporter) Journalled(err error) {
 	if err == nil {
 		r.status.durable(nil)
 		return
 	}
-	err = errors.New(r.clean(err.Error())) // it may hold what a guest said
+	err = errors.New(r.clean(err.Error())) // it may contain a guest's text
 	r.status.durable(err)
 	r.logger.Error(err, "What a restart would need is not kept")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, text.Line(err.Error(), maxEventBytes))
 }
 
-// configuration tells what became of the HostConfiguration: an error says which
-// field is wrong. What the file said before holds then, in this process; the
-// next one cannot start with a file that is not valid.
+// configuration reports the result of a HostConfiguration: an error names the
+// wrong field. This process then keeps the previous one; the next process
+// cannot start with an invalid file.
 func (r *providerReporter) configuration(err error) {
 	if err == nil {
 		if r.status.configured("") {

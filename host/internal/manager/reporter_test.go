@@ -33,7 +33,7 @@ func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// However much is said before it, the command that lets a module serve is whole.
+// The command that lets a module serve stays complete after any message.
 func TestALongMessageKeepsItsCommand(t *testing.T) {
 	r, events := newTestReporter(t)
 	r.provider = "static"
@@ -47,8 +47,8 @@ func TestALongMessageKeepsItsCommand(t *testing.T) {
 	}
 }
 
-// newTestReporter tells of a provider to the channel of Events and to a status
-// that nobody writes.
+// newTestReporter reports a provider to a channel of Events and to a status
+// that is never written.
 func newTestReporter(t *testing.T) (*providerReporter, <-chan string) {
 	t.Helper()
 	recorder := record.NewFakeRecorder(100)
@@ -65,8 +65,8 @@ func newTestReporter(t *testing.T) (*providerReporter, <-chan string) {
 
 const offeredDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// Each Event of a rollout says something, also while nothing but the digest of
-// the module is known.
+// Each Event of a rollout has a text, even if only the digest of the module is
+// known.
 func TestNoEventOfARolloutIsEmpty(t *testing.T) {
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
 	for _, phase := range []rollout.Phase{rollout.Verified, rollout.Compiled, rollout.Described, rollout.Configured, rollout.Probed, rollout.Shadowed, rollout.Kept, rollout.Held, rollout.RolledBack, rollout.Rejected} {
@@ -83,8 +83,8 @@ func TestNoEventOfARolloutIsEmpty(t *testing.T) {
 	}
 }
 
-// A phase that is allowed to fail, and does, is one Event.
-// What serves, and would not be loaded any more, is said at once and once.
+// A serving module that would not be loaded any more is reported at once, and
+// once.
 func TestAServingModuleThatIsNotAdmittedIsTold(t *testing.T) {
 	r, events := newTestReporter(t)
 	policy, err := provenance.New([]string{"sha256:" + strings.Repeat("0", 64)}, nil)
@@ -115,9 +115,9 @@ func TestAServingModuleThatIsNotAdmittedIsTold(t *testing.T) {
 	}
 }
 
-// The control loops hear of another configuration that serves, and of nothing
-// else: neither of the first one, nor of another module or other terms. A private one
-// has no digest that is reported.
+// The control loops are notified only of another serving configuration: neither
+// of the first one, nor of another module or other terms. A private
+// configuration has no reported digest.
 func TestTheLoopsHearOfAnotherConfiguration(t *testing.T) {
 	r, _ := newTestReporter(t)
 	heard := 0
@@ -149,8 +149,8 @@ func TestTheLoopsHearOfAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// What is wrong with a configuration is an Event on its object, too; what is wrong
-// with the module is not.
+// A mistake in a configuration is an Event on its object, too; a mistake in the
+// module is not.
 func TestABrokenConfigurationIsAnEventOnItsObject(t *testing.T) {
 	r, events := newTestReporter(t)
 	bundle := source.Bundle{
@@ -186,7 +186,7 @@ func TestDifferencesAreToldOnce(t *testing.T) {
 	}
 }
 
-// The status tells apart what is offered and what serves.
+// The status distinguishes the offered and the serving module.
 func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
@@ -206,8 +206,8 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 	}
 }
 
-// A rollback brings the configuration of then back, too, which the source does
-// not hold: the Event says so.
+// A rollback also restores the earlier configuration, which is not in the
+// source: the Event says so.
 func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
@@ -227,7 +227,7 @@ func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// What people command is told in whole sentences, also where there is no value.
+// Reports of people's commands are whole sentences, even without a value.
 func TestCommandsAreTold(t *testing.T) {
 	r, events := newTestReporter(t)
 	r.Commanded(rollout.Command{Kind: rollout.CommandPause, By: "kubectl-annotate at 15:04"}, nil)

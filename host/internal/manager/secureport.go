@@ -13,30 +13,31 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/statusapi"
 )
 
-// leaseTolerance is how long after its end a Lease may still be held by a
+// leaseTolerance is how long after its expiry a Lease may still be held by a
 // process that should have ended, as in upstream's command.
 const leaseTolerance = 20 * time.Second
 
-// serveSecurely serves the secure port in place of upstream's command, which
-// knows no further paths and lets nobody add any. Everything is made of upstream's
-// parts, as its command makes it: who asks is authenticated and authorized by the
-// API server, whatever the path is, but for /healthz.
+// serveSecurely serves the secure port in place of upstream's command, to which
+// paths cannot be added. It is built of the same parts as there: the API server
+// authenticates and authorizes clients, for every path but /healthz.
 func (m *manager) serveSecurely(c *ccmconfig.CompletedConfig) error {
 	serving := c.SecureServing
 	if serving == nil {
 		return nil
 	}
-	c.SecureServing = nil // upstream's command leaves it to us
+	c.SecureServing = nil // upstream's command then does not serve it
 	mux := controllermanager.NewBaseHandler(&c.ComponentConfig.Generic.Debugging, controllerhealthz.NewMutableHealthzHandler(m.checks(c)...))
 	slis.SLIMetricsWithReset{}.Install(mux)
 	// Invariant V1 (host/SECURITY.md): the API is behind the authentication and the
 	// authorization of the secure port.
-	statusapi.Install(mux, m.newStatusSource(c))
+	source := m.newStatusSource(c)
+	statusapi.Install(mux, source)
+	m.working.Go("the metrics of the status", func() { source.measure(m.work, serving) })
 	_, _, err := serving.Serve(controllermanager.BuildHandlerChain(mux, &c.Authorization, &c.Authentication), 0, m.work.Done())
 	return err
 }
 
-// checks are those of /healthz: the Lease, and each kind of control loop.
+// checks of /healthz: the Lease, and each kind of control loop.
 func (m *manager) checks(c *ccmconfig.CompletedConfig) []healthz.HealthChecker {
 	all := m.loops.Checks()
 	if election := c.ComponentConfig.Generic.LeaderElection; election.LeaderElect {

@@ -10,31 +10,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Bounds of the end, which together are less than the 30 s that a pod is given
-// by default.
+// Bounds of the shutdown, together less than a pod's default of 30 s.
 const (
-	// drainTimeout is how long ops that have begun may still take.
+	// drainTimeout bounds the wait for running ops.
 	drainTimeout = 20 * time.Second
-	// closeTimeout is for what is written after them, and releaseTimeout for the lease.
+	// closeTimeout is for the following writes, and releaseTimeout for the lease.
 	closeTimeout    = 6 * time.Second
 	releaseTimeout  = 2 * time.Second
 	shutdownTimeout = drainTimeout + closeTimeout + releaseTimeout
 )
 
-// shutDown ends the manager as a person wants it: the loops stop, ops that have
-// begun go on to their end, what is decided is written, and then the lease is
-// given back, so that the next leader need not wait until it runs out. It returns
-// what end does.
+// shutDown ends the manager in order: the loops stop, running ops end,
+// decisions are written, and then the lease is released, so that the next
+// leader need not wait for its expiry. It returns the result of end.
 func (m *manager) shutDown(ctx context.Context) (orderly bool) {
-	m.cease() // whatever it is that ends the manager
+	m.cease() // for every cause of the end
 	ended := make(chan bool, 1)
-	// At once: the process ends with it when it is signalled twice (onSignals).
+	// In parallel: a second signal ends the process during the shutdown (onSignals).
 	go func() { ended <- m.end(ctx) }()
 	m.giveBack(ctx)
 	return <-ended
 }
 
-// giveBack ends what runs, and then gives back the lease.
+// giveBack ends all tasks, and then releases the lease.
 func (m *manager) giveBack(ctx context.Context) {
 	begun := time.Now()
 	err := errors.Join(m.drain(ctx), m.close(ctx))
@@ -55,8 +53,7 @@ func (m *manager) giveBack(ctx context.Context) {
 	klog.InfoS("The manager has ended: no call is under way, and it holds no lease", "after", time.Since(begun).Round(time.Millisecond))
 }
 
-// drain stops the loops and waits for what begins things, and for the ops that
-// have begun.
+// drain stops the loops and waits for the starting parts, and for running ops.
 func (m *manager) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -77,7 +74,7 @@ func (m *manager) drain(ctx context.Context) error {
 	return errors.Join(append(failed, m.working.Wait(ctx))...)
 }
 
-// withEnding are all providers of which something may run.
+// withEnding are all providers that may have running tasks.
 func (m *manager) withEnding() []*managed {
 	if m.providers == nil {
 		return nil
@@ -88,7 +85,7 @@ func (m *manager) withEnding() []*managed {
 func (m *managed) drain(ctx context.Context) error {
 	err := m.invoker.Drain(ctx)
 	if err != nil {
-		_ = m.invoker.Shutdown(ctx) // the process ends all the same: nobody waits for them any more
+		_ = m.invoker.Shutdown(ctx) // the process ends anyway: no caller waits any more
 	}
 	return errors.Join(err, m.working.Wait(ctx))
 }
@@ -115,7 +112,7 @@ func (m *manager) close(ctx context.Context) error {
 	return failed
 }
 
-// close waits for the end of the rollout and of what it holds.
+// close waits for the end of the rollout and its resources.
 func (m *managed) close(ctx context.Context) error {
 	if err := m.living.Wait(ctx); err != nil {
 		return err
@@ -123,8 +120,8 @@ func (m *managed) close(ctx context.Context) error {
 	return m.failure
 }
 
-// end ends the provider, and what it has begun within a time; then nothing new
-// is loaded. The error names what goes on.
+// end ends the provider, and waits a bounded time for its tasks; afterwards
+// nothing is loaded. The error names the running tasks.
 func (m *managed) end(ctx context.Context) error {
 	m.stop()
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)

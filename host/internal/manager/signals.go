@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// onSignals calls first at the first SIGTERM or SIGINT of this process, and second
-// at the next one. The library's handler of signals exits at the second: what is on
-// trial, or has served for seconds, would be suspected because somebody was in a
-// hurry. Stop ends it.
+// onSignals calls first at the first SIGTERM or SIGINT of this process, and
+// second at the next one. The library's handler exits at the second: modules on
+// trial, or serving for seconds, would be suspected because of an impatient
+// person. Stop ends it.
 func onSignals(first, second func()) (stop func()) {
 	heard := make(chan os.Signal, 2)
 	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)

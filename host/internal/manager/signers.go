@@ -17,24 +17,24 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// signerLoader makes signers: guests that hold a secret. They get no host call
-// at all. What they write is thrown away, since it may be the secret.
+// signerLoader builds signers: guests with a secret. They get no host call at
+// all. Their output is dropped, since it may be the secret.
 type signerLoader struct {
 	client   kubernetes.Interface
 	engines  func(name string) (engine.Engine, error)
 	compiler plugin.Compiler
 	reporter rollout.Reporter
 	version  string
-	// sourceFailed, unless nil, is told that the source of a credential's signer
-	// cannot be asked.
+	// sourceFailed, unless nil, is called when the source of a credential's
+	// signer cannot be reached.
 	sourceFailed func(name string, err error)
-	// trials of the signer of a credential; nil: there are none.
+	// trials of the signer of a credential; nil: none.
 	trials func(name string) rollout.Trials
-	pulls  source.Pulls // nil: there are none
+	pulls  source.Pulls // nil: none
 }
 
-// signer is the guest behind a credential.Signer, which is replaced like a
-// provider when its source changes.
+// signer is the guest behind a credential.Signer. When its source changes it is
+// replaced like a provider.
 type signer struct {
 	name   string
 	slot   *plugin.Slot
@@ -42,7 +42,7 @@ type signer struct {
 	roll   *rollout.Rollout
 }
 
-// signer makes the signer of a credential, which the engine of that name runs.
+// signer builds the signer of a credential, on the engine with that name.
 func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredential) (*signer, error) {
 	e, err := l.engines(engineName)
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredent
 	return s, nil
 }
 
-// reached tells of the registry of a signer.
+// reached reports the state of a signer's registry.
 func (l *signerLoader) reached(name string) func(error) {
 	return func(err error) {
 		if err != nil && l.sourceFailed != nil {
@@ -71,7 +71,7 @@ func (l *signerLoader) reached(name string) func(error) {
 	}
 }
 
-// signerPolicy: a signer answers no question that could be asked twice.
+// signerPolicy has no comparison: a signer answers no repeatable question.
 func signerPolicy() rollout.Policy {
 	return rollout.Policy{Modes: rollout.Modes{Probe: rollout.Required, Shadow: rollout.Off, Observe: rollout.Off}}
 }
@@ -89,7 +89,7 @@ func (s *signer) start(ctx context.Context, tasks *tasks.Group) {
 	tasks.Go("the source of the signer "+s.name, func() { s.source.Run(ctx, s.roll.Offer) })
 }
 
-// configured is a source whose configuration is the administrator's.
+// configured is a source with the administrator's configuration.
 type configured struct {
 	source.Source
 	config []byte
@@ -105,18 +105,18 @@ func (c configured) Run(ctx context.Context, handle source.Handler) {
 // signerModules is a rollout.Loader.
 type signerModules struct{ *plugin.Loader }
 
-// Revision is rollout.Loader's: what is around a signer never changes.
+// Revision implements rollout.Loader: the environment of a signer never changes.
 func (l signerModules) Revision() string { return rollout.Terms("signer", l.Engine.Name()) }
 
-// Prepare is rollout.Loader's.
+// Prepare implements rollout.Loader.
 func (l signerModules) Prepare(ctx context.Context, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	return prepare(ctx, l.Loader, bundle, func([]byte) error { return nil }, reached)
 }
 
-// signerReporter tells of a signer, which has no status and no metrics.
+// signerReporter reports a signer, which has no status and no metrics.
 type signerReporter struct{ teller }
 
-// Report is rollout.Reporter's.
+// Report implements rollout.Reporter.
 func (r *signerReporter) Report(x rollout.Report) {
 	switch x.Phase {
 	case rollout.Serving:
@@ -126,8 +126,8 @@ func (r *signerReporter) Report(x rollout.Report) {
 	}
 }
 
-// Commanded is rollout.Reporter's: nobody commands signers.
+// Commanded implements rollout.Reporter: there are no commands for signers.
 func (r *signerReporter) Commanded(rollout.Command, error) {}
 
-// Journalled is rollout.Reporter's: signers have no journal.
+// Journalled implements rollout.Reporter: signers have no journal.
 func (r *signerReporter) Journalled(error) {}

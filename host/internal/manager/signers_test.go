@@ -24,8 +24,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// A signer holds a secret: whatever it calls, nobody hears of it, nor of what it
-// wrote before it crashed.
+// A signer holds a secret: its host calls get no answer, and its output before
+// a crash is dropped.
 func TestSignersHaveNoHostCalls(t *testing.T) {
 	loader := grant.SignerLoader(plugin.Loader{Scrub: func(s string) string { return s }})
 	host, stdout, stderr := loader.NewHost(nil)
@@ -82,7 +82,7 @@ func guest(t *testing.T, ops string) []byte {
 		t.Fatal(err)
 	}
 	// The vector imports a capability, which a provider may be granted and a
-	// signer never is; here it is left to the loaders' own checks.
+	// signer never is; here the loaders' own checks refuse it.
 	wasm, err = manifest.Append(wasm, []byte(`{"name":"test","version":"1","abi":{"min":1,"max":1},"ops":`+ops+`,"capabilities":["cache"]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Name: "test"}}}
 	v1alpha1.SetDefaults(c)
 	secrets := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
-	n := &network{stop: func() {}, client: client(t).client, secrets: secrets}
+	n := &network{stop: func() {}, Network: client(t, &allowed{}).Network, secrets: secrets}
 	n.retain()
 	l := &providerLoader{loader: *stubLoader(), engines: stubEngine, tasks: &tasks.Group{}, hosts: &hosts{
 		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
@@ -120,8 +120,8 @@ func stubLoader() *plugin.Loader {
 	return l
 }
 
-// stub is an engine, a module and an instance that answers what every guest
-// must.
+// stub is an engine, a module and an instance with the mandatory answers of
+// every guest.
 type stub struct{}
 
 func (stub) Name() string                { return "stub" }

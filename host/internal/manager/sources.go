@@ -37,7 +37,7 @@ func configKey(from *v1alpha1.ConfigFrom) source.ConfigKey {
 	return source.ConfigKey{Object: types.NamespacedName{Namespace: key.Namespace, Name: key.Name}, Key: key.Key, Secret: secret}
 }
 
-// images says how those of a registry are read; see source.OCIOptions.
+// images are the settings of a registry's images; see source.OCIOptions.
 type images struct {
 	reached func(error)
 	policy  func() *provenance.Policy
@@ -77,8 +77,8 @@ const (
 	eventSourceAvailable   = "ProviderSourceAvailable"
 )
 
-// reached tells that the registry cannot be asked, or can be again. What serves
-// does not change by that.
+// reached reports that the registry cannot be reached, or can be again. The
+// serving module does not change.
 func (r *providerReporter) reached(err error) {
 	if err == nil {
 		r.metrics.SourceUnavailable("")
@@ -99,20 +99,20 @@ func (r *providerReporter) reached(err error) {
 	r.unreached(reason, message)
 }
 
-// sourceReplaced forgets what was said of a registry: the next source says how
-// it is.
+// sourceReplaced drops the state of a registry: the next source reports its
+// own.
 func (r *providerReporter) sourceReplaced() {
 	r.status.sourceReplaced()
 	r.metrics.SourceUnavailable("")
 }
 
-// unreached says of a source that it cannot be asked.
+// unreached reports a source that cannot be reached.
 func (t *teller) unreached(reason, message string) {
 	t.logger.Error(errors.New(message), "The source cannot be asked; what it held last stays, and it is tried again", "reason", reason)
 	t.event(source.Bundle{}, corev1.EventTypeWarning, eventSourceUnavailable, reason+": "+message+"; what serves goes on, and it is tried again")
 }
 
-// sourceFailed is of the source of a credential's signer.
+// sourceFailed reports the source of a credential's signer.
 func (t *teller) sourceFailed(name string, err error) {
 	t.unreached("Signer", "the signer of the credential "+name+": "+t.clean(err.Error()))
 }

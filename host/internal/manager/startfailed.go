@@ -13,16 +13,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// eventCannotStart is the reason of the Event of a manager that ends at once.
+// eventCannotStart is the reason of the Event of a manager that fails to start.
 const eventCannotStart = "CannotStart"
 
-// startFailedTimeout bounds what is said of it; the kubelet starts the next one.
+// startFailedTimeout bounds that report; the kubelet starts the next process.
 const startFailedTimeout = 5 * time.Second
 
-// startFailed tells by an Event why this manager ends, on the lease that it would
-// have asked for: which providers there are is not known when the
-// HostConfiguration cannot be read. It goes to the API server before the
-// process ends, so it takes no recorder.
+// startFailed makes an Event with the reason why this manager ends, on its
+// lease: with an unreadable HostConfiguration the providers are unknown. The
+// Event must reach the API server before the process ends, so it uses no
+// recorder.
 func startFailed(ctx context.Context, c *ccmconfig.CompletedConfig, cause error) {
 	ctx, cancel := context.WithTimeout(ctx, startFailedTimeout)
 	defer cancel()

@@ -1,29 +1,53 @@
 package manager
 
 import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// countObjects counts the objects of each provider, and names those that are stuck.
-// Those of nobody it returns.
+// countObjects counts the objects of each provider, and names the stuck ones.
+// It returns those without a provider.
 func (s *statusSource) countObjects(all []view) (nobodys []v1alpha1.Explanation) {
 	for i := range all {
 		all[i].status.Services, all[i].status.Nodes = &v1alpha1.Objects{}, &v1alpha1.Objects{}
 	}
-	for _, node := range s.list() {
-		e := s.node(node, all)
+	for e := range s.explained(all) {
 		nobodys = appendNobodys(nobodys, e)
-		count(all, e, func(p *v1alpha1.Provider) *v1alpha1.Objects { return p.Nodes })
-	}
-	services, _ := s.services.List(labels.Everything()) // of a store in memory there is no error
-	for _, service := range services {
-		e := s.service(service, all)
-		nobodys = appendNobodys(nobodys, e)
-		count(all, e, func(p *v1alpha1.Provider) *v1alpha1.Objects { return p.Services })
+		count(all, e)
 	}
 	return nobodys
+}
+
+// explained explains each Node, and then each Service: all counts of objects
+// come from these explanations.
+func (s *statusSource) explained(all []view) iter.Seq[v1alpha1.Explanation] {
+	return func(yield func(v1alpha1.Explanation) bool) {
+		for _, node := range byName(s.list()) {
+			if !yield(s.node(node, all)) {
+				return
+			}
+		}
+		services, _ := s.services.List(labels.Everything()) // a store in memory returns no errors
+		for _, service := range byName(services) {
+			if !yield(s.service(service, all)) {
+				return
+			}
+		}
+	}
+}
+
+// byName sorts a copy, so that the same objects are named each time.
+func byName[T metav1.Object](objects []T) []T {
+	return slices.SortedFunc(slices.Values(objects), func(a, b T) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 func appendNobodys(all []v1alpha1.Explanation, e v1alpha1.Explanation) []v1alpha1.Explanation {
@@ -33,13 +57,16 @@ func appendNobodys(all []v1alpha1.Explanation, e v1alpha1.Explanation) []v1alpha
 	return append(all, e)
 }
 
-// count adds one object to those of its provider.
-func count(all []view, e v1alpha1.Explanation, of func(*v1alpha1.Provider) *v1alpha1.Objects) {
+// count adds one object to the counts of its provider.
+func count(all []view, e v1alpha1.Explanation) {
 	p := viewOf(all, e.Provider)
 	if p == nil || e.State == v1alpha1.StateIgnored {
 		return
 	}
-	counts := of(&p.status)
+	counts := p.status.Services
+	if e.Object.Kind == v1alpha1.KindNode {
+		counts = p.status.Nodes
+	}
 	counts.Total++
 	if e.State != v1alpha1.StateStuck {
 		return

@@ -19,14 +19,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// statusSource makes the answers of the manager's API of what the manager, its
-// providers and its informers know. It is a statusapi.Source.
+// statusSource builds the answers of the manager's API from the knowledge of
+// the manager, its providers and its informers. It is a statusapi.Source.
 type statusSource struct {
 	manager  *manager
 	client   kubernetes.Interface
 	election componentbaseconfig.LeaderElectionConfiguration
-	// These are of the informers of the control loops: they know something in the
-	// manager that leads.
+	// These come from the control loops' informers, which are filled only in
+	// the leading manager.
 	services corelisters.ServiceLister
 	nodes    corelisters.NodeLister
 	synced   func() bool
@@ -45,13 +45,13 @@ func (m *manager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
 	return s
 }
 
-// list returns all Nodes; of a store in memory there is no error.
+// list returns all Nodes; a store in memory returns no errors.
 func (s *statusSource) list() []*corev1.Node {
 	all, _ := s.nodes.List(labels.Everything())
 	return all
 }
 
-// Status is statusapi.Source's.
+// Status implements statusapi.Source.
 func (s *statusSource) Status(ctx context.Context) (*v1alpha1.Status, error) {
 	out := &v1alpha1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Status"}, Time: metav1.Now(),
@@ -83,10 +83,10 @@ func (s *statusSource) self() v1alpha1.Manager {
 	return out
 }
 
-// holderTimeout bounds the question for the holder of the Lease.
+// holderTimeout bounds the request for the holder of the Lease.
 const holderTimeout = 2 * time.Second
 
-// holder says who leads; "" while that is not known.
+// holder returns the leader; "" while unknown.
 func (s *statusSource) holder(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, holderTimeout)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *statusSource) holder(ctx context.Context) string {
 	return text.Line(*lease.Spec.HolderIdentity, v1alpha1.MaxText)
 }
 
-// provider is the status of one, without its objects.
+// provider is the status of one provider, without its objects.
 func (s *statusSource) provider(one *managed) v1alpha1.Provider {
 	out := v1alpha1.Provider{Name: one.name}
 	if now := one.status.Newest(); now != nil {
@@ -106,7 +106,7 @@ func (s *statusSource) provider(one *managed) v1alpha1.Provider {
 		out.Serving, out.Offered, out.Candidate, out.Good = moduleOf(now.Serving), moduleOf(now.Offered), moduleOf(now.Candidate), moduleOf(now.Good)
 	}
 	for _, l := range s.manager.loops.States(one.name) {
-		out.Loops = append(out.Loops, v1alpha1.Loop{Name: l.Name, Running: l.Running, Reason: text.Line(l.Reason, v1alpha1.MaxText)})
+		out.Loops = append(out.Loops, v1alpha1.Loop{Name: l.Name, Running: l.Running, Reason: text.Line(l.Reason, v1alpha1.MaxText), Off: l.Off})
 	}
 	counts := one.invoker.Counts()
 	out.Ops = v1alpha1.Ops{Running: counts.Running, Background: counts.Background, BackedOff: counts.BackedOff}
@@ -123,10 +123,10 @@ func moduleOf(v *status.Version) *v1alpha1.Module {
 	if v == nil {
 		return nil
 	}
-	return &v1alpha1.Module{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image}
+	return &v1alpha1.Module{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image, Engine: v.Engine}
 }
 
-// hostsOf says how the hosts of a provider's cloud are.
+// hostsOf returns the states of the hosts of a provider's cloud.
 func hostsOf(one *managed) (all []v1alpha1.Host) {
 	for _, h := range one.networks.traffic.Hosts() {
 		if len(all) == v1alpha1.MaxHosts {
@@ -140,7 +140,7 @@ func hostsOf(one *managed) (all []v1alpha1.Host) {
 	return all
 }
 
-// heldUntil is until when nothing is sent to a host; zero when something is.
+// heldUntil is the end of a host's pause; zero without one.
 func heldUntil(h egress.HostState) (until time.Time) {
 	now := time.Now()
 	if h.Breaker == "open" && h.OpenUntil.After(now) {

@@ -14,20 +14,20 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// statusWriter makes the status that kubectl shows of what a rollout reports.
+// statusWriter builds the status that kubectl shows from a rollout's reports.
 type statusWriter struct {
 	object *status.Object
-	// told is who else shows the status; nil: nobody.
+	// told receives the status, too; nil: nobody.
 	told func(status.Status)
-	// providers are all that are configured.
+	// providers are all configured ones.
 	providers []string
 
 	mu     sync.Mutex
 	status status.Status
 }
 
-// report publishes where the rollout stands; unadmitted says why what serves would
-// not be loaded now.
+// report publishes the state of the rollout; unadmitted is why the serving
+// module would not be loaded now.
 func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,7 +38,7 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 		}
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
-	if s.Generation != x.Generation { // how the one before has ticked says nothing of this one
+	if s.Generation != x.Generation { // the previous generation's ticks say nothing about this one
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionTicked)
 	}
 	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
@@ -50,7 +50,7 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	w.publish()
 }
 
-// servingReason is about what serves. The phase is about what is offered.
+// servingReason is about the serving module. The phase is about the offered one.
 func servingReason(x rollout.Report, unadmitted string) string {
 	switch {
 	case x.Serving == nil:
@@ -63,7 +63,7 @@ func servingReason(x rollout.Report, unadmitted string) string {
 	return "Observed"
 }
 
-// among says which providers are configured.
+// among sets the names of the configured providers.
 func (w *statusWriter) among(providers []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *statusWriter) among(providers []string) {
 	w.publish()
 }
 
-// durable says whether a restart would find what was kept.
+// durable sets whether the stored record is complete, so that a restart could use it.
 func (w *statusWriter) durable(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +83,8 @@ func (w *statusWriter) durable(err error) {
 	w.publish()
 }
 
-// configured says whether the HostConfiguration is in force as it is written; a
-// problem says why it is not. It reports whether there was one before.
+// configured sets whether the present HostConfiguration is in force; a problem
+// is the reason why not. It reports whether there was a problem before.
 func (w *statusWriter) configured(problem string) (mended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +98,8 @@ func (w *statusWriter) configured(problem string) (mended bool) {
 	return mended
 }
 
-// source says whether the registry can be asked; a reason says why not. It
-// reports whether it could not be asked before.
+// source sets whether the registry can be reached; a reason is set if not. It
+// reports whether it could not be reached before.
 func (w *statusWriter) source(reason, message string) (mended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,8 +113,8 @@ func (w *statusWriter) source(reason, message string) (mended bool) {
 	return mended
 }
 
-// ticked says how the last op tick ended; a problem says why it failed. The
-// status is written when that changes.
+// ticked sets the result of the last op tick; a problem is its error. A change
+// is written to the status.
 func (w *statusWriter) ticked(problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *statusWriter) ticked(problem string) {
 	w.publish()
 }
 
-// sourceReplaced forgets what was said of a registry.
+// sourceReplaced drops the state of a registry.
 func (w *statusWriter) sourceReplaced() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *statusWriter) condition(kind string, yes bool, reason, message string) 
 
 func (w *statusWriter) publish() {
 	if w.status.Phase == "" {
-		return // where the rollout stands comes with its first report
+		return // the first report of the rollout publishes the status
 	}
 	s := w.status
 	s.Conditions = slices.Clone(s.Conditions)

@@ -23,8 +23,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// eventMetadataRefused is the reason of the Event on a Node whose metadata, an
-// address for one, is refused.
+// eventMetadataRefused is the reason of the Event on a Node with refused
+// metadata, such as an address.
 const eventMetadataRefused = "ProviderMetadataRefused"
 
 // refusedEvents is the rate of these Events, per second.
@@ -33,8 +33,8 @@ const (
 	refusedEventsBurst = 20
 )
 
-// steering is what decides about the addresses of a provider's answers: what
-// the administrator says, and the networks of the cluster's Services. Both may
+// steering decides about the addresses in a provider's answers, by the
+// administrator's lists and the networks of the cluster's Services. Both may
 // change while it is in use.
 type steering struct {
 	lists    atomic.Pointer[addresses.Policy]
@@ -56,8 +56,8 @@ func (s *steering) policy() *addresses.Policy {
 	return s.lists.Load().WithServiceCIDRs(s.services.known())
 }
 
-// idle are the entries of addresses.allow that open nothing. There are none
-// while the networks of the cluster's Services are not known: an entry may be
+// idle are the entries of addresses.allow without an effect. There are none
+// while the networks of the cluster's Services are unknown: an entry may be
 // within one of them.
 func (s *steering) idle() []string {
 	if s.services.known() == nil {
@@ -66,15 +66,15 @@ func (s *steering) idle() []string {
 	return s.policy().Idle()
 }
 
-// refused tells of a Node, by an Event: upstream has only its log for it.
+// refused makes an Event on a Node: upstream only logs the error.
 func (s *steering) refused(node *corev1.Node, err error) {
 	if s.told.Allow() {
 		s.events.Event(nodeReference(node), corev1.EventTypeWarning, eventMetadataRefused, text.Line(err.Error(), maxEventBytes))
 	}
 }
 
-// How often the networks of Services are asked for, and how long one question
-// takes. They change when an administrator adds one.
+// The period of listing the networks of Services, and the time limit of one
+// list. They change when an administrator adds one.
 const (
 	serviceCIDRsPeriod  = time.Minute
 	serviceCIDRsRetry   = 5 * time.Second
@@ -82,16 +82,16 @@ const (
 	maxServiceCIDRs     = 500
 )
 
-// serviceCIDRs are the networks of the cluster's Services, as its ServiceCIDR
-// objects say. They are listed and not watched: a list is one right less.
+// serviceCIDRs are the networks of the cluster's Services, from its ServiceCIDR
+// objects. They are listed and not watched, to need one right less.
 type serviceCIDRs struct {
 	client  kubernetes.Interface
 	logger  klog.Logger
 	current atomic.Pointer[[]netip.Prefix]
-	failure string // that was told of last
+	failure string // the last reported one
 }
 
-// run asks again and again until the context ends.
+// run lists the networks repeatedly until the context ends.
 func (s *serviceCIDRs) run(ctx context.Context) {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (s *serviceCIDRs) run(ctx context.Context) {
 	}
 }
 
-// pause is short while nothing is known.
+// pause is short while the networks are unknown.
 func (s *serviceCIDRs) pause() time.Duration {
 	if s.current.Load() == nil {
 		return serviceCIDRsRetry
@@ -111,7 +111,7 @@ func (s *serviceCIDRs) pause() time.Duration {
 	return serviceCIDRsPeriod
 }
 
-// known returns the networks that were listed last; nil when they never were.
+// known returns the last listed networks; nil before the first list.
 func (s *serviceCIDRs) known() []netip.Prefix {
 	if all := s.current.Load(); all != nil {
 		return *all
@@ -119,7 +119,7 @@ func (s *serviceCIDRs) known() []netip.Prefix {
 	return nil
 }
 
-// refresh keeps what was known when the networks cannot be listed.
+// refresh keeps the known networks when the list fails.
 func (s *serviceCIDRs) refresh(ctx context.Context) {
 	all, err := s.list(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	return slices.Compact(all), nil
 }
 
-// idle tells of entries that the administrator wrote in vain.
+// idle reports useless entries of the administrator.
 func (r *providerReporter) idle(entries []string) {
 	said := slices.Equal(entries, r.inVain)
 	if r.inVain = entries; said || len(entries) == 0 {

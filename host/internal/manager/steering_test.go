@@ -25,7 +25,7 @@ func serviceCIDR(name string, cidrs ...string) *networkingv1.ServiceCIDR {
 }
 
 // The networks of Services come from the API server, and stay known when it
-// does not answer, forbids it or says what nobody can read.
+// does not answer, forbids the list or returns malformed ones.
 func TestTheNetworksOfServices(t *testing.T) {
 	client := fake.NewClientset(serviceCIDR("kubernetes", "10.96.0.0/12", "fd00:96::/112"), serviceCIDR("more", "10.7.0.0/24"))
 	s := &serviceCIDRs{client: client}
@@ -58,8 +58,8 @@ func TestTheNetworksOfServices(t *testing.T) {
 	}
 }
 
-// What the administrator says and what the cluster says are both in force at
-// the next answer.
+// The administrator's lists and the cluster's networks are both in force at the
+// next answer.
 func TestSteeringChangesWhileItIsUsed(t *testing.T) {
 	client := fake.NewClientset()
 	events := record.NewFakeRecorder(10)
@@ -73,7 +73,7 @@ func TestSteeringChangesWhileItIsUsed(t *testing.T) {
 		}
 	}
 	expect("at first", loopback, false)
-	expect("at first", service, true) // nothing is known of the cluster
+	expect("at first", service, true) // the cluster's networks are unknown
 	if _, err := client.NetworkingV1().ServiceCIDRs().Create(t.Context(), serviceCIDR("kubernetes", "10.96.0.0/12"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSteeringChangesWhileItIsUsed(t *testing.T) {
 	expect("allowed", service, false)
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	for range 3 { // more than the rate of the Events
+	for range 3 { // above the rate of the Events
 		s.refused(node, errors.New("127.0.0.1 is refused"))
 	}
 	if got := <-events.Events; got != "Warning ProviderMetadataRefused 127.0.0.1 is refused" || len(events.Events) > 0 {
@@ -96,8 +96,8 @@ func TestSteeringChangesWhileItIsUsed(t *testing.T) {
 	}
 }
 
-// A change of addresses is no new generation: it is in force for whatever
-// serves.
+// A change of addresses makes no new generation: it is in force for the serving
+// one.
 func TestAddressesAreNoPartOfTheRevision(t *testing.T) {
 	before, after := example(t, replace("", "")), example(t, replace("allow: [127.0.0.0/8", "allow: [169.254.0.0/16"))
 	a, err1 := revisionOf(&before.Providers[0])
@@ -107,8 +107,8 @@ func TestAddressesAreNoPartOfTheRevision(t *testing.T) {
 	}
 }
 
-// An entry that was written in vain is told of once, and not while the
-// cluster's networks are unknown.
+// A useless entry is reported once, and not while the cluster's networks are
+// unknown.
 func TestEntriesThatOpenNothingAreToldOf(t *testing.T) {
 	lists, err := addresses.New([]string{"10.0.0.0/8", "10.100.0.0/16"}, nil)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// ticker runs the op tick of one provider, in the manager that leads.
+// ticker runs the op tick of one provider, in the leading manager.
 type ticker struct {
 	invoker opcontext.Invoker
-	// period is that of the generation that serves, 0 for never; changed is closed
-	// when another one serves.
+	// period is the serving generation's, 0 for never; changed is closed when
+	// another generation serves.
 	period  func() time.Duration
 	changed func() <-chan struct{}
-	// ended is told how each one ended, nil when it is done.
+	// ended receives the result of each tick, nil for success.
 	ended       func(error)
 	clusterName string
 }
 
-// run ticks until the context ends. A change may bring another period; it does not
-// begin a new one, or Secrets that are rotated more often would end each of them
-// before its tick.
+// run ticks until the context ends. A change may bring another period; it does
+// not restart the current one, or frequent rotations of Secrets would end every
+// period before its tick.
 func (t *ticker) run(ctx context.Context) {
 	last := time.Now()
 	for ctx.Err() == nil {
@@ -40,10 +40,10 @@ func (t *ticker) run(ctx context.Context) {
 	}
 }
 
-// wait ticks at that period until something changes, and returns when it ticked
-// last.
+// wait ticks at that period until a change, and returns the time of the last
+// tick.
 func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.Duration, last time.Time) time.Time {
-	// What serves only now has some time before its first one.
+	// A new generation has some time before its first tick.
 	timer := time.NewTimer(max(period-time.Since(last), min(period, leastTickPeriod)))
 	defer timer.Stop()
 	for {
@@ -65,9 +65,9 @@ func (t *ticker) wait(ctx context.Context, changed <-chan struct{}, period time.
 
 const leastTickPeriod = abi.LeastTickPeriodMs * time.Millisecond
 
-// tick runs the op once. One that goes on in the background has a delay, after
-// which its end is asked for. One during which another generation came to serve tells
-// nothing of that.
+// tick runs the op once. A tick that continues in the background returns the
+// delay until the next query of its end. A tick during a takeover reports no
+// result.
 func (t *ticker) tick(ctx context.Context, changed <-chan struct{}) (delay time.Duration) {
 	var answer abi.Done
 	// Invariant O10 (host/SECURITY.md): never two at a time.
@@ -90,14 +90,14 @@ func (t *ticker) tick(ctx context.Context, changed <-chan struct{}) (delay time.
 	return 0
 }
 
-// tick begins to tick.
+// tick starts the ticker.
 func (m *managed) tick(clusterName string) {
 	t := &ticker{invoker: m.invoker, period: m.slot.TickPeriod, changed: m.slot.Changed, ended: m.ticked, clusterName: clusterName}
 	m.working.Go("the ticks", func() { t.run(m.work) })
 }
 
-// ticked tells how an op tick ended: each one is in the metrics, its outcome in
-// the status, and failures in the log.
+// ticked reports the end of an op tick: the metrics have each one, the status
+// the last result, and the log the failures.
 func (m *managed) ticked(err error) {
 	message := ""
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// ticking is a guest that ticks. Its answers are those of the test.
+// ticking is a guest with ticks. The test gives its answers.
 type ticking struct {
 	opcontext.Invoker
 	begun  time.Time
@@ -36,7 +36,7 @@ func TestTicker(t *testing.T) {
 		guest := &ticking{begun: time.Now()}
 		guest.answer = func(n int) error {
 			switch n {
-			case 2: // it goes on in the background
+			case 2: // it continues in the background
 				return &abi.Error{Code: abi.CodeRetryAfter, RetryAfter: time.Second}
 			case 4:
 				return errors.New("no cloud")
@@ -62,7 +62,7 @@ func TestTicker(t *testing.T) {
 		if len(ends) != 3 || ends[0] != nil || ends[1] != nil || ends[2] == nil {
 			t.Errorf("the ends are %v", ends)
 		}
-		// The generation that serves now has no tick.
+		// The serving generation has no tick.
 		period = 0
 		news.tell()
 		time.Sleep(time.Hour)
@@ -86,8 +86,8 @@ func TestTicker(t *testing.T) {
 	})
 }
 
-// Secrets that are rotated more often than the guest wants to tick make new
-// generations, and take no tick away.
+// Secrets that are rotated more often than the guest's tick period make new
+// generations, without the loss of a tick.
 func TestTickerTicksBetweenChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guest := &ticking{begun: time.Now(), answer: func(int) error { return nil }}

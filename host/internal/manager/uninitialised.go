@@ -17,13 +17,13 @@ import (
 // eventNotInitialised is the reason of the Event on a Node that keeps its taint.
 const eventNotInitialised = "NodeNotInitialized"
 
-// newUninitialised returns what tells, by an Event on a Node, why it is not
-// initialised.
+// newUninitialised returns the function that makes Events on Nodes with the
+// reason why they are not initialised.
 func newUninitialised(events record.EventRecorder) func(*corev1.Node, error) {
 	told := rate.NewLimiter(refusedEvents, refusedEventsBurst)
 	return func(node *corev1.Node, err error) {
 		var refused *addresses.Error
-		if errors.As(err, &refused) || !told.Allow() { // of addresses, eventMetadataRefused has told
+		if errors.As(err, &refused) || !told.Allow() { // refused addresses have eventMetadataRefused
 			return
 		}
 		events.Event(nodeReference(node), corev1.EventTypeWarning, eventNotInitialised, text.Line(whyNotInitialised(err), maxEventBytes))
@@ -39,7 +39,7 @@ func whyNotInitialised(err error) string {
 		cloudproviderapi.TaintExternalCloudProvider, ended(cause))
 }
 
-// ended gives a text the end of a sentence.
+// ended ends a text like a sentence.
 func ended(text string) string {
 	if text == "" || text[len(text)-1] == '.' || text[len(text)-1] == '?' {
 		return text

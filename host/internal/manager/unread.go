@@ -10,7 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
 )
 
-// domain is that of this project's annotations and labels.
+// domain of this project's annotations and labels.
 const domain = "wasm-ccm.dev"
 
 // keys are the annotations and labels of Services and Nodes that this manager
@@ -27,9 +27,9 @@ func keys() *annotations.Keys {
 	)
 }
 
-// newUnread returns what tells of annotations that nobody reads, until the
-// context ends. It has a watch of its own, of the metadata only: who watches
-// first sets the period in which upstream's loops look again.
+// newUnread returns the reporter of unknown annotations, which runs until the
+// context ends. It has its own watch, of metadata only: the first user of
+// shared informers sets the resync period of upstream's loops.
 func newUnread(s *shared) (func(context.Context), error) {
 	client, err := s.outside.metadata(s.completed.Kubeconfig)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Every key of this project's domain that the code names is known to what tells
-// of those that nobody reads: else it would tell people that theirs is wrong.
+// Every key of this project's domain in the code is known to the reporter of
+// unknown ones: otherwise it would call correct annotations wrong.
 func TestEveryKeyThatIsReadIsKnown(t *testing.T) {
 	known := keys()
-	// Of ConfigMaps, of the namespace, and what the manager writes.
+	// Of ConfigMaps, of the namespace, and the manager's own.
 	others := []string{"provider", "phase", "reason", "generation", "version", "offered", "serving", "since", "pause", "promote", "rollback", "deletion-brake-lifted-until"}
 	named := regexp.MustCompile(`"((?:static\.)?wasm-ccm\.dev/([a-z-]+))"`)
 	found := 0

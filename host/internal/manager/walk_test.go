@@ -16,11 +16,11 @@ import (
 
 const walkSteps = 20
 
-// Managers with all that happens to them: offers good and bad, reloads,
-// Secrets, failover, an API server that is away, providers that go and come
-// back. Whatever the order, what should serve serves.
+// Managers under all kinds of events: offers good and bad, reloads, Secrets,
+// failover, an unavailable API server, providers that are removed and added
+// again. In any order, the right module serves.
 //
-// WALK_SEED is the one seed, or the first of those for WALK_FOR, as 5m.
+// WALK_SEED is the only seed, or the first one for WALK_FOR, as 5m.
 func TestRandomWalksOfManagers(t *testing.T) {
 	c, module := newCloud(t), guest(t, `["instance_exists","instance_shutdown","instance_metadata"]`)
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("WALK_SEED"), "1"), 10, 64)
@@ -52,8 +52,8 @@ func TestRandomWalksOfManagers(t *testing.T) {
 	}
 }
 
-// Of a manager that led, of its standby, and of one that could not start, no
-// goroutine is left: the bubble would not end.
+// A manager that led, its standby, and one that could not start leave no
+// goroutine behind: the bubble would not end.
 func TestNothingIsLeftOfAManagerThatHasEnded(t *testing.T) {
 	c, module := newCloud(t), guest(t, `["instance_exists","instance_shutdown","instance_metadata"]`)
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestNothingIsLeftOfAManagerThatHasEnded(t *testing.T) {
 		w.start()
 		w.quiet()
 		w.beginInvalid("")
-		w.ask(1) // which goes on in the background
+		w.ask(1) // which continues in the background
 		for _, one := range slices.Clone(w.living) {
 			one.end()
 		}
@@ -82,21 +82,21 @@ type says struct {
 
 func first(name string) says { return says{50, 20, "source-" + name, name, name, "wazero"} }
 
-// side is what the walk knows of one provider.
+// side is the walk's knowledge of one provider.
 type side struct {
 	configured bool
 	says
 	offered  string // "PROVIDER KIND NUMBER", "" for none
-	serves   string // the digest of what is expected to serve, "" when it is not known
-	token    string // that the Secret has
+	serves   string // the digest of the expected serving module, "" if unknown
+	token    string // in the Secret
 	wrong    bool   // the cloud does not know it
-	doubtful bool   // what serves may have a wrong one: a right one comes with what is offered
+	doubtful bool   // the serving generation may have a wrong one: the next offer brings a right one
 	paused   bool
-	served   bool // something was seen to
-	told     bool // there is a status that it was configured
+	served   bool // a module was seen serving
+	told     bool // a status says that it was configured
 }
 
-// able: what is offered should serve.
+// able: the offered module should serve.
 func (s *side) able() bool {
 	return (strings.Contains(s.offered, good) || strings.Contains(s.offered, slow)) && !s.wrong && !s.paused
 }
@@ -109,9 +109,9 @@ type walk struct {
 	subjects map[string]*side
 	leader   *whole
 	standby  *whole
-	killed   bool // a manager was, at least once
+	killed   bool // a manager was killed at least once
 	numbers  int
-	known    map[string]string // what was offered, by its digest
+	known    map[string]string // the offered modules, by digest
 	log      []string
 }
 
@@ -138,7 +138,7 @@ func (w *walk) text() string {
 
 func (w *walk) note(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
 
-// run returns how many steps there were.
+// run returns the number of steps.
 func (w *walk) run() int {
 	defer func() {
 		if w.t.Failed() {
@@ -175,7 +175,7 @@ func (w *walk) run() int {
 	return n
 }
 
-// start begins a leader and a standby.
+// start starts a leader and a standby.
 func (w *walk) start() {
 	w.leader = w.mustBegin()
 	w.leads()
@@ -193,7 +193,7 @@ func (w *walk) mustBegin() *whole {
 	return one
 }
 
-// says is what the file does, where it is valid.
+// says is the content of the file, if it is valid.
 func (w *walk) says() map[string]says {
 	all := map[string]says{}
 	for name, s := range w.subjects {

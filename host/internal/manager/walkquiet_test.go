@@ -30,14 +30,14 @@ func (w *walk) statusOf(name string) (s status.Status) {
 	return s
 }
 
-// quiet waits until nothing happens any more and looks at everything.
+// quiet waits until there are no more changes, and checks everything.
 func (w *walk) quiet() {
 	w.t.Helper()
 	w.note("quiet")
 	w.pass(4 * time.Minute)
 	for _, one := range w.leader.all() {
-		// Of what was on its way when a manager was killed a person says that it
-		// was not at fault.
+		// For a module on trial when a manager was killed, a person confirms
+		// that it was not at fault.
 		if s := w.subjects[one.name]; s.able() && w.killed && w.statusOf(one.name).Reason == "ModuleSuspected" {
 			w.annotate(one.name, status.AnnotationPromote, "true")
 			w.pass(time.Minute)
@@ -47,7 +47,7 @@ func (w *walk) quiet() {
 		w.check(one, w.subjects[one.name])
 	}
 	w.checkRemoved()
-	time.Sleep(5 * time.Second) // for what is on its way
+	time.Sleep(5 * time.Second) // for pending work
 	synctest.Wait()
 	for _, process := range w.living {
 		for _, one := range process.all() {
@@ -56,8 +56,7 @@ func (w *walk) quiet() {
 	}
 }
 
-// checkRemoved looks at those that are not configured: nothing of them is left
-// but a status that says so.
+// checkRemoved checks removed providers: only a status that says so remains.
 func (w *walk) checkRemoved() {
 	w.t.Helper()
 	for name, s := range w.subjects {
@@ -76,7 +75,7 @@ func (w *walk) checkRemoved() {
 	}
 }
 
-// pass has the loops ask for a time. Who is not asked is not found out.
+// pass lets the loops call the providers for a time. Problems only show in calls.
 func (w *walk) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.ask(3)
@@ -85,12 +84,12 @@ func (w *walk) pass(d time.Duration) {
 	time.Sleep(time.Duration(w.random.IntN(1000)) * time.Millisecond)
 }
 
-// check compares a provider of the leader with what should be.
+// check compares a provider of the leader with its expected state.
 func (w *walk) check(one *managed, s *side) {
 	w.t.Helper()
 	now := one.slot.Serving()
 	if now == nil && !s.served && !s.able() {
-		return // there never was anything that could
+		return // no module ever could
 	}
 	if now == nil {
 		w.t.Errorf("%s: nothing serves; the source has %q; %+v", one.name, s.offered, w.statusOf(one.name))
@@ -98,7 +97,7 @@ func (w *walk) check(one *managed, s *side) {
 	}
 	serves := now.Digests().Config
 	if !s.served && strings.Contains(w.known[serves], traps) {
-		return // there is nothing before it to which one could go back
+		return // there is no earlier module for a rollback
 	}
 	s.served = true
 	if s.able() {
@@ -119,7 +118,7 @@ func (w *walk) check(one *managed, s *side) {
 		return
 	}
 	instances, _ := one.provider.InstancesV2()
-	for range 3 { // the first may be answered later
+	for range 3 { // the first answer may come later
 		exists, err := instances.InstanceExists(w.t.Context(), node("checked"))
 		if err == nil && exists {
 			return
@@ -137,7 +136,7 @@ func (w *walk) digest(name, offered string) string {
 	return plugin.Bundle{Config: []byte(text)}.Digests().Config
 }
 
-// checkConfiguration compares with the newest file that could be taken up.
+// checkConfiguration compares with the newest applicable file.
 func (w *walk) checkConfiguration(one *managed, s *side, published status.Status) {
 	w.t.Helper()
 	c, want := one.loader.config(), w.leader.inForce
@@ -156,8 +155,8 @@ func (w *walk) checkConfiguration(one *managed, s *side, published status.Status
 	}
 }
 
-// checkNetworks counts: each network that is open is that of the configuration,
-// or of a generation that is loaded.
+// checkNetworks counts: each open network belongs to the configuration, or to a
+// loaded generation.
 func (w *walk) checkNetworks(process *whole, one *managed) {
 	w.t.Helper()
 	one.loader.mu.Lock()

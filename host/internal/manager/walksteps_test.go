@@ -31,7 +31,7 @@ func (w *walk) offerSlow(name string)    { w.offerKind(name, slow) }
 func (w *walk) offerRefused(name string) { w.offerKind(name, refuses) }
 func (w *walk) offerUnready(name string) { w.offerKind(name, unready) }
 
-// offerTraps has them found out.
+// offerTraps offers trapping modules until they are detected.
 func (w *walk) offerTraps(name string) {
 	w.quiet()
 	w.offerKind(name, traps)
@@ -58,7 +58,7 @@ func (w *walk) rotate(name string, right bool) {
 	w.secret(name, s.token)
 }
 
-// reload changes the file under all that live. It is in force where it is valid.
+// reload changes the file of all living managers. It comes into force if it is valid.
 func (w *walk) reload(text string) {
 	w.write(text)
 	for _, one := range w.living {
@@ -99,8 +99,8 @@ func (w *walk) reroute(name string) {
 	w.reload(w.text())
 }
 
-// otherEngine has a provider run on the other engine: often while something else of it
-// is on its way, and now and then with an offer of the same moment.
+// otherEngine moves a provider to the other engine: often during another of its
+// changes, and occasionally together with an offer.
 func (w *walk) otherEngine(name string) {
 	s := w.subjects[name]
 	s.engine = map[string]string{"wazero": "wasmtime", "wasmtime": "wazero"}[s.engine]
@@ -111,8 +111,7 @@ func (w *walk) otherEngine(name string) {
 	w.reload(w.text())
 }
 
-// resource gives a provider another source, which holds something of its own,
-// or nothing.
+// resource gives a provider another source, with a module of its own, or empty.
 func (w *walk) resource(name string) {
 	s := w.subjects[name]
 	s.source = fmt.Sprintf("source-%s-%d", name, w.number())
@@ -125,7 +124,7 @@ func (w *walk) resource(name string) {
 	w.reload(w.text())
 }
 
-// comeOrGo takes a provider out of the file, or back, while the managers run.
+// comeOrGo removes a provider from the file, or adds it again, while the managers run.
 func (w *walk) comeOrGo(name string) {
 	s := w.subjects[name]
 	s.configured = !s.configured
@@ -136,7 +135,7 @@ func (w *walk) comeOrGo(name string) {
 	w.changed(name)
 }
 
-// rename has one provider take the place of another, and mostly its store.
+// rename replaces one provider by another, usually with its store.
 func (w *walk) rename(string) {
 	var from, to string
 	for _, name := range w.names() {
@@ -157,8 +156,8 @@ func (w *walk) rename(string) {
 	w.changed(from, to)
 }
 
-// changed reloads a file with others than before. What is not known of those that
-// come is what serves: they were away.
+// changed reloads a file with another set of providers. The serving modules of
+// added ones are unknown, since they were away.
 func (w *walk) changed(names ...string) {
 	for _, name := range names {
 		w.subjects[name].serves = ""
@@ -166,10 +165,10 @@ func (w *walk) changed(names ...string) {
 	w.reload(w.text())
 }
 
-// valid has a file with which a manager may start.
+// valid writes a file with which a manager can start.
 func (w *walk) valid() { w.reload(w.text()) }
 
-// beginInvalid has a manager that cannot start.
+// beginInvalid starts a manager that cannot start.
 func (w *walk) beginInvalid(string) {
 	w.note("a manager with a file that is not valid")
 	w.reload(w.text() + "  limits: {memory: 12 apples}\n")
@@ -178,7 +177,7 @@ func (w *walk) beginInvalid(string) {
 	}
 }
 
-// late has some answers of the API server come too late.
+// late delays some answers of the API server beyond the client's patience.
 func (w *walk) late(string) {
 	one := w.living[w.random.IntN(len(w.living))]
 	w.note("%s hears nothing of some writes", one.name)
@@ -214,7 +213,7 @@ func (w *walk) loseLease(string) {
 	w.next()
 }
 
-// next has the standby lead, and another one stand by.
+// next makes the standby lead, with a new standby.
 func (w *walk) next() {
 	w.leader = w.standby
 	w.leads()
@@ -257,7 +256,7 @@ func (w *walk) annotate(name, key, value string) {
 	}
 }
 
-// removeOrReturn takes a provider out of the file, or back, and starts anew.
+// removeOrReturn removes a provider from the file, or adds it again, and restarts the managers.
 func (w *walk) removeOrReturn(name string) {
 	s := w.subjects[name]
 	s.configured = !s.configured
@@ -274,7 +273,7 @@ func (w *walk) removeOrReturn(name string) {
 
 func (w *walk) rest(string) { w.pass(time.Minute) }
 
-// ask has the loops ask the leader's providers about a Node.
+// ask lets the loops call the leader's providers about a Node.
 func (w *walk) ask(times int) {
 	for i := range times {
 		for _, one := range w.leader.all() {

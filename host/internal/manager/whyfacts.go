@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Why is statusapi.Source's.
+// Why implements statusapi.Source.
 func (s *statusSource) Why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Explanation, error) {
 	if o.Kind == v1alpha1.KindProvider {
 		return s.whyProvider(o.Name)
@@ -65,21 +66,21 @@ func (s *statusSource) whyProvider(name string) (*v1alpha1.Explanation, error) {
 	return &e, nil
 }
 
-// noProvider is the error of a provider that there is not.
+// noProvider is the error for an unknown provider.
 func (s *statusSource) noProvider(name string) error {
 	err := apierrors.NewNotFound(schema.GroupResource{Resource: "providers"}, name)
 	err.ErrStatus.Message += fmt.Sprintf(": this manager has %v", s.manager.router.Providers())
 	return err
 }
 
-// view is a provider as it is at one time.
+// view is a provider at one moment.
 type view struct {
 	one    *managed
 	status v1alpha1.Provider
-	ready  int // Nodes that may be behind its load balancers
+	ready  int // Nodes for its load balancers
 }
 
-// statuses are those of all providers.
+// statuses of all providers.
 func (s *statusSource) statuses() (all []view) {
 	for _, one := range s.manager.all() {
 		all = append(all, view{one, s.provider(one), s.readyNodes(one.name)})
@@ -87,7 +88,7 @@ func (s *statusSource) statuses() (all []view) {
 	return all
 }
 
-// facts are those of a provider, which may be nil.
+// facts about a provider, which may be nil.
 func (s *statusSource) facts(p *view) explain.Facts {
 	f := explain.Facts{Now: time.Now(), Namespace: s.manager.options.StoreNamespace, Providers: s.manager.router.Providers()}
 	if p != nil {
@@ -127,10 +128,14 @@ func (s *statusSource) node(o *corev1.Node, all []view) v1alpha1.Explanation {
 		f.Asked = p.one.history.last(abi.GroupInstances, o.Name, o.UID)
 		f.Heard = p.one.history.heardOf(v1alpha1.KindNode, o.Name, o.UID)
 		if held := p.one.brake.Look(o); held != nil && !p.one.history.old(held.Said) {
-			f.Held = &explain.Held{Reason: string(held.Reason), Message: held.Message, Since: held.Since}
+			f.Held = heldOf(held)
 		}
 	}
 	return explain.Node(o, f)
+}
+
+func heldOf(h *brake.Held) *explain.Held {
+	return &explain.Held{Reason: string(h.Reason), Message: h.Message, Since: h.Since, Until: h.Until, Lifts: h.Reason.Lifts()}
 }
 
 func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
@@ -141,7 +146,7 @@ func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
 		p.one.recall(&f, abi.GroupRoutes, o.Name)
 		f.Asked = p.one.history.last(abi.GroupRoutes, o.Name, "")
 		f.Heard = p.one.history.heardOf(v1alpha1.KindRoute, o.Name, "")
-		if f.Heard == nil || f.Heard.Cause == "" { // without the list nothing is made
+		if f.Heard == nil || f.Heard.Cause == "" { // without the list no route is created
 			if list := p.one.history.heardOf(v1alpha1.KindRoute, "", ""); list != nil && list.Cause != "" {
 				f.Heard = list
 			}
@@ -150,8 +155,8 @@ func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
 	return explain.Route(o, f)
 }
 
-// asked is the provider whose a Node is. Of several that are asked for it, it is
-// the one that has said something else than that it does not know it, if there is one.
+// asked is the provider of a Node. If several are asked about it, it is one
+// with another answer than that it does not know the Node, if there is one.
 func (s *statusSource) asked(o *corev1.Node, all []view) (found *view) {
 	for _, name := range s.manager.router.NodeProviders(o) {
 		p := viewOf(all, name)
@@ -166,7 +171,7 @@ func (s *statusSource) asked(o *corev1.Node, all []view) (found *view) {
 	return found
 }
 
-// readyNodes counts the Nodes of a provider that may be behind a load balancer, by
+// readyNodes counts the Nodes of a provider that a load balancer can have, by
 // the rules of upstream's service controller.
 func (s *statusSource) readyNodes(provider string) (n int) {
 	own := s.manager.router.Nodes(provider)
@@ -185,7 +190,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// recall adds what the invoker knows of an object.
+// recall adds the invoker's knowledge of an object.
 func (m *managed) recall(f *explain.Facts, group abi.Group, name string) {
 	running, failing := m.invoker.Look(group, name)
 	if running != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
-// What was recorded under a grant that is withdrawn is forgotten, whatever serves
-// then: a candidate would get it in its comparison.
+// A recorded answer under a withdrawn grant is dropped at once: a candidate
+// would get it in its comparison.
 func TestTheRecordGoesWithAGrant(t *testing.T) {
 	inWalk(t, func(w *walk) {
 		recorder := w.leader.find("one").recorder

@@ -33,13 +33,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// namespace is where everything of the managers is.
+// namespace of all the managers' objects.
 const namespace = "kube-system"
 
-// guests is an engine of guests whose configuration says what they do, as
-// "one good 3": their provider, their kind, and a number.
+// guests is an engine of guests whose configuration determines their behaviour,
+// as "one good 3": their provider, their kind, and a number.
 type guests struct {
-	// hang is what those wait for that hang; nil: nothing.
+	// hang is the channel that hanging guests wait for; nil: none.
 	hang *atomic.Pointer[chan struct{}]
 	name string
 }
@@ -78,8 +78,8 @@ const (
 	traps   = "traps"   // in every op after the probe
 	refuses = "refuses" // its configuration
 	unready = "unready" // its probe fails
-	hangs   = "hangs"   // in every op after the probe, whatever its context says
-	stuck   = "stuck"   // in its configuration, whatever its context says
+	hangs   = "hangs"   // in every op after the probe, regardless of its context
+	stuck   = "stuck"   // in its configuration, regardless of its context
 )
 
 func (i *walkerInstance) Call(ctx context.Context, op abi.Op, request []byte) (engine.Result, error) {
@@ -154,7 +154,7 @@ func encode(m abi.Message) []byte {
 
 func answer(m abi.Message) (engine.Result, error) { return engine.Result{Response: encode(m)}, nil }
 
-// world is all that managers see.
+// world is the environment of managers.
 type world struct {
 	t      *testing.T
 	api    *apiServer
@@ -170,10 +170,10 @@ func newWorld(t *testing.T, c *cloud, module []byte) *world {
 	return &world{t: t, api: newAPIServer(t), cloud: c, module: module, file: filepath.Join(t.TempDir(), "config.yaml")}
 }
 
-// admin is the client of who administers the cluster.
+// admin is the client of the cluster's administrator.
 func (w *world) admin() kubernetes.Interface { return (&line{server: w.api}).client() }
 
-// offer writes a source of a provider, or removes it when there is no guest.
+// offer writes a source of a provider, or removes it without a guest.
 func (w *world) offer(provider, name, guest string) {
 	w.t.Helper()
 	api := w.admin().CoreV1().ConfigMaps(namespace)
@@ -204,7 +204,7 @@ func (w *world) secret(provider, token string) {
 	}
 }
 
-// provider is its part of the HostConfiguration.
+// provider is a provider's part of the HostConfiguration.
 func (w *world) provider(name string, s says) string {
 	return fmt.Sprintf(`- name: %[1]s
   source: {configMap: {namespace: %[2]s, name: %[6]s}}
@@ -228,7 +228,7 @@ func (w *world) write(text string) {
 
 const fileHead = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n"
 
-// whole is one manager, all of it but upstream's loops.
+// whole is one manager, without upstream's loops.
 type whole struct {
 	*manager
 	world  *world
@@ -237,17 +237,17 @@ type whole struct {
 	config restclient.Config
 	reload chan []byte
 	signal context.CancelFunc
-	// inForce is what its configuration should say, accepted that the file as it
-	// is should be.
+	// inForce is the expected configuration, accepted whether the present file
+	// is expected to be.
 	inForce  map[string]says
 	accepted bool
-	// refuse, where it is set, makes clients instead.
+	// refuse, if set, makes the clients.
 	refuse atomic.Pointer[func() (kubernetes.Interface, error)]
-	// informers are those of the manager and of upstream's loops.
+	// informers are shared by the manager and upstream's loops.
 	informers informers.SharedInformerFactory
 }
 
-// begin starts a manager. With the error it has ended.
+// begin starts a manager. After an error it has ended.
 func (w *world) begin(name string) (*whole, error) {
 	w.t.Helper()
 	one := &whole{world: w, name: name, line: &line{server: w.api}, reload: make(chan []byte, 100)}
@@ -303,7 +303,7 @@ func (o *whole) around() outside {
 	}
 }
 
-// Config, ConfigOrDie, Client and ClientOrDie are cloudprovider.ControllerClientBuilder's.
+// Config, ConfigOrDie, Client and ClientOrDie implement cloudprovider.ControllerClientBuilder.
 func (*whole) Config(string) (*restclient.Config, error)     { return &restclient.Config{}, nil }
 func (*whole) ConfigOrDie(string) *restclient.Config         { return &restclient.Config{} }
 func (o *whole) Client(string) (kubernetes.Interface, error) { return o.line.client(), nil }
@@ -311,7 +311,7 @@ func (o *whole) ClientOrDie(string) kubernetes.Interface     { return o.line.cli
 
 var _ cloudprovider.ControllerClientBuilder = (*whole)(nil)
 
-// named is a listener of that name, by which a manager is known after its restart.
+// named is a listener with that name, which identifies a manager after its restart.
 type named string
 
 func (n named) Accept() (net.Conn, error) { return nil, errors.New("nobody listens") }
@@ -335,8 +335,8 @@ func (o *whole) end() {
 	o.gone()
 }
 
-// writesLeases reports whether the elector could still write: not after the
-// lease was given back.
+// writesLeases reports whether the elector could still write: it must not after
+// the release.
 func (o *whole) writesLeases() bool {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://192.0.2.1/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager", nil)
 	if err != nil {
@@ -351,7 +351,7 @@ type answered struct{}
 
 func (answered) RoundTrip(*http.Request) (*http.Response, error) { return &http.Response{}, nil }
 
-// kill ends the manager without a word to the API server.
+// kill ends the manager without a request to the API server.
 func (o *whole) kill() {
 	o.line.set(true)
 	o.signal()

@@ -1,6 +1,6 @@
-// Package calls remembers the latest HTTP requests that were sent to the cloud of
-// one provider, and counts all of them by op, host, method and path. It bounds how
-// many kinds of requests are told apart, for metrics too.
+// Package calls keeps the latest HTTP requests to the cloud of one provider,
+// and counts all of them by op, host, method and path. It bounds the number of
+// distinct kinds of requests, for metrics too.
 package calls
 
 import (
@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// MaxCalls is how many of the latest calls are kept.
+	// MaxCalls bounds the kept calls.
 	MaxCalls = 256
-	// MaxKinds is how many kinds of calls are counted by themselves; all others are counted as Other, by host and result alone.
+	// MaxKinds bounds the counted kinds; other calls count as Other, by host and result.
 	MaxKinds = 128
-	// Other is the op and the path of calls that are not counted by themselves.
+	// Other is the op and the path of the remaining calls.
 	Other = "other"
 )
 
@@ -24,29 +24,29 @@ type Call struct {
 	// Number counts the calls of the provider; Add sets it.
 	Number int64     `json:"number"`
 	Time   time.Time `json:"time"`
-	// Op is what the provider was asked for; "rollout" for a module that does not serve yet.
+	// Op is the op of the provider; "rollout" for a module that does not serve yet.
 	Op string `json:"op"`
 	// Object is the Service, Node or volume of the op as KIND NAMESPACE/NAME, or "".
 	Object string `json:"object,omitempty"`
-	// Generation counts the modules that have taken over.
+	// Generation is the number of takeovers so far.
 	Generation int64 `json:"generation"`
 	// Host is HOST:PORT.
 	Host   string `json:"host"`
 	Method string `json:"method"`
-	// Path is the one that was sent, at most 256 bytes; PathTemplate has "*" for the ids of objects.
+	// Path is the sent path, at most 256 bytes; PathTemplate has "*" for the ids of objects.
 	Path         string `json:"path"`
 	PathTemplate string `json:"pathTemplate"`
-	// Status is 0 without a response. Result is 2xx to 5xx, or why there is none.
+	// Status is 0 without a response. Result is 2xx to 5xx, or the reason for none.
 	Status int    `json:"status,omitempty"`
 	Result string `json:"result"`
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration"`
-	// SentBytes and ReceivedBytes are those of the bodies.
+	// SentBytes and ReceivedBytes are the sizes of the bodies.
 	SentBytes     int `json:"sentBytes"`
 	ReceivedBytes int `json:"receivedBytes"`
 }
 
-// Kind is what calls are counted by.
+// Kind groups calls for the counts.
 type Kind struct {
 	Op           string `json:"op"`
 	Host         string `json:"host"`
@@ -55,11 +55,11 @@ type Kind struct {
 	Result       string `json:"result"`
 }
 
-// Count is how many calls of a kind there were.
+// Count is the number of calls of a kind.
 type Count struct {
 	Kind
 	Calls int64 `json:"calls"`
-	// Duration is that of all of them, Longest of one, in nanoseconds.
+	// Duration is their total time, Longest the longest call, in nanoseconds.
 	Duration time.Duration `json:"duration"`
 	Longest  time.Duration `json:"longest"`
 	Last     time.Time     `json:"last"`
@@ -78,7 +78,7 @@ type Log struct {
 // New returns an empty log.
 func New() *Log { return &Log{counts: map[Kind]*Count{}} }
 
-// Add keeps a call, and returns the kind under which it counts. host is that of the grant.
+// Add keeps a call, and returns the kind under which it counts. host is the grant's.
 func (l *Log) Add(c Call, host string) Kind {
 	kind := Kind{Op: c.Op, Host: host, Method: c.Method, PathTemplate: c.PathTemplate, Result: c.Result}
 	l.mu.Lock()
@@ -91,7 +91,7 @@ func (l *Log) Add(c Call, host string) Kind {
 		l.latest[l.next] = c
 	}
 	l.next = (l.next + 1) % MaxCalls
-	// Invariant M40 (host/SECURITY.md): a provider chooses paths, and must not choose how many are told apart.
+	// Invariant M40 (host/SECURITY.md): a provider chooses paths, but not the number of kinds.
 	if _, known := l.counts[kind]; !known && len(l.counts) >= MaxKinds {
 		kind = Kind{Op: Other, Host: host, Method: Other, PathTemplate: Other, Result: c.Result}
 	}
@@ -111,7 +111,7 @@ func (l *Log) count(kind Kind, c Call) {
 	n.Last = c.Time
 }
 
-// Latest returns the calls that are kept, the newest first.
+// Latest returns the kept calls, the newest first.
 func (l *Log) Latest() []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Log) Latest() []Call {
 	return out
 }
 
-// Counts returns how many calls there were since the provider began, by kind, in the order of their time in total.
+// Counts returns the number of calls since the provider's start, by kind, sorted by total time.
 func (l *Log) Counts() []Count {
 	l.mu.Lock()
 	defer l.mu.Unlock()

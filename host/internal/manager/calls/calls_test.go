@@ -19,7 +19,7 @@ func TestLatestAreBoundedAndNewestFirst(t *testing.T) {
 	}
 }
 
-// A provider that sends each request to another path gets no more than so many
+// A provider that sends each request to another path gets a bounded number of
 // label values.
 func TestKindsOfCallsAreBounded(t *testing.T) {
 	l := calls.New()

@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
-// Reasons why an object is not in force as it is written.
+// Reasons why an object is not in force in its present form.
 const (
 	reasonInvalid = "Invalid"
 	// reasonNameTaken: the file of --config has a provider of this name.
 	reasonNameTaken = "NameTaken"
-	// reasonNotApplied: nothing is wrong with the object; it is tried again.
+	// reasonNotApplied: the object is valid; the manager tries again.
 	reasonNotApplied = "NotApplied"
 )
 
-// entry is an object that is in force, in its last valid form.
+// entry is an object in force, in its last valid form.
 type entry struct {
 	name       string
 	uid        types.UID
@@ -29,20 +30,20 @@ type entry struct {
 	provider   *v1alpha1.Provider
 }
 
-// verdict is why an object of that generation is not in force as it is written;
-// without a reason it is.
+// verdict is why an object of that generation is not in force in its present
+// form; without a reason it is.
 type verdict struct {
 	generation      int64
 	reason, message string
 }
 
-// judged is what became of the objects that there are, by name.
+// judged has the verdicts on the existing objects, by name.
 type judged map[string]verdict
 
-// merge says which objects are in force beside the providers of the file. Who
-// was before stays as it was, unless it is gone or the file has come to claim what
-// it has: an object with a mistake changes nothing, for nobody. Of new objects
-// that claim the same the older one gets it.
+// merge returns the objects in force beside the providers of the file. An
+// earlier object stays in its old form, unless it is gone or the file now makes
+// the same claim: an object with a mistake changes nothing for any provider. Of
+// new objects with the same claim the oldest wins.
 func merge(file []v1alpha1.Provider, before []entry, objects []*unstructured.Unstructured) ([]entry, judged) {
 	objects = slices.Clone(objects)
 	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
@@ -69,10 +70,10 @@ func merge(file []v1alpha1.Provider, before []entry, objects []*unstructured.Uns
 	return now, verdicts
 }
 
-// among returns those of the entries that can be beside the providers of a file.
+// among returns the entries that are compatible with the providers of a file.
 func among(file []v1alpha1.Provider, entries []entry) (now []entry) {
 	for _, e := range entries {
-		if !has(file, e.name) && len(v1alpha1.ValidateAmong(e.provider, others(file, now, e.name))) == 0 {
+		if !has(file, e.name) && len(validation.ValidateAmong(e.provider, others(file, now, e.name))) == 0 {
 			now = append(now, e)
 		}
 	}
@@ -81,7 +82,7 @@ func among(file []v1alpha1.Provider, entries []entry) (now []entry) {
 
 var errNameTaken = errors.New("the HostConfiguration has a provider of this name, which is used: remove it there, or give this one another name")
 
-// judge returns the entries with the object as it is written.
+// judge returns the entries with the object in its present form.
 func judge(file []v1alpha1.Provider, now []entry, o *unstructured.Unstructured) ([]entry, error) {
 	e := entry{name: o.GetName(), uid: o.GetUID(), generation: o.GetGeneration()}
 	if has(file, e.name) {
@@ -100,13 +101,13 @@ func judge(file []v1alpha1.Provider, now []entry, o *unstructured.Unstructured) 
 	}
 	// Invariant R14 (host/SECURITY.md): an object is judged as the file is, and
 	// one that has a mistake, or claims what another has, changes nothing.
-	if err := v1alpha1.ValidateAmong(e.provider, others(file, now, e.name)).ToAggregate(); err != nil {
+	if err := validation.ValidateAmong(e.provider, others(file, now, e.name)).ToAggregate(); err != nil {
 		return nil, err
 	}
 	return put(now, e), nil
 }
 
-// put puts an entry in the place of the one of its name, or at the end.
+// put replaces the entry with the same name, or appends.
 func put(entries []entry, e entry) []entry {
 	entries = slices.Clone(entries)
 	if at := slices.IndexFunc(entries, func(other entry) bool { return other.name == e.name }); at >= 0 {
@@ -119,12 +120,12 @@ func put(entries []entry, e entry) []entry {
 	return append(entries, e)
 }
 
-// others are all providers but the one of that name.
+// others are all providers without the named one.
 func others(file []v1alpha1.Provider, entries []entry, name string) []v1alpha1.Provider {
 	return slices.DeleteFunc(together(file, entries), func(p v1alpha1.Provider) bool { return p.Name == name })
 }
 
-// together are the providers of the file and then those of the objects.
+// together are the providers of the file, followed by those of the objects.
 func together(file []v1alpha1.Provider, entries []entry) []v1alpha1.Provider {
 	all := slices.Clone(file)
 	for _, e := range entries {
@@ -137,7 +138,7 @@ func has(providers []v1alpha1.Provider, name string) bool {
 	return slices.ContainsFunc(providers, func(p v1alpha1.Provider) bool { return p.Name == name })
 }
 
-// same reports whether both have the same providers, as put and among keep them.
+// same reports whether two lists from put and among have the same providers.
 func same(a, b []entry) bool {
 	return slices.EqualFunc(a, b, func(x, y entry) bool { return x.provider == y.provider })
 }

@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
-// made returns an object as the API server has it, made so many seconds after
-// the others. A change is of another generation.
+// made returns an object as on the API server, created so many seconds after
+// the others. A change has another generation.
 func made(t testing.TB, name string, after int, generation int64, spec string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.CloudProviderKind}}
@@ -33,7 +34,7 @@ func made(t testing.TB, name string, after int, generation int64, spec string) *
 
 func file(t testing.TB, providers string) *v1alpha1.HostConfiguration {
 	t.Helper()
-	c, err := v1alpha1.Decode([]byte("apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\ncloudProviders: {enabled: true}\nproviders: " + providers))
+	c, err := validation.Decode([]byte("apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\ncloudProviders: {enabled: true}\nproviders: " + providers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func file(t testing.TB, providers string) *v1alpha1.HostConfiguration {
 
 const ofFile = "[{name: file, store: file, source: {directory: /file}}]"
 
-// inForce are the names and the directories of the sources.
+// inForce lists names and directories of the sources.
 func inForce(entries []entry) string {
 	var all []string
 	for _, e := range entries {
@@ -102,7 +103,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// There are at most 16 providers, and who came first stays.
+// There are at most 16 providers, and the oldest stay.
 func TestMergeIsBounded(t *testing.T) {
 	var objects []*unstructured.Unstructured
 	for i := range 20 {

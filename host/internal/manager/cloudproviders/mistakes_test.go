@@ -8,8 +8,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// Who is left alone by another one's mistake has not everything for that, until
-// the other one is gone: its Nodes and Services would be the lone one's.
+// The only valid provider does not get all objects while another one has a
+// mistake: the other's Nodes and Services would become its own.
 func TestAMistakeAtTheStartGivesNobodyEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mistaken := made(t, "one", 1, 2, "{store: one, source: {directory: relative}}")
@@ -29,7 +29,7 @@ func TestAMistakeAtTheStartGivesNobodyEverything(t *testing.T) {
 		if w.File().Providers[0].Routing.Nodes.Schemes != nil {
 			t.Error("the file has changed")
 		}
-		// Nor has it everything by the next restart: what served is not forgotten.
+		// Nor does it after the next restart: the earlier serving provider is not forgotten.
 		w.stop()
 		w.wantConditions("one", "Ready=False Progressing=False Degraded=True Stalled=True")
 		if s := w.status("one"); s.Serving == nil || s.Serving.Version != "1.0" {
@@ -56,7 +56,7 @@ func TestAMistakeAtTheStartGivesNobodyEverything(t *testing.T) {
 	})
 }
 
-// It has everything, too, when the one with the mistake is deleted.
+// It does, once the provider with the mistake is deleted.
 func TestWhoseMistakeIsDeletedLeavesEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mistaken := made(t, "one", 1, 2, "{store: one, source: {directory: relative}}")
@@ -72,8 +72,8 @@ func TestWhoseMistakeIsDeletedLeavesEverything(t *testing.T) {
 	})
 }
 
-// A mistake goes unnoticed by who serves what stood there before. A manager that
-// begins with it must not take that one's place.
+// A manager that serves an object's earlier form does not notice a mistake in it. A
+// manager that starts with the mistake must not become ready in its place.
 func TestAManagerThatLacksAProviderSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, made(t, "one", 1, 1, spec("one", "/1")), made(t, "never", 2, 1, spec("one", "/never")))
@@ -91,7 +91,7 @@ func TestAManagerThatLacksAProviderSaysSo(t *testing.T) {
 			t.Errorf("the old one lacks %q, the next one %q", old.Lacks(), next.Lacks())
 		}
 		old.stop()
-		next.lead().settled() // nobody serves it any more
+		next.lead().settled() // no manager serves it now
 		if next.Lacks() != "" {
 			t.Errorf("the leader lacks %q", next.Lacks())
 		}

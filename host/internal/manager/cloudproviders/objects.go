@@ -1,8 +1,8 @@
-// Package cloudproviders makes providers of the CloudProvider objects of a
-// cluster, beside those of the file of --config, and writes their statuses.
+// Package cloudproviders turns the CloudProvider objects of a cluster into
+// providers, beside those of the file of --config, and writes their statuses.
 //
-// An object is read as strictly as the file. One with a mistake is left out,
-// or goes on as it was valid last, and its status says what is wrong.
+// An object is parsed as strictly as the file. One with a mistake is left out,
+// or stays in force in its last valid form, and its status reports the mistake.
 package cloudproviders
 
 import (
@@ -29,18 +29,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Options are what Objects need.
+// Options of Objects.
 type Options struct {
 	// Client has the verbs list and watch on cloudproviders, and patch on
 	// cloudproviders/status.
 	Client dynamic.Interface
-	// Apply has the manager do what a configuration says, which is valid. With
-	// an error nothing of it is in force. Of several calls one comes after the other.
+	// Apply puts a valid configuration into force. After an error nothing of it
+	// is in force. Calls are serialised.
 	Apply func(context.Context, *v1alpha1.HostConfiguration) error
-	// Gone is called of an object that is gone and was not in force. Nil: nobody is
-	// told.
+	// Gone is called for a deleted object that was not in force; may be nil.
 	Gone func(provider string)
-	// Events takes those on the objects, by who writes the statuses.
+	// Events receives the Events on the objects, from the writer of the statuses.
 	Events record.EventRecorder
 }
 
@@ -48,46 +47,46 @@ type Options struct {
 type Objects struct {
 	options  Options
 	informer cache.SharedIndexInformer
-	// changed has a token when there may be something to apply.
+	// changed has a token when the configuration may have changed.
 	changed chan struct{}
-	// queue has the names of the objects whose status may have changed.
+	// queue has the names of objects with a possibly changed status.
 	queue workqueue.TypedRateLimitingInterface[string]
 
 	applying sync.Mutex // held while a configuration is made and applied; guards
 	file     *v1alpha1.HostConfiguration
-	now      []entry // what is in force beside the file
-	begun    bool    // something was applied
-	// missing have served, and have had a mistake since this manager began; apart is
-	// what was applied because of them.
+	now      []entry // in force beside the file
+	begun    bool    // a configuration was applied
+	// missing are objects that have served, and have had a mistake since this
+	// manager started; apart is the value applied because of them.
 	missing map[types.UID]struct{}
 	apart   bool
 
 	mu     sync.Mutex
-	failed error            // of the last attempt to list or to watch
-	states map[string]state // of the objects that there are
+	failed error            // of the last list or watch
+	states map[string]state // of the existing objects
 	known  map[string]status.Status
 
-	// written are the statuses that the watch may have yet to tell of; only
+	// written are the statuses that the watch may not show yet; only
 	// WriteStatuses uses them.
 	written map[string]written
 }
 
-// state is what is to be said of an object.
+// state is the state to report about an object.
 type state struct {
 	verdict
-	// inForce is the generation that is, since then; 0: none is.
+	// inForce is the generation in force since then; 0: none.
 	inForce int64
 	since   time.Time
 }
 
-// listTimeout bounds the first list. It ends before the liveness probe ends the
-// manager, which then could not say why it does not start.
+// listTimeout bounds the first list. It is shorter than the liveness probe's
+// limit, so that the manager can still report why it does not start.
 const listTimeout = 15 * time.Second
 
-// retryPeriod is the time between two tries to apply what is valid.
+// retryPeriod is the delay between attempts to apply a valid configuration.
 const retryPeriod = 10 * time.Second
 
-// New returns those that nobody watches yet.
+// New returns objects without a watch.
 func New(o Options) *Objects {
 	all := dynamicinformer.NewFilteredDynamicInformer(o.Client, v1alpha1.CloudProviderResource(), "", 0, cache.Indexers{}, nil)
 	return &Objects{
@@ -114,7 +113,7 @@ func (o *Objects) Watch(ctx context.Context) {
 	o.informer.RunWithContext(ctx)
 }
 
-// withoutOwners leaves out who has written which field: it is as long as the rest.
+// withoutOwners removes the managed fields, which are as long as the rest.
 func withoutOwners(item any) (any, error) {
 	if u, ok := item.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil)
@@ -134,14 +133,13 @@ func (o *Objects) fail(err error) {
 func (o *Objects) signal() {
 	select {
 	case o.changed <- struct{}{}:
-	default: // what the signal asks for is yet to come
+	default: // an earlier signal is still pending
 	}
 }
 
-// Start applies the file with the objects that there are, which are watched. It
-// fails when they are not known in time: a manager that does not
-// know its providers would tell of them as if they were gone. It fails, too, when the
-// file cannot be applied.
+// Start applies the file with the existing, watched objects. It fails if they
+// are not known in time: a manager that does not know its providers would treat
+// them as deleted. It also fails if the file cannot be applied.
 func (o *Objects) Start(ctx context.Context, file *v1alpha1.HostConfiguration) error {
 	listing, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -155,13 +153,13 @@ func (o *Objects) Start(ctx context.Context, file *v1alpha1.HostConfiguration) e
 	o.file = file
 	err := o.apply(ctx)
 	if o.begun {
-		o.signal() // what could not be applied is tried again
+		o.signal() // for another attempt at objects that failed
 		return nil
 	}
 	return err
 }
 
-// explain says what is missing in the cluster.
+// explain adds what the cluster lacks.
 func explain(err error) error {
 	resource := v1alpha1.CloudProviderResource()
 	switch {
@@ -175,8 +173,8 @@ func explain(err error) error {
 	return err
 }
 
-// SetFile applies another file with the objects. With an error everything is as
-// it was.
+// SetFile applies another file with the objects. An error leaves everything
+// unchanged.
 func (o *Objects) SetFile(ctx context.Context, file *v1alpha1.HostConfiguration) error {
 	o.applying.Lock()
 	defer o.applying.Unlock()
@@ -185,19 +183,19 @@ func (o *Objects) SetFile(ctx context.Context, file *v1alpha1.HostConfiguration)
 		return err
 	}
 	o.file, o.now = file, now
-	o.signal() // it may mean something for other objects
+	o.signal() // it may affect other objects
 	return nil
 }
 
-// File returns the file that was applied last.
+// File returns the last applied file.
 func (o *Objects) File() *v1alpha1.HostConfiguration {
 	o.applying.Lock()
 	defer o.applying.Unlock()
 	return o.file
 }
 
-// merged is the file with the objects. Apart, a single provider has what it would
-// have among others, and not everything.
+// merged is the file with the objects. Apart, a single provider gets its share
+// as among others, and not all objects.
 func merged(file *v1alpha1.HostConfiguration, now []entry, apart bool) *v1alpha1.HostConfiguration {
 	c := *file
 	c.Providers = together(file.Providers, now)
@@ -230,7 +228,7 @@ func (o *Objects) Run(ctx context.Context) {
 	}
 }
 
-// apply has the manager do what the file and the objects say.
+// apply puts the file and the objects into force.
 func (o *Objects) apply(ctx context.Context) (err error) {
 	objects := o.list()
 	next, verdicts := merge(o.file.Providers, o.now, objects)
@@ -242,7 +240,7 @@ func (o *Objects) apply(ctx context.Context) (err error) {
 	return err
 }
 
-// applyEach goes there step by step: one that cannot be applied keeps no other.
+// applyEach applies objects one by one, so that a failing one does not stop the others.
 func (o *Objects) applyEach(ctx context.Context, next []entry, verdicts judged) (failed error) {
 	var stay []entry
 	for _, e := range o.now {
@@ -273,8 +271,8 @@ func (o *Objects) try(ctx context.Context, next []entry) error {
 	return nil
 }
 
-// miss notes the objects that another manager has served, and this one cannot,
-// as it began with a mistake in them: what is theirs is nobody else's.
+// miss records the objects that another manager has served, and this one cannot, since it
+// started with a mistake in them: other providers must not get their objects.
 func (o *Objects) miss(objects []*unstructured.Unstructured, next []entry, verdicts judged) {
 	there := map[types.UID]struct{}{}
 	for _, object := range objects {
@@ -291,7 +289,7 @@ func (o *Objects) miss(objects []*unstructured.Unstructured, next []entry, verdi
 	o.missing = there
 }
 
-// list returns the objects that are not being deleted.
+// list returns the objects without a deletion timestamp.
 func (o *Objects) list() (all []*unstructured.Unstructured) {
 	for _, item := range o.informer.GetStore().List() {
 		if u, ok := item.(*unstructured.Unstructured); ok && u.GetDeletionTimestamp() == nil {
@@ -301,7 +299,7 @@ func (o *Objects) list() (all []*unstructured.Unstructured) {
 	return all
 }
 
-// note remembers what the statuses are to say.
+// note updates the states for the statuses.
 func (o *Objects) note(logger klog.Logger, verdicts judged) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -331,7 +329,7 @@ func (o *Objects) note(logger klog.Logger, verdicts judged) {
 	}
 }
 
-// Has reports whether there is an object of that name, in force or not.
+// Has reports whether there is an object with that name, in force or not.
 func (o *Objects) Has(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -339,7 +337,7 @@ func (o *Objects) Has(name string) bool {
 	return there
 }
 
-// Report takes what is to be seen of a provider. It does not block.
+// Report receives a provider's status. It does not block.
 func (o *Objects) Report(provider string, s status.Status) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 )
 
-// world is a cluster with objects, and a manager that applies what they say.
+// world is a cluster with objects, and a manager that applies them.
 type world struct {
 	*Objects
 	t      *testing.T
@@ -31,12 +31,12 @@ type world struct {
 	events *record.FakeRecorder
 	stop   func()
 
-	// storing is held while an object is read and written: an API server loses no
-	// update between both.
+	// storing is held between the read and the write of an object, since an API
+	// server loses no update in between.
 	storing sync.Mutex
 
 	mu      sync.Mutex
-	refused string // the name of a provider that cannot be applied
+	refused string // the name of a provider whose application fails
 	applied []string
 	last    *v1alpha1.HostConfiguration
 	writes  int
@@ -54,7 +54,7 @@ func newClient(t *testing.T, objects ...*unstructured.Unstructured) *fake.FakeDy
 	return client
 }
 
-// newWorld begins a manager. It runs in a bubble of synctest.
+// newWorld starts a manager. It runs in a bubble of synctest.
 func newWorld(t *testing.T, client *fake.FakeDynamicClient) *world {
 	t.Helper()
 	w := &world{t: t, client: client}
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, client *fake.FakeDynamicClient) *world {
 	return w
 }
 
-// lead has the manager write statuses.
+// lead makes the manager write statuses.
 func (w *world) lead() *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -97,7 +97,7 @@ func (w *world) apply(_ context.Context, c *v1alpha1.HostConfiguration) error {
 	return nil
 }
 
-// patch does what the API server does with a status.
+// patch patches a status as the API server does.
 func (w *world) patch(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch := action.(clienttesting.PatchAction)
 	w.storing.Lock()
@@ -118,7 +118,7 @@ func (w *world) patch(action clienttesting.Action) (bool, runtime.Object, error)
 	return true, next, w.client.Tracker().Update(patch.GetResource(), next, "")
 }
 
-// settled waits until nothing happens any more, and returns what is in force.
+// settled waits until there are no more changes, and returns the providers in force.
 func (w *world) settled() string {
 	time.Sleep(2 * settlePeriod)
 	synctest.Wait()
@@ -155,7 +155,7 @@ func (w *world) status(name string) (s v1alpha1.CloudProviderStatus) {
 	return s
 }
 
-// wantConditions compares them, as "Ready=True Degraded=False".
+// wantConditions compares the conditions, as "Ready=True Degraded=False".
 func (w *world) wantConditions(name, want string) {
 	w.t.Helper()
 	var all []string
@@ -190,7 +190,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 
-		// A mistake leaves the form that was valid last, and a newer module is told of all the same.
+		// A mistake leaves the last valid form in force, and a newer module is still reported.
 		w.put(made(t, "one", 1, 2, "{store: one, source: {directory: /1}, provenanse: {}}"))
 		w.settled()
 		w.Report("one", kept("1.1"))
@@ -208,7 +208,7 @@ func TestObjectsComeAndGo(t *testing.T) {
 		}
 		w.wantConditions("one", "Ready=True Progressing=False Degraded=False")
 
-		// What is deleted and waits for a finalizer is gone.
+		// A deleted object that waits for a finalizer counts as gone.
 		gone := made(t, "one", 1, 3, spec("another", "/new"))
 		now := metav1.Now()
 		gone.SetDeletionTimestamp(&now)
@@ -270,7 +270,7 @@ func TestTheFileChangesBesideObjects(t *testing.T) {
 	})
 }
 
-// A restart, and a standby, write nothing that is there already.
+// A restart and a standby repeat no write of a status.
 func TestStatusesAreWrittenByTheLeaderAndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, made(t, "one", 1, 1, spec("one", "/1")), made(t, "bad", 2, 1, spec("one", "/bad")))
@@ -298,7 +298,7 @@ func TestStatusesAreWrittenByTheLeaderAndOnce(t *testing.T) {
 	})
 }
 
-// Who does not know the objects does not begin without them.
+// A manager that cannot list the objects does not start.
 func TestObjectsThatCannotBeListed(t *testing.T) {
 	resource := v1alpha1.CloudProviderResource()
 	for want, refusal := range map[string]error{
@@ -321,7 +321,7 @@ func TestObjectsThatCannotBeListed(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { o.Watch(ctx) })
 		wg.Go(func() {
-			<-again // the first answer may not be told yet
+			<-again // the first event may still be pending
 			<-again
 			cancel()
 		})
@@ -329,5 +329,17 @@ func TestObjectsThatCannotBeListed(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		wg.Wait()
+	}
+}
+
+// A status has everything about a module, except the manager's own revision.
+func TestAModuleIsToldWhole(t *testing.T) {
+	known := status.Version{Name: "m", Version: "1", Digest: "d", ConfigDigest: "c", Image: "sha256:i", Engine: "wazero"}
+	want, err := json.Marshal(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(versionOf(&known)); err != nil || string(got) != string(want) {
+		t.Errorf("%s, error %v, want %s", got, err, want)
 	}
 }

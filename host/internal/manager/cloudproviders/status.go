@@ -16,11 +16,11 @@ import (
 // maxMessage bounds a message, in bytes.
 const maxMessage = 2 << 10
 
-// reasonStarting: nothing was told of the provider yet.
+// reasonStarting: there is no report about the provider yet.
 const reasonStarting = "Starting"
 
-// statusOf says what became of an object of that generation, whose status was
-// before. Known is what its provider has told last, nil when nothing is known.
+// statusOf returns the new status of an object of that generation, after the
+// status before. Known is its provider's last report, nil without one.
 func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, known *status.Status) v1alpha1.CloudProviderStatus {
 	s := v1alpha1.CloudProviderStatus{ObservedGeneration: generation, Conditions: slices.Clone(before.Conditions)}
 	if known == nil {
@@ -38,7 +38,7 @@ func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, 
 		s.Phase, s.Reason, s.Message = string(rollout.Rejected), v.reason, text.Line(message, maxMessage)
 	}
 	if known == nil && v.reason == reasonInvalid {
-		// What is the provider's stays its own, also for the managers that begin later: miss.
+		// A later manager needs the serving module of an object with a mistake: miss.
 		s.Generation, s.Serving = before.Generation, before.Serving
 	}
 	setConditions(&s, v, known)
@@ -49,16 +49,16 @@ func versionOf(v *status.Version) *v1alpha1.ModuleVersion {
 	if v == nil {
 		return nil
 	}
-	return &v1alpha1.ModuleVersion{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, Engine: v.Engine}
+	return &v1alpha1.ModuleVersion{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image, Engine: v.Engine}
 }
 
-// setConditions fits what kstatus makes of conditions: an object is done when
-// neither Reconciling nor Stalled is there and Ready is true.
+// setConditions follows kstatus: an object is complete when neither Reconciling
+// nor Stalled is present and Ready is true.
 func setConditions(s *v1alpha1.CloudProviderStatus, v verdict, known *status.Status) {
 	reason := conditionReason(s.Reason, s.Phase)
 	degraded := isFailure(s.Phase)
-	// A source that holds no module may do so at any time, as after an apply that
-	// has not come to it yet.
+	// An empty source is no final failure: its module may follow later, as
+	// after an apply in progress.
 	stalled := degraded && v.reason != reasonNotApplied && (v.reason != "" || s.Phase != string(rollout.Rejected) || s.Offered != nil)
 	progressing := !stalled && s.Phase != string(rollout.Kept)
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: reason, Message: s.Message}
@@ -101,7 +101,7 @@ func condition(kind string, is bool, reason, message string) metav1.Condition {
 	return c
 }
 
-// conditionReason returns the first that the API server takes for a reason.
+// conditionReason returns the first reason that the API server accepts.
 func conditionReason(reasons ...string) string {
 	for _, reason := range reasons {
 		if regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`).MatchString(reason) && len(reason) <= 256 {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// eventPrefix and the phase are the reason of an Event, as on the provider's
-	// ConfigMaps.
+	// eventPrefix and the phase form the reason of an Event, as on the
+	// provider's ConfigMaps.
 	eventPrefix = "Provider"
 	// maxEventBytes is the API server's limit for an Event's message.
 	maxEventBytes = 1024
 )
 
-// tell makes an Event of a status that was written, where it is news: what
-// fails, and what serves for good. The phases between are on the provider's
+// tell makes an Event of a written status that is news: a failure, or a module
+// that serves for good. The intermediate phases are Events on the provider's
 // ConfigMap.
 func (o *Objects) tell(object *unstructured.Unstructured, before, now v1alpha1.CloudProviderStatus) {
 	kind, message := corev1.EventTypeWarning, now.Reason+": "+now.Message

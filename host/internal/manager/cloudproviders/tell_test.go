@@ -9,7 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 )
 
-// What a person has to know of an object is an Event on it, once, by the leader.
+// An object's important changes are Events on it, once, by the leader.
 func TestWhatGoesWrongIsAnEventOnTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, made(t, "one", 1, 1, spec("one", "/1")), made(t, "bad", 2, 1, spec("one", "/bad")))
@@ -38,7 +38,7 @@ func TestWhatGoesWrongIsAnEventOnTheObject(t *testing.T) {
 	})
 }
 
-// said are the Events since it was asked last.
+// said are the Events since the last call.
 func (w *world) said() (all []string) {
 	for {
 		select {

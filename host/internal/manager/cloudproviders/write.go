@@ -24,13 +24,13 @@ const (
 	fieldManager = "wasm-ccm"
 	// writeTimeout bounds one request.
 	writeTimeout = 10 * time.Second
-	// settlePeriod is the time in which a rollout begins after a change of its
-	// terms. Until then a provider still looks as if all were done.
+	// settlePeriod is the time for a rollout to begin after a change. Until
+	// then a provider still seems to be done.
 	settlePeriod = time.Second
 )
 
-// WriteStatuses writes what is new until the context ends. The manager that
-// leads calls it, once.
+// WriteStatuses writes changed statuses until the context ends. The leading
+// manager calls it, once.
 func (o *Objects) WriteStatuses(ctx context.Context) {
 	defer context.AfterFunc(ctx, o.queue.ShutDown)()
 	for {
@@ -53,24 +53,23 @@ func (o *Objects) writeOne(ctx context.Context, name string) {
 	o.queue.AddRateLimited(name)
 }
 
-// seen returns an object as it was seen last, nil when it is not there or is
-// being deleted.
+// seen returns an object as last seen, nil when it is deleted or being deleted.
 func (o *Objects) seen(name string) (object *unstructured.Unstructured, s v1alpha1.CloudProviderStatus) {
-	item, _, _ := o.informer.GetStore().GetByKey(name) // of a store in memory there is no error
+	item, _, _ := o.informer.GetStore().GetByKey(name) // a store in memory returns no errors
 	object, ok := item.(*unstructured.Unstructured)
 	if !ok || object.GetDeletionTimestamp() != nil {
 		return nil, s
 	}
 	if given, ok := object.Object["status"].(map[string]any); ok {
-		// What nobody can read was written by somebody else.
+		// An unreadable status has another writer.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(given, &s)
 	}
 	return object, s
 }
 
-// Lacks names a provider that serves by another manager, and not by this one:
-// when this one began there was a mistake in its object, and nobody remembers
-// what stood there before. "": there is none.
+// Lacks names a provider that another manager serves, and this one does not:
+// its object had a mistake when this manager started, so that its earlier form
+// is unknown. "": none.
 func (o *Objects) Lacks() string {
 	o.mu.Lock()
 	states := maps.Clone(o.states)
@@ -102,7 +101,7 @@ func (o *Objects) write(ctx context.Context, name string) error {
 	}
 	applied := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.CloudProviderKind,
-		// Of another one that has the name now this is not the status.
+		// The UID protects a new object with the same name.
 		"metadata": map[string]any{"name": name, "uid": string(object.GetUID())},
 		"status":   fields,
 	}}
@@ -116,26 +115,26 @@ func (o *Objects) write(ctx context.Context, name string) error {
 	return err
 }
 
-// written is a status that was written over what the watch told of.
+// written is a written status, with the object that the watch showed before.
 type written struct {
 	over   *unstructured.Unstructured
 	status v1alpha1.CloudProviderStatus
 }
 
-// next returns the status that an object is to have; not ready while what is
-// known may be about the spec before.
+// next returns an object's new status; not ready while the report may be about
+// an earlier spec.
 func (o *Objects) next(object *unstructured.Unstructured, before v1alpha1.CloudProviderStatus) (s v1alpha1.CloudProviderStatus, ready bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	name, generation := object.GetName(), object.GetGeneration()
 	state, judged := o.states[name]
 	if !judged || state.generation != generation {
-		return s, false // it is about to be judged
+		return s, false // the verdict is still to come
 	}
 	known := o.knownOf(name, state)
 	if state.reason == "" {
 		if known == nil && before.ObservedGeneration > 0 {
-			return s, false // a manager that has just begun takes nothing back
+			return s, false // a starting manager does not take a status back
 		}
 		if wait := settlePeriod - time.Since(state.since); wait > 0 && known != nil && known.Phase == string(rollout.Kept) && before.ObservedGeneration != generation {
 			o.queue.AddAfter(name, wait)

@@ -1,4 +1,4 @@
-// Package config holds the flags that this manager adds to those of
+// Package config holds this manager's flags beside those of
 // k8s.io/cloud-provider, with their defaults, limits and validation.
 package config
 
@@ -26,15 +26,15 @@ type Options struct {
 	ProviderConfigMap string
 	// ProviderDir is the directory of a mounted ConfigMap with the module.
 	ProviderDir string
-	// StoreNamespace is where the providers' stores are kept as ConfigMaps.
+	// StoreNamespace is the namespace of the ConfigMaps with the providers' stores.
 	StoreNamespace string
 	// ProbeBindAddress is the host:port of /healthz and /readyz, "0" for none.
 	ProbeBindAddress string
-	// CompilationCacheDir keeps compiled modules between restarts; "" does not.
+	// CompilationCacheDir keeps compiled modules between restarts; "" keeps none.
 	CompilationCacheDir string
-	// CompilationCacheSize is the most that the directory may take of the disk.
+	// CompilationCacheSize bounds the directory's size on disk.
 	CompilationCacheSize resource.QuantityValue
-	// PrecompiledDir has machine code that ccmctl compile made; "" is none.
+	// PrecompiledDir has machine code from ccmctl compile; "" for none.
 	PrecompiledDir string
 
 	flags *pflag.FlagSet

@@ -94,7 +94,7 @@ func TestHostConfigurationOfFlags(t *testing.T) {
 	if len(p.Grants) > 0 || slices.Contains(p.Capabilities, "http_send") || p.Limits.Instances != 8 || p.Ops.Timeout.Duration != 30*time.Second || p.Source.ConfigMap.Name != "cloud-provider" {
 		t.Errorf("provider %+v", p)
 	}
-	// The role of the manifests names ConfigMaps after it.
+	// The manifests' role names ConfigMaps by this name.
 	if p.Name != "provider" || p.Rollout.Observe != v1alpha1.PhaseRequired || *p.Rollout.ErrorBudget.Failures != 3 {
 		t.Errorf("provider %q, rollout %+v", p.Name, p.Rollout)
 	}

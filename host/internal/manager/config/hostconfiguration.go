@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
-// FlagProvider is what the provider of the flags is called, and the ConfigMaps
-// of its rollout after it; in --config every provider has a name of its own.
+// FlagProvider is the name of the flags' provider, and in the names of its
+// rollout's ConfigMaps; in --config every provider has its own name.
 const FlagProvider = "provider"
 
-// replaced are the flags that --config stands for.
+// replaced are the flags that --config replaces.
 var replaced = [...]string{"provider-configmap", "provider-dir"}
 
-// excluded returns an error when --config is given together with a flag that
-// it stands for: nobody should have to know which of them wins.
+// excluded returns an error for --config together with a flag that it replaces:
+// neither silently wins.
 func (o *Options) excluded() error {
 	if o.ConfigFile == "" || o.flags == nil {
 		return nil
@@ -35,8 +36,8 @@ func (o *Options) excluded() error {
 	return nil
 }
 
-// HostConfiguration returns what the file of --config says, or what the flags
-// do. Options are valid (Validate).
+// HostConfiguration returns the configuration of the file of --config, or of
+// the flags. Options are valid (Validate).
 func (o *Options) HostConfiguration() (*v1alpha1.HostConfiguration, error) {
 	if o.ConfigFile == "" {
 		return o.ofFlags()
@@ -45,7 +46,7 @@ func (o *Options) HostConfiguration() (*v1alpha1.HostConfiguration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	c, err := v1alpha1.Decode(data)
+	c, err := validation.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("--config %s: %w", o.ConfigFile, err)
 	}
@@ -73,7 +74,7 @@ func (o *Options) ofFlags() (*v1alpha1.HostConfiguration, error) {
 	}
 	c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}
 	v1alpha1.SetDefaults(c)
-	if err := v1alpha1.Validate(c).ToAggregate(); err != nil {
+	if err := validation.Validate(c).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("--provider-...: %w", err)
 	}
 	return c, nil

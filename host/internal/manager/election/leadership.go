@@ -9,23 +9,23 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Leadership says whether this manager leads, to all that only the leader does.
-// The zero value does not. It is safe for concurrent use.
+// Leadership tells the leader's parts whether this manager leads. The zero
+// value does not lead. It is safe for concurrent use.
 type Leadership struct {
 	mu      sync.Mutex
 	leads   bool
 	waiting []waitingEvent
 }
 
-// waitingEvent is one that is written when this manager begins to lead.
+// waitingEvent is written when this manager begins to lead.
 type waitingEvent struct {
 	since time.Time
 	write func()
 }
 
 // Bounds of waiting Events. A starting manager leads after some seconds and
-// then reports the meantime. The leader has already reported old Events of a
-// standby.
+// then reports the meantime. Older Events of a standby were already reported by
+// the leader.
 const (
 	maxWaitingEvents = 64
 	waitingMemory    = time.Minute
@@ -43,7 +43,7 @@ func (l *Leadership) do(write func()) {
 	l.waiting = l.waiting[max(0, len(l.waiting)-maxWaitingEvents):]
 }
 
-// Begin tells what has happened lately.
+// Begin writes the waiting Events.
 func (l *Leadership) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,29 +63,29 @@ func (l *Leadership) Leads() bool {
 	return l.leads
 }
 
-// Recorder returns one that writes Events when this manager leads.
+// Recorder returns a recorder that writes Events only while this manager leads.
 func (l *Leadership) Recorder(r record.EventRecorder) record.EventRecorder {
 	return leadersEvents{r, l}
 }
 
-// leadersEvents is an EventRecorder of the leader: two managers see the same
-// module, and say the same of it.
+// leadersEvents is an EventRecorder of the leader: all managers see the same
+// module, and would write the same Events.
 type leadersEvents struct {
 	record.EventRecorder
 	leadership *Leadership
 }
 
-// Event is record.EventRecorder's.
+// Event implements record.EventRecorder.
 func (e leadersEvents) Event(object runtime.Object, eventtype, reason, message string) {
 	e.leadership.do(func() { e.EventRecorder.Event(object, eventtype, reason, message) })
 }
 
-// Eventf is record.EventRecorder's.
+// Eventf implements record.EventRecorder.
 func (e leadersEvents) Eventf(object runtime.Object, eventtype, reason, format string, args ...any) {
 	e.Event(object, eventtype, reason, fmt.Sprintf(format, args...))
 }
 
-// AnnotatedEventf is record.EventRecorder's.
+// AnnotatedEventf implements record.EventRecorder.
 func (e leadersEvents) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
 	e.leadership.do(func() { e.EventRecorder.AnnotatedEventf(object, annotations, eventtype, reason, format, args...) })
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A standby sees what the leader sees, and leaves it to the leader to say so.
+// A standby leaves the Events about what it sees to the leader.
 func TestAStandbyWritesNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, written := &Leadership{}, record.NewFakeRecorder(1000)
@@ -25,7 +25,7 @@ func TestAStandbyWritesNoEvents(t *testing.T) {
 		if n := len(written.Events); n != 0 {
 			t.Fatalf("a standby has written %d Events", n)
 		}
-		l.Begin() // what has just happened is told, since nobody else did
+		l.Begin() // recent Events are written, since no other manager did
 		for _, want := range []string{"Normal Kept static v1", "Warning Warned twice map[a:b]"} {
 			if got := <-written.Events; got != want {
 				t.Errorf("%q, want %q", got, want)

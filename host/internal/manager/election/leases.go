@@ -21,30 +21,30 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// Leases gives the leader's lease back when the manager ends. Upstream's command
-// elects, with a name that it tells nobody, renews until the process ends, and
-// releases nothing: the next leader would wait until the lease runs out. So this
-// stands between the manager and the API server, sees what is written to
-// Leases, and lets nothing be written any more once they are given back.
+// Leases releases the leader's lease when the manager ends. Upstream's command
+// runs the election under an unpublished name, renews until the process ends,
+// and does not release: the next leader would wait for the lease's expiry. So
+// Leases observes the manager's writes of Leases to the API server, and refuses
+// further ones after the release.
 type Leases struct {
-	// client is not held up by it.
+	// client is not affected by Leases.
 	client kubernetes.Interface
 
 	mu sync.Mutex
-	// held is the holder that was written last to each Lease.
+	// held is the last written holder of each Lease.
 	held map[types.NamespacedName]string
-	// renewed is when such a write succeeded.
+	// renewed is the time of the last successful write.
 	renewed map[types.NamespacedName]time.Time
 	closed  bool
-	// writing are the requests under way.
+	// writing are the running requests.
 	writing sync.WaitGroup
 }
 
-// maxLeaseBytes bounds what is read of a request: a Lease has some hundred bytes.
+// maxLeaseBytes bounds the part of a request that is read: a Lease has some hundred bytes.
 const maxLeaseBytes = 64 << 10
 
-// NewLeases has all clients that are made with the configuration from now on
-// go through it. The client was made before.
+// NewLeases observes all later clients of the configuration. The client is an
+// earlier one.
 func NewLeases(client kubernetes.Interface, config *restclient.Config) *Leases {
 	l := &Leases{client: client, held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaseTripper{l, next} })
@@ -57,10 +57,10 @@ type leaseTripper struct {
 	next   http.RoundTripper
 }
 
-// errLeaseReturned is what the elector gets after the end.
+// errLeaseReturned is the elector's error after the release.
 var errLeaseReturned = errors.New("this manager is stopping and has released its lease")
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (t leaseTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet || !strings.Contains(request.URL.Path, "/apis/coordination.k8s.io/") {
 		return t.next.RoundTrip(request)
@@ -80,7 +80,7 @@ func (t leaseTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// enter begins a write, unless that is over. It returns the Lease that is taken.
+// enter begins a write, unless the Leases are released. It returns the written Lease.
 func (l *Leases) enter(request *http.Request) (*coordinationv1.Lease, error) {
 	lease := leaseOf(request)
 	l.mu.Lock()
@@ -108,8 +108,8 @@ func (l *Leases) wrote(lease *coordinationv1.Lease) {
 	l.renewed[nameOf(lease)] = time.Now()
 }
 
-// Overdue returns an error when a Lease that this process has taken was not
-// renewed for so long. Its elector should have ended the process before.
+// Overdue returns an error when this process has not renewed one of its Leases
+// for so long. Its elector should have ended the process before.
 func (l *Leases) Overdue(after time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func leaseOf(request *http.Request) *coordinationv1.Lease {
 	return lease
 }
 
-// Release gives all Leases back that this process holds. Nothing may be written
-// to the cloud after it.
+// Release releases all Leases of this process. It must not write to the cloud
+// afterwards.
 func (l *Leases) Release(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
@@ -155,7 +155,7 @@ func (l *Leases) Release(ctx context.Context) error {
 		l.writing.Wait()
 	}()
 	select {
-	case <-written: // what comes later would be the elector's last word
+	case <-written: // a later write would take the lease back
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -166,8 +166,8 @@ func (l *Leases) Release(ctx context.Context) error {
 	return failed
 }
 
-// releaseOne does what client-go does with ReleaseOnCancel: the Lease stays,
-// without a holder.
+// releaseOne acts like client-go with ReleaseOnCancel: the Lease stays, without
+// a holder.
 func (l *Leases) releaseOne(ctx context.Context, name types.NamespacedName, holder string) error {
 	api := l.client.CoordinationV1().Leases(name.Namespace)
 	for {
@@ -178,7 +178,7 @@ func (l *Leases) releaseOne(ctx context.Context, name types.NamespacedName, hold
 		case err != nil:
 			return err
 		case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != holder:
-			return nil // somebody else's by now
+			return nil // another holder has it by now
 		}
 		nobody, second, now := "", int32(1), metav1.NewMicroTime(time.Now())
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// tripped is what a request comes to.
+// tripped is a function as a transport.
 type tripped func(*http.Request) (*http.Response, error)
 
 func (t tripped) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
@@ -30,7 +30,7 @@ func lease(holder string) *coordinationv1.Lease {
 	}
 }
 
-// write is what the elector sends, as JSON or in protobuf.
+// write is an elector's request, in JSON or protobuf.
 func write(t *testing.T, object runtime.Object, contentType string) *http.Request {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), contentType)
@@ -75,7 +75,7 @@ func TestTheLeaseIsGivenBack(t *testing.T) {
 	}
 }
 
-// A Lease counts from the last write that succeeded, and only where one did.
+// A Lease is overdue from the last successful write, and only after one.
 func TestAnOverdueLeaseIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Leases{client: fake.NewClientset(), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
@@ -105,7 +105,7 @@ func TestAnOverdueLeaseIsTold(t *testing.T) {
 	})
 }
 
-// A standby holds nothing, and gives nothing back.
+// A standby has no Lease, and releases none.
 func TestAStandbyGivesNothingBack(t *testing.T) {
 	client := fake.NewClientset(lease("leader"))
 	l := &Leases{client: client, held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
@@ -114,8 +114,8 @@ func TestAStandbyGivesNothingBack(t *testing.T) {
 	}
 }
 
-// The elector's last write may be under way when the manager ends: it must not
-// come after the lease is given back.
+// The elector's last write may be running when the manager ends: it must not
+// follow the release.
 func TestReleaseWaitsForTheElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Leases{client: fake.NewClientset(lease("own")), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}

@@ -9,14 +9,15 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
-// FuzzValidIsUsable: of a configuration that is valid, the network is made and
-// its credentials are sent. What cannot be made would be an error that names no
-// field; a credential that cannot be sent, one at each request.
+// FuzzValidIsUsable: a valid configuration gives a network whose credentials
+// can be sent. Otherwise there would be an error without a field's path, or one
+// at each request.
 func FuzzValidIsUsable(f *testing.F) {
 	f.Add("api.example.com", "/v2/", "GET", "X-Auth-Token", "Token ", "key", "https://login.example.com/token")
 	f.Add("*.example.com", "/a b/%2e%2e", "PATCH", "host", "a\nb", "_method", "https://*.example.com")
@@ -35,7 +36,7 @@ func FuzzValidIsUsable(f *testing.F) {
 		}
 		c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}
 		v1alpha1.SetDefaults(c)
-		if v1alpha1.Validate(c) != nil {
+		if validation.Validate(c) != nil {
 			return
 		}
 		use(t, &c.Providers[0])

@@ -15,9 +15,21 @@ import (
 // SignerFunc returns the signer of the credential of that name.
 type SignerFunc func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error)
 
-// Credential makes of a configured credential what package credential knows.
-// signer is called for one that has a signer.
-func Credential(c *v1alpha1.Credential, signer SignerFunc) (spec credential.Spec, err error) {
+// Credential converts a configured credential to that of package credential. It
+// calls signer for one with a signer.
+func Credential(c *v1alpha1.Credential, signer SignerFunc) (credential.Spec, error) {
+	b := builder{signer: signer, tokens: map[string]*egress.Client{}}
+	return b.credential(c)
+}
+
+// builder builds the credentials of a network.
+type builder struct {
+	signer  SignerFunc
+	inForce func() *Network
+	tokens  map[string]*egress.Client
+}
+
+func (b *builder) credential(c *v1alpha1.Credential) (spec credential.Spec, err error) {
 	spec = credential.Spec{Name: c.Name, Secret: types.NamespacedName(c.Secret), PublicKeys: c.PublicKeys}
 	switch {
 	case c.Header != nil:
@@ -31,9 +43,9 @@ func Credential(c *v1alpha1.Credential, signer SignerFunc) (spec credential.Spec
 	case c.AWSSigV4 != nil:
 		spec.AWSSigV4 = awsSigV4(c.AWSSigV4)
 	case c.OAuth2ClientCredentials != nil:
-		spec.OAuth2, err = oauth2(c.OAuth2ClientCredentials)
+		spec.OAuth2, err = b.oauth2(c.Name, c.OAuth2ClientCredentials)
 	case c.Signer != nil:
-		spec.Signer, err = signerSpec(c.Name, c.Signer, signer)
+		spec.Signer, err = b.signerSpec(c.Name, c.Signer)
 	case c.BodyTemplate != nil:
 		spec.BodyTemplate, err = bodyTemplate(c.BodyTemplate)
 	}
@@ -60,8 +72,8 @@ func awsSigV4(a *v1alpha1.AWSSigV4) *credential.AWSSigV4 {
 	}
 }
 
-func oauth2(o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, error) {
-	client, err := tokenClient([]v1alpha1.Endpoint{o.Token})
+func (b *builder) oauth2(name string, o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, error) {
+	client, err := b.tokenClient(name, []v1alpha1.Endpoint{o.Token})
 	if err != nil {
 		return nil, fmt.Errorf("oauth2ClientCredentials: %w", err)
 	}
@@ -75,14 +87,14 @@ func oauth2(o *v1alpha1.OAuth2Credential) (*credential.OAuth2ClientCredentials, 
 	return out, nil
 }
 
-func signerSpec(name string, c *v1alpha1.SignerCredential, signer SignerFunc) (*credential.SignerSpec, error) {
-	module, err := signer(name, c)
+func (b *builder) signerSpec(name string, c *v1alpha1.SignerCredential) (*credential.SignerSpec, error) {
+	module, err := b.signer(name, c)
 	if err != nil {
 		return nil, fmt.Errorf("signer: %w", err)
 	}
 	spec := &credential.SignerSpec{Signer: module}
 	if len(c.Tokens) > 0 {
-		client, err := tokenClient(c.Tokens)
+		client, err := b.tokenClient(name, c.Tokens)
 		if err != nil {
 			return nil, fmt.Errorf("signer: %w", err)
 		}
@@ -91,9 +103,8 @@ func signerSpec(name string, c *v1alpha1.SignerCredential, signer SignerFunc) (*
 	return spec, nil
 }
 
-// tokenClient reaches the endpoints of tokens and nothing else. The provider
-// has no part in it.
-func tokenClient(endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
+// tokenClient reaches only the endpoints of tokens. The provider cannot use it.
+func (b *builder) tokenClient(name string, endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
 	var grants []egress.Grant
 	for _, e := range endpoints {
 		grant, err := egress.ParseGrant(e.URL)
@@ -108,9 +119,15 @@ func tokenClient(endpoints []v1alpha1.Endpoint) (*egress.Client, error) {
 		}
 		grants = append(grants, grant)
 	}
-	return egress.New(grants, egress.Options{MaxBatchBytes: maxTokenBytes, MaxConcurrent: 4, RequestsPerSecond: 5, Burst: 20})
+	client, err := egress.New(grants, egress.Options{
+		MaxBatchBytes: maxTokenBytes, MaxConcurrent: 4, RequestsPerSecond: 5, Burst: 20,
+		// Invariant G3 (host/SECURITY.md): a URL of tokens that is withdrawn gets no secret.
+		InForce: inForce(b.inForce, func(now *Network) *egress.Client { return now.tokens[name] }),
+	})
+	b.tokens[name] = client
+	return client, err
 }
 
-// maxTokenBytes bounds the answer to a token request. Those of Keystone hold a
+// maxTokenBytes bounds the answer to a token request. Keystone's contain a
 // service catalog.
 const maxTokenBytes = 1 << 20

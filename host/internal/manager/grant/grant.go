@@ -1,7 +1,7 @@
 // Package grant turns the HostConfiguration of a provider (its grants,
 // credentials, capabilities and limits) into the types of packages egress,
-// credential and plugin. The manager and the conformance kit both use it, so they
-// allow the same.
+// credential and plugin. The manager and the conformance kit share it, so that
+// they allow the same.
 //
 // It starts nothing and sends nothing.
 package grant
@@ -23,8 +23,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 )
 
-// Options are the bounds of a provider's requests; Credentials and Observer are
-// the caller's to fill in.
+// Options are the bounds of a provider's requests; the caller fills in
+// Credentials and Observer.
 func Options(r v1alpha1.Requests) egress.Options {
 	return egress.Options{
 		MaxBatchBytes:     r.ResponseBytes.Value(),
@@ -35,8 +35,8 @@ func Options(r v1alpha1.Requests) egress.Options {
 	}
 }
 
-// Egress makes of the grants of a provider what package egress knows. Errors
-// name the grant by its place. Client certificates are read from the secrets for
+// Egress converts a provider's grants to those of package egress. Errors name
+// the grant by its index. Client certificates are read from the secrets for
 // each new connection.
 func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant, error) {
 	// Grants with the same certificate share connections.
@@ -69,8 +69,8 @@ func Egress(grants []v1alpha1.Grant, secrets credential.Secrets) ([]egress.Grant
 	return all, nil
 }
 
-// trust names what connections are made with, by content: it is the same after
-// a reload.
+// trust identifies the TLS settings of connections by their content: it is the
+// same after a reload.
 func trust(g v1alpha1.Grant) string {
 	name := ""
 	if g.CABundle != "" {
@@ -93,7 +93,7 @@ func prefixes(cidrs []string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// pool returns nil, which is the system's, for an empty bundle.
+// pool returns nil, the system's pool, for an empty bundle.
 func pool(bundle string) (*x509.CertPool, error) {
 	if bundle == "" {
 		return nil, nil
@@ -106,7 +106,7 @@ func pool(bundle string) (*x509.CertPool, error) {
 }
 
 // clientCertificate reads a Secret of the type kubernetes.io/tls for each new
-// connection, so a renewed one is taken up.
+// connection, so that a renewed one is used.
 func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(context.Context) (*tls.Certificate, error) {
 	return func(ctx context.Context) (*tls.Certificate, error) {
 		data, _, err := secrets.Get(ctx, ref.Namespace, ref.Name)
@@ -114,14 +114,14 @@ func clientCertificate(secrets credential.Secrets, ref v1alpha1.Reference) func(
 			return nil, err
 		}
 		certificate, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-		if err != nil { // it says what does not fit, and repeats no key
+		if err != nil { // the error names the mismatch, and quotes no key
 			return nil, fmt.Errorf("the Secret %s/%s: %w; it has to be of the type %s", ref.Namespace, ref.Name, err, corev1.SecretTypeTLS)
 		}
 		return &certificate, nil
 	}
 }
 
-// Kube is what the provider may do with objects of the cluster.
+// Kube converts a provider's grants of the cluster's objects.
 func Kube(k *v1alpha1.Kube) kubecache.Grant {
 	return kubecache.Grant{
 		Nodes: k.Nodes, Services: k.Services, EndpointSlices: k.EndpointSlices,

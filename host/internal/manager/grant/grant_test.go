@@ -21,7 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
-// secrets are Secrets by their names, of whatever namespace.
+// secrets are Secrets by name, in any namespace.
 type secrets map[string]map[string][]byte
 
 func (s secrets) Get(_ context.Context, namespace, name string) (map[string][]byte, string, error) {
@@ -88,8 +88,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// The token's endpoint is reached for the token alone: a provider that has the
-// credential cannot send anything there, and what it redirects to is not asked.
+// The token endpoint is only for the token request: a provider with the
+// credential cannot send anything there, and redirects of it are not followed.
 func TestOAuth2(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the token's redirect was followed") }))
 	defer elsewhere.Close()
@@ -144,8 +144,8 @@ func set(t *testing.T, c *v1alpha1.Credential, s secrets) *credential.Set {
 	return all
 }
 
-// A client certificate is read for each connection, and what is wrong with the
-// Secret is said without a key.
+// A client certificate is read for each connection, and an error about the
+// Secret shows no key.
 func TestClientCertificate(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}

@@ -14,16 +14,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// What no setting changes.
+// Fixed limits.
 const (
-	// LoadTimeout bounds each of describe, configure and probe; a provider's own
-	// ops.timeout may be less.
+	// LoadTimeout bounds each of describe, configure and probe; a provider's
+	// ops.timeout may be shorter.
 	LoadTimeout = 30 * time.Second
 	// MaxSignerModule is the size of the largest module of a signer, in bytes.
 	MaxSignerModule = 8 << 20
 
 	// maxTableElements bounds the tables of a guest: stock Go needs one element
-	// for each function.
+	// per function.
 	maxTableElements = 1 << 20
 )
 
@@ -35,8 +35,8 @@ const (
 	signerCallsLimit = 10_000
 )
 
-// Loader returns what loads the modules of a provider: base, with the limits
-// and the capabilities of p.
+// Loader returns the loader of a provider's modules: base, with the limits and
+// the capabilities of p.
 func Loader(base plugin.Loader, p *v1alpha1.Provider) *plugin.Loader {
 	base.Limits = limits(p)
 	// Invariant R1 (host/SECURITY.md): what is granted comes from the administrator's configuration
@@ -58,7 +58,7 @@ func limits(p *v1alpha1.Provider) plugin.Limits {
 		Compile:             compileLimits(p.Limits.Compile),
 	}
 	for name, timeout := range p.Ops.Timeouts {
-		if op, ok := abi.ParseOp(name); ok { // it is: the configuration was validated
+		if op, ok := abi.ParseOp(name); ok { // always true: the configuration was validated
 			l.OpTimeouts[op] = timeout.Duration
 		}
 	}
@@ -73,27 +73,27 @@ func compileLimits(l v1alpha1.CompileLimits) compile.Limits {
 	}
 }
 
-// SignerLoader returns what loads the modules of signers: base, with the limits
-// of signers. They are granted nothing and told nothing, and nobody hears what
-// they say.
+// SignerLoader returns the loader of signers' modules: base, with the limits of
+// signers. A signer has no capability, gets no host call answered, and its
+// output is dropped.
 func SignerLoader(base plugin.Loader) *plugin.Loader {
 	base.Limits = plugin.Limits{
 		MaxInstances: signerInstances, MaxCallsPerInstance: signerCallsLimit, MaxMemoryBytes: signerMemory,
 		MaxTableElements: maxTableElements, OpTimeout: signTimeout, LoadTimeout: LoadTimeout,
 	}
-	// Invariant S7 (host/SECURITY.md): a signer is granted nothing, mute answers nothing, and what it
-	// writes goes nowhere.
+	// Invariant S7 (host/SECURITY.md): a signer is granted nothing, mute
+	// answers nothing, and its output is dropped.
 	base.Policy = module.Policy{Signer: true}
 	base.NewHost = func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return mute{}, nil, nil }
 	base.Scrub = nil
 	return &base
 }
 
-// mute is an engine.Host that answers nothing: a signer has a secret, so it
-// must have no way to tell it.
+// mute is an engine.Host without answers: a signer has a secret, so it must
+// have no way to send it out.
 type mute struct{}
 
-// HostCall is engine.Host's.
+// HostCall implements engine.Host.
 func (mute) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
 	if name == abi.ImportLog {
 		return abi.CodeOK, nil // dropped

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// What the configuration says of a compilation is what the compiler gets.
+// The configuration's limits of a compilation reach the compiler.
 func TestLimitsOfACompilation(t *testing.T) {
-	c, err := v1alpha1.Decode([]byte(`
+	c, err := validation.Decode([]byte(`
 apiVersion: config.wasm-ccm.dev/v1alpha1
 kind: HostConfiguration
 providers:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
@@ -25,8 +26,8 @@ func (a anything) Get(context.Context, string, string) (map[string][]byte, strin
 	return data, "1", nil
 }
 
-// FuzzValidLoginIsUsable: a body template and a session that are valid are sent,
-// in requests that egress takes.
+// FuzzValidLoginIsUsable: valid body templates and sessions give requests that
+// egress accepts.
 func FuzzValidLoginIsUsable(f *testing.F) {
 	f.Add("the-host-has-it", "POST", "/sdk", "text/xml; charset=utf-8", "SOAPAction", "urn:vim25", "<a>$(key)</a>", "vmware_soap_session", "", "")
 	f.Add("12345678", "PUT", "/a%20b/", "application/json", "X", "", `{"a":"$(key)"}`, "", "Authorization", "a.b")
@@ -43,7 +44,7 @@ func FuzzValidLoginIsUsable(f *testing.F) {
 		}
 		c := &v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{p}}
 		v1alpha1.SetDefaults(c)
-		if v1alpha1.Validate(c) != nil {
+		if validation.Validate(c) != nil {
 			return
 		}
 		logIn(t, &c.Providers[0])

@@ -8,32 +8,38 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 )
 
-// Network is the way of one provider to its cloud.
+// Network is one provider's connection to its cloud.
 type Network struct {
 	Client      *egress.Client
 	Credentials *credential.Set
-	// Options are those of the client.
+	// Options of the client.
 	Options egress.Options
+	// tokens are the clients of token requests, by the credential's name.
+	tokens map[string]*egress.Client
 }
 
-// NetworkOptions are what the configuration does not say. Secrets is required.
+// NetworkOptions complete the configuration. Secrets is required.
 type NetworkOptions struct {
 	Secrets credential.Secrets
-	// Signer makes the signer of a credential.
+	// Signer builds the signer of a credential.
 	Signer SignerFunc
 	// Credentials are the options of the set.
 	Credentials credential.Options
-	// Observer and Traffic are the client's, and may be nil.
+	// Observer and Traffic are for the client, and may be nil.
 	Observer egress.Observer
 	Traffic  *egress.Traffic
+	// InForce returns the network of the present configuration, which can only
+	// restrict this one, for token requests, too. Nil: this one is unrestricted.
+	InForce func() *Network
 }
 
-// NewNetwork makes of a provider's configuration what sends its requests.
+// NewNetwork builds the sender of a provider's requests from its configuration.
 // Errors have the path of the field. It starts nothing; the caller closes it.
 func NewNetwork(p *v1alpha1.Provider, o NetworkOptions) (*Network, error) {
 	specs := make([]credential.Spec, len(p.Credentials))
+	b := builder{signer: o.Signer, inForce: o.InForce, tokens: map[string]*egress.Client{}}
 	for i := range p.Credentials {
-		spec, err := Credential(&p.Credentials[i], o.Signer)
+		spec, err := b.credential(&p.Credentials[i])
 		if err != nil {
 			return nil, fmt.Errorf("credentials[%d]: %w", i, err)
 		}
@@ -43,7 +49,8 @@ func NewNetwork(p *v1alpha1.Provider, o NetworkOptions) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Options: Options(p.Requests)}
+	n := &Network{Options: Options(p.Requests), tokens: b.tokens}
+	n.Options.InForce = inForce(o.InForce, func(now *Network) *egress.Client { return now.Client })
 	if n.Credentials, err = credential.NewSet(o.Secrets, specs, o.Credentials); err != nil {
 		return nil, err
 	}
@@ -55,8 +62,24 @@ func NewNetwork(p *v1alpha1.Provider, o NetworkOptions) (*Network, error) {
 	return n, nil
 }
 
-// Close ends what the network holds. Requests under way end by themselves.
+// inForce returns a function for the client whose grants count: that of the present network.
+func inForce(now func() *Network, of func(*Network) *egress.Client) func() *egress.Client {
+	if now == nil {
+		return nil
+	}
+	return func() *egress.Client {
+		if n := now(); n != nil {
+			return of(n)
+		}
+		return nil
+	}
+}
+
+// Close releases the network's resources. Running requests end by themselves.
 func (n *Network) Close() {
 	n.Client.Close()
+	for _, client := range n.tokens {
+		client.Close()
+	}
 	n.Credentials.Close()
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// roundTripper is a http.RoundTripper for a library's requests: they are
-// checked and bounded as those of a provider are.
+// roundTripper is a http.RoundTripper for a library's requests, with the checks
+// and bounds of a provider's.
 type roundTripper struct{ client *egress.Client }
 
-// RoundTrip sends the request. Redirects are handed back.
+// RoundTrip sends the request. It returns redirects to the caller.
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	request := &abi.HttpRequest{Method: req.Method, Url: req.URL.String()}
 	for name, values := range req.Header {

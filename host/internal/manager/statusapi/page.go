@@ -28,11 +28,11 @@ var (
 	pageCSS string
 )
 
-// pages are the status page, and one for each object: the answers of the API for
-// people, made of the same values. They have no script and load nothing.
+// pages are the status page, and one for each object: the API's values in a
+// form for people. They have no script and load nothing.
 type pages struct {
 	template *template.Template
-	// policy is the Content-Security-Policy: the page's own style, and nothing else.
+	// policy is the Content-Security-Policy: only the page's own style.
 	policy string
 	now    func() time.Time
 }
@@ -43,7 +43,7 @@ func newPages() *pages {
 	p.policy = "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	p.template = template.Must(template.New("page").Funcs(template.FuncMap{
-		"style":  func() template.CSS { return template.CSS(pageCSS) }, // of this file, not of a cloud
+		"style":  func() template.CSS { return template.CSS(pageCSS) }, // from this file, not from a cloud
 		"ago":    p.ago,
 		"digest": text.Digest,
 		"tone":   tone,
@@ -53,7 +53,7 @@ func newPages() *pages {
 	return p
 }
 
-// install adds the pages, which take turns with the API.
+// install adds the pages, which share their turns with the API.
 func (p *pages) install(mux Mux, turns chan struct{}, source Source) {
 	mux.Handle(v1alpha1.PagePath, p.answering(turns, "status", func(ctx context.Context, _ url.Values) (any, error) { return source.Status(ctx) }))
 	mux.Handle(v1alpha1.WhyPagePath, p.answering(turns, "why", why(source)))
@@ -98,7 +98,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, code int, page []b
 	}
 }
 
-// ago says how long ago something was, or for how long it is still to come.
+// ago formats the time since a moment, or until a future one.
 func (p *pages) ago(t metav1.Time) string {
 	switch d := p.now().Sub(t.Time); {
 	case t.IsZero():
@@ -110,8 +110,8 @@ func (p *pages) ago(t metav1.Time) string {
 	}
 }
 
-// tone is how a word of the API is shown, beside the word itself, so that nobody
-// has to see colours: good, bad, or that something goes on. Phases are a rollout's.
+// tone is the presentation of a word of the API, beside the word itself, so
+// that colours are optional: good, bad, or in progress. Phases are a rollout's.
 func tone(word any) string {
 	switch fmt.Sprint(word) {
 	case "Done", v1alpha1.PhaseServing, v1alpha1.PhaseKept, "closed":

@@ -20,7 +20,7 @@ import (
 
 const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>javascript:`
 
-// hostileStatus says hostile wherever a module, a cloud or a user may.
+// hostileStatus has hostile in every text that a module, a cloud or a user can set.
 func hostileStatus() *v1alpha1.Status {
 	object := v1alpha1.Object{Kind: v1alpha1.KindService, Namespace: hostile, Name: hostile}
 	stuck := []v1alpha1.Explanation{{Object: object, State: v1alpha1.StateStuck, Cause: hostile, Message: hostile, WaitsFor: hostile}}
@@ -38,7 +38,7 @@ func hostileStatus() *v1alpha1.Status {
 	}
 }
 
-// pagesOf returns the pages of a source that says hostile things.
+// pagesOf returns the pages of a source with hostile texts.
 func pagesOf(t *testing.T) map[string]string {
 	t.Helper()
 	op := &v1alpha1.Op{Name: hostile, Code: hostile, Message: hostile}
@@ -64,8 +64,8 @@ func pagesOf(t *testing.T) map[string]string {
 	return pages
 }
 
-// Whatever a module, a cloud or a user says stays a text on the page: a browser
-// finds only elements and attributes of the page's own.
+// Every text of a module, a cloud or a user stays text on the page: a browser
+// finds only the page's own elements and attributes.
 func TestTextsStayTexts(t *testing.T) {
 	elements := strings.Fields("a article body br code dd div dl dt h1 h2 h3 head header html li meta ol p pre section span style table tbody td th thead title tr ul")
 	attributes := strings.Fields("charset class content data-of href id lang name")
@@ -90,7 +90,7 @@ func TestTextsStayTexts(t *testing.T) {
 	}
 }
 
-// A browser loads nothing for the page but its own style.
+// A browser loads only the page's own style for it.
 func TestThePageLoadsNothing(t *testing.T) {
 	w := get(t, serve(&fake{}), http.MethodGet, v1alpha1.PagePath)
 	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(w.Body.String())
@@ -109,7 +109,7 @@ func TestThePageLoadsNothing(t *testing.T) {
 	}
 }
 
-// Each phase is shown as what it is.
+// Each phase has its tone.
 func TestTonesOfPhases(t *testing.T) {
 	for phase, want := range map[rollout.Phase]string{
 		rollout.Waiting: "busy", rollout.Loading: "busy", rollout.Probed: "busy", rollout.Shadowed: "busy",

@@ -1,7 +1,7 @@
-// Package statusapi serves the manager's API (host/status/v1alpha1) over HTTP, and
-// the same for people: the status page. It may import that package and text alone.
-// Who a client is, and what it may get, the manager's secure port has asked the
-// API server before.
+// Package statusapi serves the manager's API (host/status/v1alpha1) over HTTP,
+// and its form for people: the status page. It may import only that package and
+// text. The manager's secure port has already authenticated and authorized the
+// client with the API server.
 package statusapi
 
 import (
@@ -25,30 +25,29 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Source knows the answers. It is safe for concurrent use. Its errors are
-// apierrors where the client is to know the code.
+// Source provides the answers. It is safe for concurrent use. Its errors are
+// apierrors if the client is to get the code.
 type Source interface {
-	// Status is that of the manager and its providers.
+	// Status of the manager and its providers.
 	Status(ctx context.Context) (*v1alpha1.Status, error)
 	// Why explains one object.
 	Why(ctx context.Context, object v1alpha1.Object) (*v1alpha1.Explanation, error)
-	// Calls are those to the cloud of a provider, or for "" of all.
+	// Calls to the cloud of a provider, or for "" of all.
 	Calls(provider string) (*v1alpha1.Calls, error)
-	// Reachability connects to the granted hosts, or answers what it found out a moment
-	// ago.
+	// Reachability connects to the granted hosts, or returns a recent result.
 	Reachability(ctx context.Context) (*v1alpha1.Reachability, error)
 }
 
 const (
-	// maxAtOnce bounds the answers that are made at the same time.
+	// maxAtOnce bounds concurrent answers.
 	maxAtOnce = 4
-	// answerTimeout bounds one.
+	// answerTimeout bounds one answer.
 	answerTimeout = 10 * time.Second
 	// maxQuery bounds the query of a request, in bytes.
 	maxQuery = 4 << 10
 )
 
-// Mux is what handlers are added to.
+// Mux receives the handlers.
 type Mux interface {
 	Handle(path string, handler http.Handler)
 }
@@ -63,7 +62,7 @@ func Install(mux Mux, source Source) {
 	newPages().install(mux, turns, source)
 }
 
-// why answers for the object that a query names.
+// why explains the object in a query.
 func why(source Source) func(context.Context, url.Values) (any, error) {
 	return func(ctx context.Context, query url.Values) (any, error) {
 		object, err := objectOf(query)
@@ -74,7 +73,7 @@ func why(source Source) func(context.Context, url.Values) (any, error) {
 	}
 }
 
-// calls answers with those of the provider that a query names, or of all.
+// calls returns the calls of the provider in a query, or of all.
 func calls(source Source) func(context.Context, url.Values) (any, error) {
 	return func(_ context.Context, query url.Values) (any, error) {
 		provider := query.Get("provider")
@@ -115,10 +114,10 @@ func inTurn(ctx context.Context, turns chan struct{}, r *http.Request, answer fu
 	return answer(ctx, r.URL.Query())
 }
 
-// kinds are those that may be asked about.
+// kinds are the kinds of objects with an explanation.
 var kinds = []string{v1alpha1.KindService, v1alpha1.KindNode, v1alpha1.KindRoute, v1alpha1.KindProvider}
 
-// objectOf reads which object is asked about.
+// objectOf reads the object in a query.
 func objectOf(query url.Values) (v1alpha1.Object, error) {
 	o := v1alpha1.Object{Kind: query.Get("kind"), Namespace: query.Get("namespace"), Name: query.Get("name")}
 	switch {
@@ -134,7 +133,7 @@ func objectOf(query url.Values) (v1alpha1.Object, error) {
 	return o, nil
 }
 
-// statusOf says an error as the API server does.
+// statusOf formats an error as the API server does.
 func statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

@@ -18,13 +18,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// fake answers what it is told to.
+// fake gives predefined answers.
 type fake struct {
 	err   error
 	asked v1alpha1.Object
 	text  string
 	hold  chan struct{} // nil: it answers at once
-	// These are answered if they are not nil.
+	// These are the answers, unless nil.
 	status      *v1alpha1.Status
 	explanation *v1alpha1.Explanation
 	calls       *v1alpha1.Calls
@@ -143,7 +143,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Few answers are made at once, and none has more than its bytes.
+// Concurrent answers are bounded, and the size of each.
 func TestAnswersAreBounded(t *testing.T) {
 	answer := func(more int) *httptest.ResponseRecorder {
 		return get(t, serve(&fake{text: strings.Repeat("a", more)}), "GET", v1alpha1.StatusPath)

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// Group is goroutines with one owner, who waits for their end. The zero value
-// has none. It is safe for concurrent use.
+// Group is a set of goroutines with one owner, who waits for their end. The
+// zero value is empty. It is safe for concurrent use.
 type Group struct {
 	mu      sync.Mutex
 	running map[string]int // by name
-	ended   chan struct{}  // closed when the next one ends; nil: nobody waits
+	ended   chan struct{}  // closed when the next one ends; nil: no Wait
 }
 
-// Go runs a goroutine. The name says what it is to whoever waits in vain.
+// Go runs a goroutine. The name identifies it in the error of Wait.
 func (g *Group) Go(name string, run func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +45,7 @@ func (g *Group) end(name string) {
 }
 
 // Wait returns when none runs, or, when the context ends, with an error that
-// names those that do. One that runs may start others meanwhile.
+// names the running ones. A running one may start others meanwhile.
 func (g *Group) Wait(ctx context.Context) error {
 	for {
 		names, ended := g.look()
@@ -60,14 +60,14 @@ func (g *Group) Wait(ctx context.Context) error {
 	}
 }
 
-// Running returns the names of what runs.
+// Running returns the names of the running goroutines.
 func (g *Group) Running() []string {
 	names, _ := g.look()
 	return names
 }
 
-// look returns the names of the running tasks, and a channel that closes when
-// one of them ends.
+// look returns the names of the running goroutines, and a channel that closes
+// when one of them ends.
 func (g *Group) look() (names []string, ended <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,14 +77,13 @@ func (g *Group) look() (names []string, ended <-chan struct{}) {
 	return slices.Sorted(maps.Keys(g.running)), g.ended
 }
 
-// Turn is held by one at a time. Unlike a mutex it is waited for no longer than
-// a context lasts.
+// Turn is a lock. Unlike with a mutex, waiting for it ends with a context.
 type Turn chan struct{}
 
-// NewTurn returns one that nobody holds.
+// NewTurn returns a free turn.
 func NewTurn() Turn { return make(Turn, 1) }
 
-// Take returns when the turn is the caller's, or with the context's cause.
+// Take returns with the turn, or with the context's cause.
 func (t Turn) Take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -94,5 +93,5 @@ func (t Turn) Take(ctx context.Context) error {
 	}
 }
 
-// Leave lets the next one have it.
+// Leave frees the turn.
 func (t Turn) Leave() { <-t }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Who waits for the end hears what goes on all the same.
+// A wait that ends early names the running goroutines.
 func TestTasksAreWaitedForByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group Group
@@ -27,7 +27,7 @@ func TestTasksAreWaitedForByName(t *testing.T) {
 	})
 }
 
-// A task may start another one while somebody waits.
+// A task may start another one during a wait.
 func TestTasksOfTasksAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group Group

@@ -9,7 +9,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// Cloud returns a provider's cloud whose calls are spans: each begins a trace, since the loops of upstream begin none.
+// Cloud returns a provider's cloud whose calls begin traces, since upstream's loops begin none.
 func (s *Spans) Cloud(provider string, cloud cloudprovider.Interface) cloudprovider.Interface {
 	return traced{cloud, caller{s, provider}}
 }
@@ -26,11 +26,14 @@ type caller struct {
 }
 
 func (c caller) begin(ctx context.Context, method, object string) (context.Context, trace.Span) {
-	attributes := []attribute.KeyValue{attribute.String(AttributeProvider, c.provider)}
-	if object != "" {
-		attributes = append(attributes, attribute.String(AttributeObject, object))
+	ctx, span := c.spans.Start(ctx, method)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String(AttributeProvider, c.provider))
+		if object != "" {
+			span.SetAttributes(attribute.String(AttributeObject, object))
+		}
 	}
-	return c.spans.Start(ctx, method, trace.WithAttributes(attributes...))
+	return ctx, span
 }
 
 func service(s *corev1.Service) string { return "Service " + s.Namespace + "/" + s.Name }

@@ -1,7 +1,7 @@
-// Package tracing makes OpenTelemetry spans of what the control loops ask of
-// providers: of the call of a loop, of the ops that it leads to, and of their requests
-// to the cloud. They go to a collector, as those of Kubernetes' components do. Nothing
-// of a trace goes to a provider or to a cloud.
+// Package tracing makes OpenTelemetry spans of the control loops' calls to
+// providers: of a loop's call, of the resulting ops, and of their requests to
+// the cloud. They go to a collector, as those of Kubernetes' components do. No
+// part of a trace goes to a provider or to a cloud.
 package tracing
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// scope names what makes the spans.
+// scope names the instrumentation of the spans.
 const scope = "github.com/wasm-ccm/wasm-ccm"
 
 // Attributes of spans.
@@ -36,23 +36,23 @@ const (
 	AttributeGeneration = "wasm_ccm.generation"
 )
 
-// closeTimeout is how long the last spans of a configuration may take to their collector.
+// closeTimeout bounds the export of a configuration's last spans.
 const closeTimeout = 2 * time.Second
 
-// Spans makes spans where the configuration says so. It is safe for concurrent use; what it is configured with may change.
+// Spans makes spans if its present configuration says so. It is safe for concurrent use.
 type Spans struct {
 	attributes []attribute.KeyValue // of this process
 	current    atomic.Pointer[Exporter]
-	mu         sync.Mutex // of Use and Close
+	mu         sync.Mutex // for Use and Close
 }
 
-// Exporter is one configuration that spans are made by.
+// Exporter is one configuration of the spans.
 type Exporter struct {
 	provider tracing.TracerProvider
 	tracer   trace.Tracer
 }
 
-// New returns spans that are not made. The service and its version are in each that is.
+// New returns disabled spans. Each later span has the service and its version.
 func New(service, version string) *Spans {
 	s := &Spans{attributes: []attribute.KeyValue{attribute.String("service.name", service), attribute.String("service.version", version)}}
 	s.current.Store(newExporter(tracing.NewNoopTracerProvider()))
@@ -61,8 +61,8 @@ func New(service, version string) *Spans {
 
 func newExporter(p tracing.TracerProvider) *Exporter { return &Exporter{p, p.Tracer(scope)} }
 
-// Prepare returns what sends spans as the configuration says; nil: nowhere. It waits for no collector. Use or Discard
-// gets the result.
+// Prepare returns the exporter of a configuration; nil: none. It waits for no
+// collector. The result goes to Use or Discard.
 func (s *Spans) Prepare(ctx context.Context, c *v1alpha1.Tracing) (*Exporter, error) {
 	if c == nil {
 		return newExporter(tracing.NewNoopTracerProvider()), nil
@@ -78,14 +78,14 @@ func (s *Spans) Prepare(ctx context.Context, c *v1alpha1.Tracing) (*Exporter, er
 	return newExporter(p), nil
 }
 
-// Use makes spans by another configuration from now on. Those of the one before are sent, within two seconds.
+// Use replaces the exporter. The previous one's spans are sent, within two seconds.
 func (s *Spans) Use(ctx context.Context, next *Exporter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current.Swap(next).Discard(ctx)
 }
 
-// LogErrors returns what tells of a collector that cannot be reached: one line a minute.
+// LogErrors returns the logger of an unreachable collector: one line a minute.
 func LogErrors(logger klog.Logger) otel.ErrorHandler {
 	lines := rate.NewLimiter(rate.Every(time.Minute), 1)
 	return otel.ErrorHandlerFunc(func(err error) {
@@ -95,14 +95,14 @@ func LogErrors(logger klog.Logger) otel.ErrorHandler {
 	})
 }
 
-// Discard ends what Prepare returned.
+// Discard ends a result of Prepare.
 func (e *Exporter) Discard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return e.provider.Shutdown(ctx)
 }
 
-// Close sends the spans that were not sent yet, within two seconds, and makes no more.
+// Close sends the remaining spans, within two seconds, and makes no more.
 func (s *Spans) Close(ctx context.Context) error {
 	return s.Use(ctx, newExporter(tracing.NewNoopTracerProvider()))
 }
@@ -112,7 +112,7 @@ func (s *Spans) Start(ctx context.Context, name string, options ...trace.SpanSta
 	return s.current.Load().tracer.Start(ctx, name, options...)
 }
 
-// End ends a span, with the error of what it is about. Errors must hold no secret.
+// End ends a span, with the error of its call. Errors must not contain a secret.
 func End(span trace.Span, err error) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

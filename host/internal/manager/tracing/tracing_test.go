@@ -16,7 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 )
 
-// A collector that is away holds up nobody.
+// An unavailable collector delays nothing.
 func TestACollectorThatIsAway(t *testing.T) {
 	s := tracing.New("test", "v1")
 	off, span := s.Start(t.Context(), "off")
@@ -46,7 +46,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	}
 }
 
-// What a cloud cannot do it cannot do with spans either, and what it can it does.
+// Cloud keeps the set of a cloud's supported interfaces.
 func TestCloudStaysAsItIs(t *testing.T) {
 	inner := &fake.Cloud{EnableInstancesV2: true, ExistsByProviderID: true}
 	cloud := tracing.New("test", "v1").Cloud("a", inner)
