@@ -13,13 +13,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// rights asks the API server whether the accounts have what the configuration needs.
+// rights asks the API server for the accounts' rights that the configuration needs.
 func (c *checker) rights(ctx context.Context) {
 	switch {
 	case c.plan.decoded == nil:
 		return
 	case c.plan.manifests():
-		c.add(OK, "Rights", "the plan", "the chart brings the rights of its accounts; check again when it is installed", "")
+		c.add(OK, "Rights", c.plan.name, "the chart brings the rights of its accounts; check again when it is installed", "")
 		return
 	case !c.installed():
 		return
@@ -42,8 +42,8 @@ func (c *checker) rights(ctx context.Context) {
 	})
 }
 
-// together adds a right to those that are missing, as one with the last if they
-// differ in the object's name alone.
+// together adds a missing right to the list, merged with the last one if they
+// differ only in the object's name.
 func together(all []Right, r Right) []Right {
 	if len(all) == 0 || len(r.Names) == 0 {
 		return append(all, r)
@@ -67,7 +67,7 @@ func in(namespace string) string {
 	return " in namespace " + namespace
 }
 
-// missing are the verbs of a right that its account has not.
+// missing are the verbs of a right that its account lacks.
 func (c *checker) missing(ctx context.Context, r Right) (verbs []string, err error) {
 	namespace, name, _ := strings.Cut(r.Account, "/")
 	resource, sub, _ := strings.Cut(r.Resource, "/")
@@ -90,7 +90,7 @@ func (c *checker) missing(ctx context.Context, r Right) (verbs []string, err err
 	return verbs, nil
 }
 
-// accounts looks for the ServiceAccounts that the manager acts as.
+// accounts verifies that the manager's ServiceAccounts exist.
 func (c *checker) accounts(ctx context.Context) {
 	if c.seen.workload == nil {
 		return

@@ -14,7 +14,7 @@ func ruleOf(group, resource string, operations ...admissionv1.OperationType) adm
 	return admissionv1.RuleWithOperations{Operations: operations, Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}}}
 }
 
-// What a webhook is told to see is read as the API server reads it.
+// The rules of a webhook mean the same as to the API server.
 func TestWhichWritesAreSeen(t *testing.T) {
 	const update, create, all = admissionv1.Update, admissionv1.Create, admissionv1.OperationAll
 	within := func(r admissionv1.RuleWithOperations, scope admissionv1.ScopeType) admissionv1.RuleWithOperations {
@@ -46,7 +46,7 @@ func TestWhichWritesAreSeen(t *testing.T) {
 	}
 }
 
-// A policy is told that a binding lets refuse writes of the manager.
+// A policy is reported if one of its bindings makes it decide about the manager's writes.
 func TestWhichPoliciesDecide(t *testing.T) {
 	nodes := []admissionv1.NamedRuleWithOperations{{RuleWithOperations: ruleOf("", "nodes", admissionv1.Update)}}
 	some := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
@@ -75,7 +75,7 @@ func TestWhichPoliciesDecide(t *testing.T) {
 	}
 }
 
-// A webhook whose Pods are there and not ready refuses as one without Pods does.
+// A webhook without ready Pods is reported like a webhook without Pods.
 func TestAWebhookIsServedByWhatIsReady(t *testing.T) {
 	for conditions, want := range map[string]Finding{
 		`{"ready": false}`: {Severity: Error, Reason: "WebhookBlocks", What: "nothing ready is behind Service guards/guard of webhook nodes.example.com"},

@@ -1,9 +1,9 @@
 // Package check looks for mistakes around a manager: in the cluster, in its
 // installation and in its HostConfiguration. It only reads, and asks the API server
-// what others may do (SubjectAccessReview). What it may not read it says. It may
-// import what reads configurations, sources, modules and Secrets, so that nothing is
-// read in a second way, and nothing that runs a module or reaches a cloud: the manager
-// does that, and says what came of it.
+// for the rights of others (SubjectAccessReview). It reports objects that it may not
+// read. It may import the readers of configurations, sources, modules and Secrets, so
+// that there is one reader of each, and nothing that runs a module or reaches a
+// cloud: the manager does that, and reports the outcome.
 package check
 
 import (
@@ -21,10 +21,10 @@ import (
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// Severity says how bad a finding is.
+// Severity of a finding.
 type Severity string
 
-// Severities, the worst first. Unknown is for what could not be checked.
+// Severities, the worst first. Unknown: the check was not possible.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -32,47 +32,52 @@ const (
 	OK      Severity = "ok"
 )
 
-// Finding is one answer of a check.
+// Finding is one result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Reason is one word for what is wrong, in CamelCase, and for OK and Unknown for
-	// what was looked at.
+	// Reason is one CamelCase word: the mistake, or for OK and Unknown the
+	// subject of the check.
 	Reason string `json:"reason"`
-	// Where is the object, or whose it is; What is wrong there, Mend how to mend it.
+	// Where is the object or its owner, What the mistake, and Mend the remedy.
 	Where string `json:"where"`
 	What  string `json:"what"`
 	Mend  string `json:"mend,omitempty"`
 }
 
 const (
-	// maxText is the size of a text of a finding, in bytes; it may quote objects.
+	// maxText bounds a text of a finding, which may quote objects, in bytes.
 	maxText = 1 << 10
-	// maxAlike is how many findings of one kind are told; each Node of a large cluster
+	// maxAlike bounds the findings of one kind: each Node of a large cluster
 	// may have the same mistake.
 	maxAlike = 20
 )
 
-// Options say what is checked.
+// Options select the checks.
 type Options struct {
-	// Namespace is that of the manager.
+	// Namespace of the manager.
 	Namespace string
-	// Planned is a HostConfiguration, or what helm template prints, of an installation
-	// that is to be; nil: the one in the cluster is checked.
+	// Planned is a HostConfiguration, or the output of helm template, for a
+	// future installation; nil: check the installation in the cluster.
 	Planned []byte
-	// Version is that of the program that checks.
+	// PlannedIn is a name of the plan for people, such as a file's.
+	PlannedIn string
+	// NoCluster is why no cluster can be read; then only the plan's configuration is checked.
+	NoCluster error
+	// Version of the checking program.
 	Version string
-	// Status asks the manager.
+	// Status asks the managers. If only a standby manager answers, the error
+	// names the Pods that did not.
 	Status func(context.Context) (*status.Status, error)
 	// Reachability asks the manager to connect to the granted hosts.
 	Reachability func(context.Context) (*status.Reachability, error)
-	// Patience is how long a Node may be without its cloud's data before it is a
+	// Patience is how long a Node may lack its cloud's data before that is a
 	// mistake.
 	Patience time.Duration
 	// Clock is this machine's; nil is time.Now.
 	Clock func() time.Time
 }
 
-// checker has what the checks share. It is for one run, in one goroutine.
+// checker is the shared state of the checks. It is for one run, in one goroutine.
 type checker struct {
 	Options
 	client  kubernetes.Interface
@@ -80,27 +85,39 @@ type checker struct {
 	dates   *dates
 	seen    cluster
 	plan    plan
-	// status is the manager's answer, nil if there is none.
+	// status is the manager's answer, nil if none answered.
 	status *status.Status
-	// unreachable is why there is none.
+	// unreachable is the error of the managers, or Pods, that did not answer.
 	unreachable error
-	// reached is what came of the connections of a manager, by provider and host; from
-	// is which manager that was.
+	// reached has the outcomes of a manager's connections, by provider and
+	// host; from is that manager.
 	reached  map[hostOf]status.HostReach
 	from     string
 	findings []Finding
 }
 
-// Run checks everything. Its findings are sorted, the worst first. The error is for a
-// cluster that does not answer, and for a plan that cannot be read at all.
+// Run makes all checks. Its findings are sorted, the worst first. It fails if
+// the cluster does not answer and there is no plan, or if the plan is
+// unreadable.
 func Run(ctx context.Context, config *restclient.Config, o Options) ([]Finding, error) {
 	c, err := newChecker(config, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.versions(ctx); err != nil {
+	if err := c.versions(ctx); err != nil && c.plan.configuration == nil {
 		return nil, err
+	} else if err != nil {
+		c.unknown("Cluster", "cluster", "not checked: the configuration alone was, without what it names: "+err.Error())
+		c.configuration(ctx)
+	} else {
+		c.all(ctx)
 	}
+	c.findings = fewer(c.findings)
+	slices.SortStableFunc(c.findings, func(a, b Finding) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
+	return c.findings, nil
+}
+
+func (c *checker) all(ctx context.Context) {
 	c.read(ctx)
 	for _, check := range []func(context.Context){
 		c.clocks, c.nodes, c.routes, c.managers, c.leader, c.workload, c.pods, c.ports, c.accounts, c.configuration,
@@ -108,15 +125,12 @@ func Run(ctx context.Context, config *restclient.Config, o Options) ([]Finding, 
 	} {
 		check(ctx)
 	}
-	c.findings = fewer(c.findings)
-	slices.SortStableFunc(c.findings, func(a, b Finding) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
-	return c.findings, nil
 }
 
 func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, Unknown, OK}, s) }
 
-// queriesPerSecond is what the API server is asked at most: client-go's default is
-// for loops, and a check is over after a hundred questions.
+// queriesPerSecond bounds the requests to the API server: client-go's default
+// is for loops, and a check is over after a hundred requests.
 const queriesPerSecond = 100
 
 func newChecker(config *restclient.Config, o Options) (*checker, error) {
@@ -134,7 +148,7 @@ func newChecker(config *restclient.Config, o Options) (*checker, error) {
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.plan, err = readPlan(o.Planned)
+	c.plan, err = readPlan(o.Planned, o.PlannedIn)
 	return c, err
 }
 
@@ -150,8 +164,8 @@ func (c *checker) warn(reason, where, what, mend string) { c.add(Warning, reason
 
 func (c *checker) unknown(reason, where, what string) { c.add(Unknown, reason, where, what, "") }
 
-// section runs one check, and says so if it found nothing. Of what could not be read
-// nothing good is said.
+// section runs one check, and adds an OK finding if it found nothing, unless
+// one of its reads has failed.
 func (c *checker) section(reason, where, good string, check func(), reads ...string) {
 	before := len(c.findings)
 	check()
@@ -160,7 +174,7 @@ func (c *checker) section(reason, where, good string, check func(), reads ...str
 	}
 }
 
-// fewer leaves out what is found too often, and says so.
+// fewer drops findings of one kind above maxAlike, and reports their number.
 func fewer(findings []Finding) (told []Finding) {
 	type kind struct {
 		severity Severity
@@ -187,7 +201,7 @@ func fewer(findings []Finding) (told []Finding) {
 	return told
 }
 
-// Count returns how many findings have a severity.
+// Count returns the number of findings of a severity.
 func Count(findings []Finding, severity Severity) (n int) {
 	for _, f := range findings {
 		if f.Severity == severity {

@@ -10,12 +10,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// maxSkew is how far clocks may differ: Date has whole seconds, and Leases are
-// renewed for 15 s.
+// maxSkew is how far clocks may differ: the header Date has whole seconds, and
+// Leases are renewed for 15 s.
 const maxSkew = 5 * time.Second
 
-// dates notes by how much the API server's clock is ahead of this machine's, by the
-// Date of its answers. It may be used concurrently.
+// dates measures how far the API server's clock is ahead of this machine's,
+// from the header Date of its answers. It is safe for concurrent use.
 type dates struct {
 	clock func() time.Time
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ func (d *dates) note(header string) {
 	d.known, d.ahead = true, date.Sub(d.clock())
 }
 
-// now is the API server's time.
+// now is the time of the API server's clock.
 func (d *dates) now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *checker) clocks(context.Context) {
 	}, ofNodeLeases, ofLeases)
 }
 
-// leaseClock says of who renews a Lease in the future that its clock is ahead. One
-// that is late may be dead, so of these nothing is said.
+// leaseClock reports the holder of a Lease with a renewal in the future: its
+// clock is ahead. A late renewal is not reported, as its holder may be dead.
 func (c *checker) leaseClock(who string, lease *coordinationv1.Lease) {
 	if lease.Spec.RenewTime == nil {
 		return
@@ -90,7 +90,7 @@ func (c *checker) leaseClock(who string, lease *coordinationv1.Lease) {
 	}
 }
 
-// live says whether a Lease is held by somebody who still renews it.
+// live reports whether the holder of a Lease still renews it.
 func (c *checker) live(lease *coordinationv1.Lease) bool {
 	s := lease.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {

@@ -13,42 +13,47 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// What the chart calls the manager, its Lease, its ServiceAccount and its ConfigMap,
-// and by what it selects its Pods.
+// The chart's name for the manager, its Lease, its ServiceAccount and its
+// ConfigMap, and its label selector of Pods.
 const (
 	managerName = "cloud-controller-manager"
 	nameLabel   = "app.kubernetes.io/name"
 )
 
-// cluster is what was read before the checks. Nil pods and
-// leases were not readable.
+// cluster holds the objects read before the checks. Nil pods and leases were
+// unreadable.
 type cluster struct {
-	// nodes have their names, ages and specs.
+	// nodes are reduced to names, ages and specs.
 	nodes      []corev1.Node
 	nodeLeases []coordinationv1.Lease
-	// leases are those of the name of the manager's, in all namespaces.
+	// leases with the name of the manager's Lease, in all namespaces.
 	leases []coordinationv1.Lease
-	// pods are those that have not ended, and are this manager's, may be another one,
-	// or have a port that this one needs.
+	// pods that have not ended, and belong to this manager or possibly another
+	// one, or use a port that this manager needs.
 	pods []corev1.Pod
-	// workload is the installed one, nil if there is none or it is not readable.
+	// workload is the installed one, nil if there is none or it is unreadable.
 	workload *workload
 	config   *corev1.ConfigMap
-	// unread are what could not be read, so that nothing is said of it.
+	// unread names the unreadable objects, about which no finding claims anything.
 	unread map[string]bool
 }
 
 // workload is a DaemonSet or a Deployment, or a planned one.
 type workload struct {
 	kind string
-	// replicas is how many Pods there are to be; of a DaemonSet 0.
+	// replicas is the wanted number of Pods; 0 for a DaemonSet.
 	replicas int32
 	pod      corev1.PodTemplateSpec
+	// counted: the controller has observed the current workload. Then wanted and made are
+	// its numbers of Pods, and refused is its reason for missing Pods, if it has one.
+	counted      bool
+	wanted, made int32
+	refused      string
 }
 
 func (w *workload) where() string { return strings.ToLower(w.kind) + " " + managerName }
 
-// container is the manager's.
+// container of the manager.
 func (w *workload) container() corev1.Container {
 	for _, container := range w.pod.Spec.Containers {
 		if container.Name == managerName {
@@ -61,7 +66,7 @@ func (w *workload) container() corev1.Container {
 	return corev1.Container{}
 }
 
-// What is read before the checks, by the name that findings give it.
+// The objects read before the checks, by their names in findings.
 const (
 	ofNodes      = "nodes"
 	ofNodeLeases = "leases in " + corev1.NamespaceNodeLease
@@ -71,7 +76,7 @@ const (
 	deploymentOf = "deployment "
 )
 
-// readable says whether something was read. A missing right is a finding.
+// readable reports whether a read succeeded. A missing right is a finding.
 func (c *checker) readable(what string, err error) bool {
 	if err != nil && !apierrors.IsNotFound(err) {
 		if c.seen.unread == nil {
@@ -100,8 +105,8 @@ func (c *checker) read(ctx context.Context) {
 	}
 }
 
-// readNodes keeps of each Node what is looked at: its status has a name for each image
-// of the machine.
+// readNodes keeps only the checked fields of each Node: its status names every
+// image on the machine.
 func (c *checker) readNodes(ctx context.Context) {
 	var all []corev1.Node
 	err := each(ctx, c.client.CoreV1().Nodes().List, metav1.ListOptions{}, func(n *corev1.Node) {
@@ -129,7 +134,7 @@ func (c *checker) readLeases(ctx context.Context) {
 	}
 }
 
-// readPods keeps the few Pods that matter, of those that have not ended.
+// readPods keeps the few relevant Pods that have not ended.
 func (c *checker) readPods(ctx context.Context) {
 	all, wanted := []corev1.Pod{}, c.wantedPorts()
 	running := metav1.ListOptions{FieldSelector: fields.AndSelectors(
@@ -155,7 +160,9 @@ func (c *checker) readWorkload(ctx context.Context) {
 }
 
 func ofDaemonSet(set *appsv1.DaemonSet) *workload {
-	return &workload{kind: "DaemonSet", pod: set.Spec.Template}
+	s := &set.Status
+	return &workload{kind: "DaemonSet", pod: set.Spec.Template,
+		counted: s.ObservedGeneration > 0 && s.ObservedGeneration >= set.Generation, wanted: s.DesiredNumberScheduled, made: s.CurrentNumberScheduled}
 }
 
 func ofDeployment(set *appsv1.Deployment) *workload {
@@ -163,18 +170,33 @@ func ofDeployment(set *appsv1.Deployment) *workload {
 	if set.Spec.Replicas != nil {
 		w.replicas = *set.Spec.Replicas
 	}
+	w.counted, w.wanted, w.made = set.Status.ObservedGeneration > 0 && set.Status.ObservedGeneration >= set.Generation, w.replicas, set.Status.Replicas
+	for _, condition := range set.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			w.refused = condition.Message
+		}
+	}
 	return w
 }
 
-// own is the manager's object of a kind: the chart gives all of them its name.
+// own is the manager's object of a kind: the chart gives all of them one name.
 func (c *checker) own() string { return c.Namespace + "/" + managerName }
 
-// ours says whether a Pod is one of this manager.
+// ours reports whether a Pod belongs to this manager.
 func (c *checker) ours(pod *corev1.Pod) bool {
 	return pod.Namespace == c.Namespace && pod.Labels[nameLabel] == managerName
 }
 
-// target is the workload that is checked: the planned one, or else the installed.
+func (c *checker) ownPods() (own []corev1.Pod) {
+	for i := range c.seen.pods {
+		if c.ours(&c.seen.pods[i]) {
+			own = append(own, c.seen.pods[i])
+		}
+	}
+	return own
+}
+
+// target is the checked workload: the planned one, or else the installed.
 func (c *checker) target() *workload {
 	if c.plan.workload != nil {
 		return c.plan.workload
@@ -182,13 +204,13 @@ func (c *checker) target() *workload {
 	return c.seen.workload
 }
 
-// installed says whether there is an installation that is to work now.
+// installed reports whether an installation should work now.
 func (c *checker) installed() bool { return c.seen.workload != nil || c.status != nil }
 
 // flag is the value of a container's argument, as --name=value or --name value.
 func flag(container corev1.Container, name string) (string, bool) {
 	words := append(append([]string(nil), container.Command...), container.Args...)
-	for i := len(words) - 1; i >= 0; i-- { // of two the last counts
+	for i := len(words) - 1; i >= 0; i-- { // the last of several counts
 		key, value, cut := strings.Cut(words[i], "=")
 		if strings.TrimLeft(key, "-") != name || !strings.HasPrefix(key, "-") {
 			continue

@@ -15,12 +15,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// maxFields is how many of the missing fields are named.
+// maxFields bounds the missing fields that a finding names.
 const maxFields = 5
 
-// definition compares the CustomResourceDefinition of CloudProviders with the Go types
-// that the chart's is made of: one that is older does not refuse a field, so that
-// nobody notices.
+// definition compares the CustomResourceDefinition of CloudProviders with the
+// Go types behind the chart's: an older definition drops unknown fields
+// silently, without an error.
 func (c *checker) definition(ctx context.Context, name string) {
 	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	object, err := c.dynamic.Resource(resource).Get(ctx, name, metav1.GetOptions{})
@@ -39,7 +39,7 @@ func (c *checker) definition(ctx context.Context, name string) {
 		"run helm upgrade with the chart of this release; without Helm, in its repository: kubectl apply -f deploy/chart/files/cloudproviders.yaml")
 }
 
-// lacking are the fields of a CloudProvider that a definition does not have.
+// lacking are the fields of a CloudProvider that a definition lacks.
 func lacking(definition map[string]any) (missing []string) {
 	versions, _, _ := unstructured.NestedSlice(definition, "spec", "versions")
 	for _, v := range versions {
@@ -50,11 +50,11 @@ func lacking(definition map[string]any) (missing []string) {
 			missing = append(missing, absent(reflect.TypeFor[v1alpha1.CloudProviderStatus](), under(object, "properties", "status"), "status")...)
 		}
 	}
-	// The object's name is the provider's.
+	// The provider's name is the object's name.
 	return slices.DeleteFunc(missing, func(path string) bool { return path == "spec.name" })
 }
 
-// absent are the fields of a type that a schema does not have, by their paths. The
+// absent are the fields of a type that a schema lacks, by their paths. The
 // types have no cycle, as no schema has.
 func absent(t reflect.Type, schema map[string]any, path string) (missing []string) {
 	switch {
@@ -63,7 +63,7 @@ func absent(t reflect.Type, schema map[string]any, path string) (missing []strin
 	case t.Kind() == reflect.Slice:
 		return absent(t.Elem(), under(schema, "items"), path+"[]")
 	case t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()):
-		return nil // a text or a number, or written as one; of a map the keys are free
+		return nil // a scalar, or a type written as one; the keys of a map are free
 	}
 	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The chart's definition has everything, and whatever another one lacks is named.
+// The chart's definition is complete, and the lacking fields of another one are named.
 func TestWhatADefinitionLacks(t *testing.T) {
 	data, err := os.ReadFile("../../../deploy/chart/files/cloudproviders.yaml")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestWhatADefinitionLacks(t *testing.T) {
 	}
 }
 
-// pathsOf are those of all fields of a schema.
+// pathsOf are the paths of all fields of a schema.
 func pathsOf(schema map[string]any, path string) (all []string) {
 	for name := range under(schema, "properties") {
 		one := under(schema, "properties", name)

@@ -15,10 +15,10 @@ import (
 // hostOf is a host of a provider, as HOST:PORT.
 type hostOf struct{ provider, host string }
 
-// certificateWarning is how long before its end a host's certificate is told of.
+// certificateWarning is the remaining time from which a host's certificate is reported.
 const certificateWarning = 14 * 24 * time.Hour
 
-// reach has the manager connect to the hosts that are granted.
+// reach asks the manager to connect to the granted hosts.
 func (c *checker) reach(ctx context.Context) {
 	if c.Reachability == nil {
 		return
@@ -31,15 +31,15 @@ func (c *checker) reach(ctx context.Context) {
 	c.reached, c.from = map[hostOf]status.HostReach{}, "manager "+answer.Manager.Host
 	for _, r := range answer.Hosts {
 		of := hostOf{r.Provider, r.Host}
-		// Of two grants of a host, one with another certificate, the worse is told.
+		// Of two grants of a host with different certificates, the worse result is reported.
 		if known, twice := c.reached[of]; !twice || known.Result == status.HostReached {
 			c.reached[of] = r
 		}
 	}
 }
 
-// hosts says which granted hosts the manager reaches: what came of the requests to
-// them, and else what came of a connection.
+// hosts reports whether the manager reaches the granted hosts, from the
+// outcomes of requests or else of connections.
 func (c *checker) hosts(p *status.Provider) {
 	states := map[string]status.Host{}
 	for _, h := range p.Hosts {
@@ -64,8 +64,8 @@ func (c *checker) hosts(p *status.Provider) {
 	}
 }
 
-// unasked is why the manager did not connect to a host, as far as it says, before what
-// follows: of the host, or of those that were too many.
+// unasked is the manager's reason for not connecting to a host, if it gave one,
+// followed by said: the host's own reason, or the limit on hosts.
 func (c *checker) unasked(provider, said string) string {
 	if said == "" {
 		said = c.reached[hostOf{provider, status.MoreHosts}].Message
@@ -76,7 +76,7 @@ func (c *checker) unasked(provider, said string) string {
 	return said + ", and "
 }
 
-// certificate looks at the end of the certificate of a host that was reached.
+// certificate checks the expiry of a reached host's certificate.
 func (c *checker) certificate(where string, r *status.HostReach) {
 	left := r.CertificateEnds.Sub(c.Clock())
 	if !r.CertificateEnds.IsZero() && left < certificateWarning {
@@ -86,7 +86,7 @@ func (c *checker) certificate(where string, r *status.HostReach) {
 	c.add(OK, "Host", where, strings.TrimSpace(fmt.Sprintf("%s connects to it, at %s %s", c.from, r.Address, r.TLS)), "")
 }
 
-// mendOf is what helps at the step at which a connection ended.
+// mendOf is the remedy for the step at which a connection failed.
 func mendOf(result string) string {
 	switch result {
 	case status.HostNotResolved:

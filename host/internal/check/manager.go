@@ -11,16 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// minServer is the first API server that has what the manager reads without which it
-// does not start: ServiceCIDR objects are stable since then.
+// minServer is the oldest API server with the APIs that the manager needs to
+// start: ServiceCIDR objects are stable since then.
 const minServer = "1.33.0"
 
-// versions asks the API server for its version, and the manager for its status. The
-// error is for a cluster that does not answer.
+// versions asks the API server for its version, and the manager for its status.
+// It fails if the cluster does not answer.
 func (c *checker) versions(ctx context.Context) error {
+	if c.NoCluster != nil {
+		return c.NoCluster
+	}
 	server, err := c.client.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("the API server does not answer: %w", err)
@@ -35,15 +39,11 @@ func (c *checker) versions(ctx context.Context) error {
 		return nil
 	}
 	answer, err := c.Status(ctx)
-	if err != nil {
-		c.unreachable = err
-		return nil
-	}
-	c.status = answer
+	c.status, c.unreachable = answer, err
 	return nil
 }
 
-// manager says what the manager knows of itself.
+// manager reports the manager's own status.
 func (c *checker) manager(ctx context.Context) {
 	if c.status == nil {
 		if apierrors.IsForbidden(c.unreachable) {
@@ -58,18 +58,35 @@ func (c *checker) manager(ctx context.Context) {
 	if released(c.Version) != released(c.status.Manager.Version) {
 		c.warn("VersionsDiffer", "manager "+c.status.Manager.Host, fmt.Sprintf("it is %s, and ccmctl is %s", c.status.Manager.Version, c.Version), "use the ccmctl of the manager's release")
 	}
+	if !c.status.Manager.Leads {
+		c.unknown("Objects", "manager "+c.status.Manager.Host, "not checked: which Nodes and Services are stuck, and whether the deletion brake holds: this manager stands by, and only the one that leads knows")
+	}
 	c.reach(ctx)
 	for i := range c.status.Providers {
 		p := &c.status.Providers[i]
-		c.section("Provider", "provider "+p.Name, "it serves what is offered, and its loops run", func() { c.provider(p) })
+		c.section("Provider", "provider "+p.Name, well(p), func() { c.provider(p) })
 		c.hosts(p)
 	}
+	c.stuck(c.status.Nobodys)
 }
 
-// released is a version without the commit of one that is in the making.
+// released is a version without the commit of a development build.
 func released(version string) string {
 	release, _, _ := strings.Cut(version, "+")
 	return release
+}
+
+// well is what is good of a provider of which nothing is wrong. Its objects are counted by
+// the manager that leads, once it has read them.
+func well(p *status.Provider) string {
+	said := "it serves what is offered"
+	if p.Candidate != nil || p.Serving == nil || p.Offered == nil || p.Offered.Digest != p.Serving.Digest {
+		said = "it serves; the rollout of what is offered is in phase " + p.Phase
+	}
+	if p.Services != nil && p.Nodes != nil {
+		said += fmt.Sprintf("; none of its %d Services and %d Nodes is stuck", p.Services.Total, p.Nodes.Total)
+	}
+	return said
 }
 
 func (c *checker) provider(p *status.Provider) {
@@ -87,12 +104,23 @@ func (c *checker) provider(p *status.Provider) {
 	if p.Brake != nil && p.Brake.Engaged {
 		c.error("DeletionBrake", where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
 	}
-	for _, e := range p.Stuck {
-		c.error("Stuck", e.Object.Kind+" "+e.Object.Name, e.Cause+": "+e.Message, "ccmctl why "+e.Object.Kind+" "+e.Object.Name)
+	for _, fault := range p.Faults() {
+		c.error("ConditionFalse", where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
+	}
+	c.stuck(p.Stuck)
+}
+
+func (c *checker) stuck(all []status.Explanation) {
+	for _, e := range all {
+		kind, namespace, flag := strings.ToLower(e.Object.Kind)+" ", "", ""
+		if e.Object.Namespace != "" {
+			namespace, flag = e.Object.Namespace+"/", " -n "+e.Object.Namespace
+		}
+		c.error("Stuck", kind+namespace+e.Object.Name, e.Cause+": "+e.Message, "ccmctl why "+kind+e.Object.Name+flag)
 	}
 }
 
-// cloudProviders looks at the kind CloudProvider and its objects, if the
+// cloudProviders checks the kind CloudProvider and its objects, if the
 // configuration reads them.
 func (c *checker) cloudProviders(ctx context.Context) {
 	if c.plan.decoded == nil || !c.plan.decoded.CloudProviders.Enabled {
@@ -111,7 +139,7 @@ func (c *checker) cloudProviders(ctx context.Context) {
 		if !c.readable("cloudproviders", err) {
 			return
 		}
-		if !c.plan.has("CustomResourceDefinition", "", crd) { // helm upgrade brings the planned one
+		if !c.plan.has("CustomResourceDefinition", "", crd) { // helm upgrade installs the planned one
 			c.definition(ctx, crd)
 		}
 		for i := range list.Items {
@@ -127,7 +155,7 @@ func (c *checker) cloudProvider(object *unstructured.Unstructured) {
 	}
 	p, err := v1alpha1.DecodeSpec(object.GetName(), spec)
 	if err == nil {
-		err = v1alpha1.ValidateAmong(p, c.plan.providers).ToAggregate()
+		err = validation.ValidateAmong(p, c.plan.providers).ToAggregate()
 	}
 	if err != nil {
 		c.error("CloudProviderInvalid", "cloudprovider "+object.GetName(), err.Error(), "correct the object; its status says the same")

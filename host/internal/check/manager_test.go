@@ -13,7 +13,7 @@ import (
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// What the manager knows of its hosts is told, and what it does not know is not
+// The manager's knowledge of its hosts is reported, and nothing beyond it is
 // claimed.
 func TestHosts(t *testing.T) {
 	provider := v1alpha1.Provider{Name: "p", Grants: []v1alpha1.Grant{{Host: "open.example.com", Port: 443}, {Host: "new.example.com", Port: 443}, {Host: "good.example.com", Port: 8443}}}
@@ -33,7 +33,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What came of the manager's connections is told where no request says more.
+// Outcomes of the manager's connections are reported where no request has a better one.
 func TestHostsThatWereConnectedTo(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	ends := func(in time.Duration) metav1.Time { return metav1.NewTime(now.Add(in)) }
@@ -82,7 +82,7 @@ func TestHostsThatWereConnectedTo(t *testing.T) {
 	}
 }
 
-// A manager that cannot say it is no mistake, and nothing is claimed.
+// A manager without this request is no mistake, and nothing is claimed.
 func TestHostsOfAnOlderManager(t *testing.T) {
 	c := &checker{plan: plan{providers: []v1alpha1.Provider{{Name: "p", Grants: []v1alpha1.Grant{{Host: "a.example.com", Port: 443}}}}}, Options: Options{
 		Reachability: func(context.Context) (*status.Reachability, error) { return nil, errors.New("no such path") },

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// managers looks for others that run cloud loops.
+// managers looks for other programs with cloud loops.
 func (c *checker) managers(context.Context) {
 	c.section("Managers", "cluster", "nobody else runs the control loops of a cloud", func() {
 		for i := range c.seen.pods {
@@ -37,17 +37,17 @@ func (c *checker) otherManager(pod *corev1.Pod) {
 	}
 }
 
-// kubeManager is the program that had the loops of a cloud before.
+// kubeManager is the former home of the cloud loops.
 const kubeManager = "kube-controller-manager"
 
-// isManager says whether a Pod may run the loops of a cloud.
+// isManager reports whether a Pod may run the loops of a cloud.
 func isManager(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
 		return runs(container, kubeManager) || runs(container, managerName)
 	})
 }
 
-// runs says whether a container is of a program, by its name, image or command.
+// runs reports whether a container runs a program, by its name, image or command.
 func runs(container corev1.Container, program string) bool {
 	image, _, _ := strings.Cut(path.Base(container.Image), "@")
 	image, _, _ = strings.Cut(image, ":")
@@ -68,7 +68,7 @@ func (c *checker) otherLease(lease *coordinationv1.Lease) {
 		"stop one of them; if this is the one that you mean, say --manager-namespace "+lease.Namespace)
 }
 
-// leader looks who holds the manager's Lease.
+// leader checks the holder of the manager's Lease.
 func (c *checker) leader(context.Context) {
 	if c.seen.workload == nil || c.seen.leases == nil {
 		return
@@ -80,11 +80,31 @@ func (c *checker) leader(context.Context) {
 			c.error("NoLeader", where, "no manager leads", "kubectl -n "+c.Namespace+" get pods -l "+nameLabel+"="+managerName+"; their logs say why")
 			return
 		}
-		holder := *c.seen.leases[i].Spec.HolderIdentity
-		if c.seen.pods != nil && !slices.ContainsFunc(c.seen.pods, func(p corev1.Pod) bool { return c.ours(&p) && holds(&p, holder) }) {
-			c.error("ForeignLeader", where, holder+" holds it, and is no Pod of this manager: while it leads, this manager waits for ever", "find what runs there (systemd, a static Pod, another chart), and stop it")
-		}
-	})
+		c.holder(where, *c.seen.leases[i].Spec.HolderIdentity)
+	}, ofPods)
+}
+
+// holder checks whether the leader is a Pod of this manager. A hostname may differ from the
+// name of the Node, so only the managers' own answers show that none of them leads.
+func (c *checker) holder(where, holder string) {
+	own := c.ownPods()
+	switch {
+	case c.seen.pods == nil, slices.ContainsFunc(own, func(p corev1.Pod) bool { return holds(&p, holder) }):
+	case len(own) > 0 && c.status != nil && c.status.Manager.Leads && c.status.Manager.Lease == c.own():
+	case c.status != nil && c.status.Manager.Leads && c.status.Manager.Lease != c.own():
+		c.error("TwoManagers", where, fmt.Sprintf("%s leads by it, while manager %s leads %s: two managers run the same loops", holder, c.status.Manager.Host, by(c.status.Manager.Lease)), "stop one of them")
+	case len(own) > 0 && (c.status == nil || c.unreachable != nil):
+		c.unknown("Leader", where, "not checked: whether "+holder+", who holds it, is a Pod of this manager: each of them has to answer")
+	default:
+		c.error("ForeignLeader", where, holder+" holds it, and is no Pod of this manager: while it leads, this manager waits for ever", "find what runs there (systemd, a static Pod, another chart), and stop it")
+	}
+}
+
+func by(lease string) string {
+	if lease == "" {
+		return "without a Lease (--leader-elect=false)"
+	}
+	return "by lease " + lease
 }
 
 // holds says whether a Pod is a holder, HOST_UID. The host of a Pod on the host

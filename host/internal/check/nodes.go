@@ -11,25 +11,38 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// nodes looks for kubelets that were started otherwise than they must be, and for
-// taints that stay.
+// nodes looks for kubelets with wrong flags, and for taints that stay.
 func (c *checker) nodes(context.Context) {
-	c.section("Nodes", "cluster", "each kubelet runs with --cloud-provider=external, and no Node waits", func() {
+	waiting := 0
+	for i := range c.seen.nodes {
+		if waits(&c.seen.nodes[i]) {
+			waiting++
+		}
+	}
+	good := fmt.Sprintf("%d of %d Nodes wait for their cloud's data; each kubelet runs with --cloud-provider=external", waiting, len(c.seen.nodes))
+	if len(c.seen.nodes) == 0 {
+		good = "there is no Node"
+	}
+	c.section("Nodes", "cluster", good, func() {
 		for i := range c.seen.nodes {
 			c.node(&c.seen.nodes[i])
 		}
 	}, ofNodes)
 }
 
+// waits reports whether a Node lacks its cloud's data.
+func waits(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
+}
+
 func (c *checker) node(node *corev1.Node) {
 	where := "node " + node.Name
-	waits := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
 	age := c.dates.now().Sub(node.CreationTimestamp.Time)
 	switch {
-	case !waits && node.Spec.ProviderID == "":
+	case !waits(node) && node.Spec.ProviderID == "":
 		c.error("KubeletNotExternal", where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider+": its kubelet runs without --cloud-provider=external, so no manager ever initialises it",
 			"start the kubelet with --cloud-provider=external, delete the Node, and let the kubelet register again")
-	case waits && c.installed() && age > c.Patience:
+	case waits(node) && c.installed() && age > c.Patience:
 		c.error("NodeNotInitialized", where, fmt.Sprintf("it keeps the taint %s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)),
 			"ccmctl why node "+node.Name)
 	}
@@ -39,13 +52,13 @@ func (c *checker) node(node *corev1.Node) {
 	}
 }
 
-// routes looks for what the route controller needs of kube-controller-manager.
+// routes checks kube-controller-manager for the settings that the route controller needs.
 func (c *checker) routes(context.Context) {
 	w := c.target()
 	if w == nil {
 		return
 	}
-	// Upstream's default is true.
+	// Kubernetes' default is true.
 	if on, set := flag(w.container(), "configure-cloud-routes"); set && on == "false" {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 )
 
-// objects looks at the ConfigMaps and Secrets that the providers name.
+// objects checks the ConfigMaps and Secrets that the providers name.
 func (c *checker) objects(ctx context.Context) {
 	for i := range c.plan.providers {
 		p := &c.plan.providers[i]
@@ -32,7 +32,7 @@ func (c *checker) objects(ctx context.Context) {
 	}
 }
 
-// unseen says which parts of a provider cannot be seen from here.
+// unseen reports the parts of a provider that a check cannot read.
 func (c *checker) unseen(p *v1alpha1.Provider) {
 	switch {
 	case p.Source.OCI != nil && c.Status == nil:
@@ -54,12 +54,12 @@ func (c *checker) reference(ctx context.Context, p *v1alpha1.Provider, r referen
 	}
 }
 
-// usable says what is wrong with an object that is there.
+// usable reports mistakes in an existing object.
 func (c *checker) usable(p *v1alpha1.Provider, r reference, kind string, data map[string][]byte, check func() error) {
 	where := fmt.Sprintf("%s %s/%s", kind, r.Namespace, r.Name)
 	if key := keyOf(p, r); key != "" {
 		if _, ok := data[key]; !ok {
-			c.error("KeyMissing", where, fmt.Sprintf("provider %s: %s needs the key %s, which it has not", p.Name, r.field, key), "add the key, or name another one in the values")
+			c.error("KeyMissing", where, fmt.Sprintf("provider %s: %s needs the key %s, which it has not", p.Name, r.field, key), "add the key, or name another one in "+c.plan.place())
 		}
 	}
 	if err := check(); err != nil {
@@ -67,7 +67,7 @@ func (c *checker) usable(p *v1alpha1.Provider, r reference, kind string, data ma
 	}
 }
 
-// keyOf is the key that a configFrom names.
+// keyOf is the key in a configFrom.
 func keyOf(p *v1alpha1.Provider, r reference) string {
 	switch r.field {
 	case "configFrom.configMap":
@@ -89,7 +89,7 @@ func dataOf(cm *corev1.ConfigMap) map[string][]byte {
 	return all
 }
 
-// module looks whether a ConfigMap has a module that the provider may be.
+// module verifies that a ConfigMap has a module that suits the provider.
 func (c *checker) module(ctx context.Context, p *v1alpha1.Provider, r reference, cm *corev1.ConfigMap) error {
 	signer := r.field != "source.configMap"
 	if signer && (r.field == "configFrom.configMap" || r.field == "kube.configMaps") {
@@ -118,7 +118,7 @@ func (c *checker) module(ctx context.Context, p *v1alpha1.Provider, r reference,
 	return nil
 }
 
-// values looks whether a Secret has what it is used for. Nothing of its values is told.
+// values verifies that a Secret has the keys for its uses. No value is shown.
 func (c *checker) values(p *v1alpha1.Provider, r reference, secret *corev1.Secret) error {
 	for i := range p.Credentials {
 		configured := &p.Credentials[i]
@@ -142,8 +142,8 @@ func (c *checker) secret(ctx context.Context, p *v1alpha1.Provider, r reference)
 	return referred(ctx, c, p, r, "Secret", c.client.CoreV1().Secrets(r.Namespace).Get)
 }
 
-// referred returns what a provider names, of the plan or of the cluster; nil with a
-// finding if it is not there, or may not be read.
+// referred returns an object that a provider names, from the plan or the
+// cluster; nil with a finding if it is missing or unreadable.
 func referred[T any](ctx context.Context, c *checker, p *v1alpha1.Provider, r reference, kind string, get func(context.Context, string, metav1.GetOptions) (*T, error)) *T {
 	planned := new(T)
 	if c.planned(kind, r, planned) {
@@ -170,7 +170,7 @@ func (c *checker) there(p *v1alpha1.Provider, r reference, kind string, err erro
 	return c.readable(where, err)
 }
 
-// creation is how kubectl makes an object.
+// creation is the kubectl command that creates an object.
 func creation(r reference) string {
 	switch {
 	case r.resource == "secrets":

@@ -17,11 +17,11 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// largeCluster is an API server that lists by pages and refuses a page without a bound.
-// The last Nodes and the last Pods of size are mistakes.
+// largeCluster is an API server that lists by pages and refuses a page without
+// a bound. The last of its Nodes and Pods have mistakes.
 type largeCluster struct {
 	size, bare int
-	// expires is the path of which there is no second page.
+	// expires is the path whose second page has expired.
 	expires string
 	pages   map[string]int
 }
@@ -94,7 +94,7 @@ func (l *largeCluster) pod(i int) any {
 		pod.Spec.Containers[0].Image = "example.com/other-cloud-controller-manager:v1"
 	case l.size - 2:
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 10258}}
-	case l.size - 3: // a port that nobody else wants
+	case l.size - 3: // a port without a conflict
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	}
 	return pod
@@ -110,7 +110,7 @@ func (l *largeCluster) start(t *testing.T) *restclient.Config {
 
 func largeOptions() Options { return Options{Namespace: "kube-system", Patience: time.Minute} }
 
-// A large cluster is read page by page to its end, and what is not looked at is not kept.
+// A large cluster is read page by page to its end, and irrelevant objects are not kept.
 func TestALargeCluster(t *testing.T) {
 	l := &largeCluster{size: 1201, bare: 1}
 	config := l.start(t)
@@ -145,7 +145,7 @@ func TestALargeCluster(t *testing.T) {
 	}
 }
 
-// Of a list whose end could not be read nothing good is said.
+// A list whose end was unreadable gives no OK finding.
 func TestAPageThatIsMissing(t *testing.T) {
 	l := &largeCluster{size: 1201, expires: "/api/v1/nodes"}
 	findings, err := Run(t.Context(), l.start(t), largeOptions())
@@ -157,7 +157,7 @@ func TestAPageThatIsMissing(t *testing.T) {
 	}
 }
 
-// A mistake of a thousand Nodes is not told a thousand times.
+// A mistake of a thousand Nodes is not reported a thousand times.
 func TestManyMistakesOfOneKind(t *testing.T) {
 	l := &largeCluster{size: 1201, bare: 1000}
 	findings, err := Run(t.Context(), l.start(t), largeOptions())

@@ -12,37 +12,50 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
-// plan is an installation that is to be.
+// plan is a future installation.
 type plan struct {
-	// configuration is a HostConfiguration as it was written; nil: there is no plan.
+	// name of the plan for people.
+	name string
+	// configuration is a HostConfiguration as written; nil: there is no plan.
 	configuration []byte
-	// decoded is the HostConfiguration that is checked, planned or not; nil if there is
-	// none, or it is invalid.
+	// decoded is the checked HostConfiguration, planned or installed; nil if
+	// there is none, or it is invalid.
 	decoded *v1alpha1.HostConfiguration
-	// providers are those of decoded, and the CloudProvider objects that can be read.
+	// providers of decoded, and of the readable CloudProvider objects.
 	providers []v1alpha1.Provider
-	// workload and objects are nil if the plan is a HostConfiguration alone.
+	// workload and objects are nil if the plan is only a HostConfiguration.
 	workload *workload
 	objects  map[string]*unstructured.Unstructured
 }
 
-// manifests says whether the plan is what helm template prints: then rights and
-// accounts come with it.
+// manifests reports whether the plan is the output of helm template, which
+// includes rights and accounts.
 func (p *plan) manifests() bool { return p.objects != nil }
 
 func objectKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// place is the place where a person corrects a field of the HostConfiguration.
+func (p *plan) place() string {
+	if p.configuration != nil && !p.manifests() {
+		return p.name
+	}
+	return "the values"
+}
 
 func (p *plan) has(kind, namespace, name string) bool {
 	return p.objects[objectKey(kind, namespace, name)] != nil
 }
 
-func readPlan(data []byte) (p plan, err error) {
+func readPlan(data []byte, name string) (p plan, err error) {
+	p.name = name
 	if data == nil {
 		return p, nil
 	}
@@ -53,14 +66,14 @@ func readPlan(data []byte) (p plan, err error) {
 			break
 		}
 		if err != nil {
-			return p, fmt.Errorf("the plan is not valid YAML: %w", err)
+			return p, fmt.Errorf("%s is not valid YAML: %w", name, err)
 		}
 		if err := p.take(document); err != nil {
-			return p, fmt.Errorf("the plan: %w", err)
+			return p, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if p.configuration == nil {
-		return p, fmt.Errorf("the plan is neither a HostConfiguration (apiVersion: %s) nor what helm template prints of the chart: a ConfigMap %s with config.yaml is missing", v1alpha1.APIVersion, managerName)
+		return p, fmt.Errorf("%s is neither a HostConfiguration (apiVersion: %s) nor what helm template prints of the chart: a ConfigMap %s with config.yaml is missing", name, v1alpha1.APIVersion, managerName)
 	}
 	return p, nil
 }
@@ -114,12 +127,12 @@ func (p *plan) takeManager(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// configuration reads the HostConfiguration, as the manager does.
+// configuration reads the HostConfiguration as the manager does.
 func (c *checker) configuration(context.Context) {
-	where, data := "the plan", c.plan.configuration
+	where, data := c.plan.name, c.plan.configuration
 	if data == nil {
 		if c.seen.config == nil {
-			return // readable has said why, or nothing is installed
+			return // readable has reported why, or nothing is installed
 		}
 		where = "configmap " + c.own()
 		content, ok := c.seen.config.Data["config.yaml"]
@@ -130,11 +143,28 @@ func (c *checker) configuration(context.Context) {
 		data = []byte(content)
 	}
 	c.section("Configuration", where, "the HostConfiguration is valid", func() {
-		decoded, err := v1alpha1.Decode(data)
+		decoded, err := validation.Decode(data)
+		for _, one := range apart(err) {
+			c.error("ConfigurationInvalid", where, one.Error(), "correct it in "+c.plan.place()+"; a manager that runs keeps what it had, and one that starts ends")
+		}
 		if err != nil {
-			c.error("ConfigurationInvalid", where, err.Error(), "correct it in the values; a manager that runs keeps what it had, and one that starts ends")
 			return
 		}
 		c.plan.decoded, c.plan.providers = decoded, decoded.Providers
 	})
+}
+
+// apart splits an error into its single mistakes.
+func apart(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var aggregate utilerrors.Aggregate
+	if errors.As(err, &aggregate) {
+		return utilerrors.Flatten(aggregate).Errors()
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }

@@ -16,8 +16,8 @@ const (
 	ofBindings = "validatingadmissionpolicybindings"
 )
 
-// policies looks for admission policies that may refuse the manager's writes. What they
-// say of a write is known to the API server alone.
+// policies looks for admission policies that may refuse the manager's writes.
+// Only the API server knows their decision about a write.
 func (c *checker) policies(ctx context.Context) {
 	c.section("Policies", "cluster", "no admission policy decides about the manager's writes", func() {
 		denying := map[string][]*admissionv1.MatchResources{}
@@ -35,11 +35,11 @@ func (c *checker) policies(ctx context.Context) {
 	}, ofBindings, ofPolicies)
 }
 
-// decides is the first resource that the manager writes and that a policy sees by one
-// of its bindings, or "".
+// decides is the first resource written by the manager and matched by a policy
+// through one of its bindings, or "".
 func decides(p *admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.MatchResources) string {
 	if len(p.Spec.MatchConditions) > 0 {
-		return "" // it sees only some requests
+		return "" // it matches only some requests
 	}
 	for _, w := range writes() {
 		if constrained(p.Spec.MatchConstraints, w) && slices.ContainsFunc(bindings, func(m *admissionv1.MatchResources) bool {
@@ -57,7 +57,7 @@ func constrained(m *admissionv1.MatchResources, w written) bool {
 	})
 }
 
-// narrowed says that only some of these objects are seen, or none.
+// narrowed reports whether a match excludes some of these objects.
 func narrowed(m *admissionv1.MatchResources, w written) bool {
 	return selects(m.ObjectSelector) || selects(m.NamespaceSelector) && w.scope == admissionv1.NamespacedScope ||
 		slices.ContainsFunc(m.ExcludeResourceRules, func(r admissionv1.NamedRuleWithOperations) bool { return w.matches(&r.RuleWithOperations) })

@@ -1,16 +1,20 @@
 package check
 
-import "github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+import (
+	"slices"
 
-// reference is an object that a provider names.
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+)
+
+// reference is a provider's reference to an object.
 type reference struct {
 	v1alpha1.Reference
 	resource string
-	// field is where the provider names it.
+	// field is its path in the provider.
 	field string
 }
 
-// references are all of a provider's, each for one use.
+// references are all references of a provider, one for each use.
 func references(p *v1alpha1.Provider) (all []reference) {
 	add := func(resource, field string, r *v1alpha1.Reference) {
 		if r != nil {
@@ -43,6 +47,16 @@ func references(p *v1alpha1.Provider) (all []reference) {
 	}
 	for i := range p.Kube.Secrets {
 		add("secrets", "kube.secrets", &p.Kube.Secrets[i])
+	}
+	return all
+}
+
+// Secrets are the Secrets that a provider references.
+func Secrets(p *v1alpha1.Provider) (all []v1alpha1.Reference) {
+	for _, r := range references(p) {
+		if r.resource == "secrets" && !slices.Contains(all, r.Reference) {
+			all = append(all, r.Reference)
+		}
 	}
 	return all
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// controllersNamespace is where upstream has the accounts of its controllers.
+// controllersNamespace is the namespace of the accounts of upstream's controllers.
 const controllersNamespace = "kube-system"
 
 // The accounts of upstream's controllers.
 var controllers = []string{"node-controller", "service-controller", "route-controller", "persistentvolume-label-controller"}
 
-// Right is what an account needs.
+// Right is a right that an account needs.
 type Right struct {
 	// Account is NAMESPACE/NAME of a ServiceAccount.
 	Account string
 	// Namespace is "" for the whole cluster.
 	Namespace string
-	// Rule has one resource, perhaps with a subresource as nodes/status, and at most
-	// one name.
+	// Rule has one resource, perhaps with a subresource such as nodes/status,
+	// and at most one name.
 	text.Rule
 }
 
-// name is that of the object, "" for any.
+// name of the object, "" for any.
 func (r Right) name() string {
 	if len(r.Names) == 0 {
 		return ""
@@ -33,8 +33,8 @@ func (r Right) name() string {
 	return r.Names[0]
 }
 
-// Rights are all that a manager in a namespace needs for these providers: a copy of
-// the chart's Roles, which a test compares with them.
+// Rights are all rights that a manager in a namespace needs for these
+// providers: a copy of the chart's Roles, which a test compares with them.
 func Rights(namespace string, configuration *v1alpha1.HostConfiguration, providers []v1alpha1.Provider) []Right {
 	account := namespace + "/" + managerName
 	rights := managerRights(account, namespace)
@@ -52,7 +52,7 @@ func Rights(namespace string, configuration *v1alpha1.HostConfiguration, provide
 	return rights
 }
 
-// several says that Services are labelled with their provider.
+// several reports whether Services are labelled with their provider.
 func several(configuration *v1alpha1.HostConfiguration, providers []v1alpha1.Provider) bool {
 	return len(providers) > 1 || configuration.CloudProviders.Enabled || len(providers) == 1 && routed(providers[0].Routing)
 }

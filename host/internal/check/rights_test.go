@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 	modulesNamespace = "wasm-ccm-modules"
 )
 
-// Rights are those that the chart gives, no more and no less, for each example of
-// its values.
+// Rights equal those of the chart, no more and no less, for each example of its
+// values.
 func TestRightsAreTheChart(t *testing.T) {
 	examples, err := filepath.Glob(chart + "/examples/*.yaml")
 	if err != nil || len(examples) < 5 {
@@ -30,11 +31,11 @@ func TestRightsAreTheChart(t *testing.T) {
 	}
 	for _, example := range examples {
 		t.Run(filepath.Base(example), func(t *testing.T) {
-			p, err := readPlan(helmTemplate(t, example))
+			p, err := readPlan(helmTemplate(t, example), "plan.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
-			configuration, err := v1alpha1.Decode(p.configuration)
+			configuration, err := validation.Decode(p.configuration)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,9 +46,9 @@ func TestRightsAreTheChart(t *testing.T) {
 			for _, r := range Rights("kube-system", configuration, configuration.Providers) {
 				switch {
 				case r.Group == "authentication.k8s.io" || r.Group == "authorization.k8s.io" || slices.Contains(r.Names, "extension-apiserver-authentication"):
-					continue // by bindings to Kubernetes' own roles
+					continue // granted by bindings to Kubernetes' own roles
 				case r.Namespace == modulesNamespace && r.Resource == "configmaps":
-					continue // any of that namespace
+					continue // any object of that namespace
 				}
 				want = append(want, flat(r.Account, r.Namespace, r.Group, r.Resource, r.Names, r.Verbs)...)
 			}
@@ -68,8 +69,8 @@ func TestRightsAreTheChart(t *testing.T) {
 	}
 }
 
-// ofExample is the CloudProvider of examples/cloudproviders.yaml, whose rights the
-// values name.
+// ofExample is the CloudProvider of examples/cloudproviders.yaml, with its
+// rights in the values.
 func ofExample() v1alpha1.Provider {
 	here := func(name string) v1alpha1.Reference {
 		return v1alpha1.Reference{Namespace: "kube-system", Name: name}
@@ -82,7 +83,7 @@ func ofExample() v1alpha1.Provider {
 	}
 }
 
-// given are the rights of a binding, each verb and name alone.
+// given are the rights of a binding, split into single verbs and names.
 func given(t *testing.T, p *plan, object map[string]any) (all []string) {
 	t.Helper()
 	var binding rbacv1.RoleBinding

@@ -9,8 +9,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// Who may read nothing is told so, and neither that all is well nor that nothing is
-// installed.
+// An account without read rights gets that as a finding, and neither OK
+// findings nor the claim that nothing is installed.
 func TestUnreadIsNotClaimed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

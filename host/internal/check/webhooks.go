@@ -12,17 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// webhook is one of either kind of configuration.
+// webhook is a validating or a mutating one.
 type webhook struct {
-	// configuration is its kind and name.
+	// configuration is the kind and name of its configuration.
 	configuration, name string
 	policy              *admissionv1.FailurePolicyType
 	service             *admissionv1.ServiceReference // nil: it has a URL
 	sight
 }
 
-// webhooks looks for admission webhooks that stop the manager's writes: now, as nobody
-// serves them, or when that happens.
+// webhooks looks for admission webhooks that stop the manager's writes: now,
+// for lack of endpoints, or once that happens.
 func (c *checker) webhooks(ctx context.Context) {
 	c.section("Webhooks", "cluster", "no admission webhook stops the manager's writes, or can", func() {
 		for _, w := range c.allWebhooks(ctx) {
@@ -72,7 +72,7 @@ func (c *checker) webhook(ctx context.Context, w *webhook) {
 	c.warn("WebhookInTheWay", w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail: while %s does not answer, the manager's are refused; if that needs a Node which the manager has initialised, a cluster that was off does not start", w.name, stopped, server), mend)
 }
 
-// served says whether something ready is behind a Service, or it is not known.
+// served reports whether a Service has a ready endpoint, or that is unknown.
 func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) bool {
 	service, err := c.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -88,5 +88,5 @@ func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) b
 	return !c.readable("endpointslices of service "+s.Namespace+"/"+s.Name, err) || ready
 }
 
-// isReady says whether an endpoint takes connections; one that does not say it does.
+// isReady reports whether an endpoint takes connections; one without the condition does.
 func isReady(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }

@@ -12,17 +12,14 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
-// workload looks at what makes the manager's Pods.
+// workload checks the manager's DaemonSet or Deployment.
 func (c *checker) workload(ctx context.Context) {
 	w := c.target()
 	if w == nil {
-		if c.plan.configuration == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
-			c.warn("NotInstalled", "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
-				"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
-		}
+		c.notInstalled()
 		return
 	}
-	c.section("Workload", w.where(), "its Pods start on new nodes, and one leads", func() {
+	c.section("Workload", w.where(), "by its template, its Pods start on new Nodes and elect a leader", func() {
 		c.tolerations(w)
 		c.election(w)
 		c.network(w)
@@ -30,7 +27,14 @@ func (c *checker) workload(ctx context.Context) {
 	})
 }
 
-// tolerations without which the manager cannot start on the nodes that wait for it.
+func (c *checker) notInstalled() {
+	if c.plan.configuration == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
+		c.warn("NotInstalled", "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
+			"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
+	}
+}
+
+// tolerations that the manager needs to start on the nodes that wait for it.
 func (c *checker) tolerations(w *workload) {
 	for _, taint := range []corev1.Taint{
 		{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule},
@@ -58,9 +62,13 @@ func (c *checker) election(w *workload) {
 	if port, set := flag(w.container(), "secure-port"); set && port == "0" {
 		c.error("SecurePortOff", w.where(), "it has --secure-port=0: there is no liveness probe, no metrics and no ccmctl status", "set ports.secure in the values")
 	}
-	if w.kind == "Deployment" && w.replicas == 0 {
-		c.error("NoReplicas", w.where(), "it has 0 replicas", "kubectl -n "+c.Namespace+" scale deployment "+managerName+" --replicas=2")
+	if w.kind == "Deployment" && w.replicas == 0 && (w != c.seen.workload || c.seen.pods == nil) { // else counts says so
+		c.noReplicas(w)
 	}
+}
+
+func (c *checker) noReplicas(w *workload) {
+	c.error("NoReplicas", w.where(), "it has 0 replicas", "kubectl -n "+c.Namespace+" scale deployment "+managerName+" --replicas=2")
 }
 
 // network looks whether the manager works before there is a pod network.
@@ -88,27 +96,35 @@ func (c *checker) priority(ctx context.Context, w *workload) {
 	c.readable("priorityclass "+name, err)
 }
 
-// pods looks why Pods of the manager do not run.
-func (c *checker) pods(context.Context) {
+// pods reports why Pods of the manager do not run.
+func (c *checker) pods(ctx context.Context) {
 	if c.seen.workload == nil || c.seen.pods == nil {
 		return
 	}
-	c.section("Pods", "namespace "+c.Namespace, "the manager's Pods are ready", func() {
-		for i := range c.seen.pods {
-			if c.ours(&c.seen.pods[i]) {
-				c.pod(&c.seen.pods[i])
-			}
+	own := c.ownPods()
+	good := fmt.Sprintf("the manager's %d Pods are ready", len(own))
+	if begin := len(slices.DeleteFunc(slices.Clone(own), readyPod)); begin > 0 {
+		good = fmt.Sprintf("%d of the manager's %d Pods are not ready yet, for less than %v", begin, len(own), c.Patience)
+	}
+	c.section("Pods", "namespace "+c.Namespace, good, func() {
+		c.counts(ctx, len(own))
+		for i := range own {
+			c.pod(&own[i])
 		}
+	})
+}
+
+func readyPod(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(p corev1.PodCondition) bool {
+		return p.Type == corev1.PodReady && p.Status == corev1.ConditionTrue
 	})
 }
 
 func (c *checker) pod(pod *corev1.Pod) {
 	logs := "kubectl -n " + pod.Namespace + " logs " + pod.Name
-	for _, s := range pod.Status.ContainerStatuses {
-		if waiting := s.State.Waiting; waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
-			c.error("PodNotRunning", podName(pod), waiting.Reason+" "+waiting.Message, logs+" --previous; kubectl describe it")
-			return
-		}
+	if what, mend := Fault(pod); what != "" {
+		c.error("PodNotRunning", podName(pod), what, mend)
+		return
 	}
 	for _, condition := range pod.Status.Conditions {
 		switch {
@@ -120,7 +136,7 @@ func (c *checker) pod(pod *corev1.Pod) {
 	}
 }
 
-// ports looks for Pods of others that have a port of the host that the manager needs.
+// ports looks for foreign Pods on host ports that the manager needs.
 func (c *checker) ports(context.Context) {
 	wanted := c.wantedPorts()
 	if wanted == nil {
@@ -136,7 +152,7 @@ func (c *checker) ports(context.Context) {
 	}, ofPods)
 }
 
-// wantedPorts are those that the manager needs of its hosts; nil if there are none.
+// wantedPorts are the host ports that the manager needs; nil if none.
 func (c *checker) wantedPorts() map[int32]bool {
 	w := c.target()
 	if w == nil || !w.pod.Spec.HostNetwork {
@@ -145,7 +161,7 @@ func (c *checker) wantedPorts() map[int32]bool {
 	return hostPorts(w.pod.Spec)
 }
 
-// takes is the first of these ports that a Pod has on its host, or 0.
+// takes is the first of these ports that a Pod occupies on its host, or 0.
 func takes(pod *corev1.Pod, wanted map[int32]bool) int32 {
 	if len(wanted) == 0 {
 		return 0
@@ -158,7 +174,7 @@ func takes(pod *corev1.Pod, wanted map[int32]bool) int32 {
 	return 0
 }
 
-// hostPorts are the ports of a Pod on its host, as far as it names them.
+// hostPorts are the host ports that a Pod declares.
 func hostPorts(spec corev1.PodSpec) map[int32]bool {
 	ports := map[int32]bool{}
 	for _, container := range spec.Containers {

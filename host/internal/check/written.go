@@ -15,8 +15,8 @@ type written struct {
 	operation       admissionv1.OperationType
 }
 
-// writes are what admission may stop, what hurts most first: without Leases nobody
-// leads, without Nodes nothing is initialised. A patch is an update.
+// writes are the writes that admission may stop, the most harmful first: without
+// Leases nobody leads, without Nodes none is initialised. A patch is an update.
 func writes() []written {
 	const namespaced, cluster, update = admissionv1.NamespacedScope, admissionv1.ClusterScope, admissionv1.Update
 	return []written{
@@ -30,16 +30,16 @@ func writes() []written {
 	}
 }
 
-// sight is what admission sees.
+// sight is the set of writes that an admission rule matches.
 type sight struct {
 	rules []admissionv1.RuleWithOperations
-	// selects says that it sees only some objects, selectsNamespaces only some
+	// selects: the rule matches only some objects; selectsNamespaces: only some
 	// namespaces.
 	selects, selectsNamespaces bool
 }
 
-// stops is the first resource that the manager writes and that is seen, or "". Of what
-// sees only some objects nothing is said.
+// stops is the first matched resource that the manager writes, or "". A rule
+// with an object selector stops none.
 func (s *sight) stops() string {
 	for _, w := range writes() {
 		if s.sees(w) {
@@ -63,8 +63,8 @@ func (w written) matches(r *admissionv1.RuleWithOperations) bool {
 	return operates && grouped && scoped && slices.ContainsFunc(r.Resources, w.is)
 }
 
-// is says whether a rule's word means the resource. As in the API server "*" has no
-// subresources, "*/*" has, and "nodes/*" has the Nodes, too.
+// is reports whether a rule's word means the resource. As in the API server "*"
+// has no subresources, "*/*" has, and "nodes/*" includes the Nodes.
 func (w written) is(word string) bool {
 	resource, sub, _ := strings.Cut(word, "/")
 	of, ofSub, _ := strings.Cut(w.resource, "/")

@@ -1,0 +1,105 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Missing returns the findings of a check that explain why no Pod of the
+// manager in a namespace runs. The Pods are the manager's.
+func Missing(ctx context.Context, client kubernetes.Interface, namespace string, pods []corev1.Pod) []Finding {
+	c := &checker{Options: Options{Namespace: namespace, Clock: time.Now}, client: client, dates: &dates{clock: time.Now}}
+	c.readWorkload(ctx)
+	c.seen.pods = slices.DeleteFunc(append([]corev1.Pod{}, pods...), func(p corev1.Pod) bool { // as readPods
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	if c.seen.workload == nil {
+		c.notInstalled()
+	} else if c.pods(ctx); Count(c.findings, OK) > 0 {
+		return nil
+	}
+	return fewer(c.findings)
+}
+
+// Fault says why the manager's container of a Pod does not run, and how to mend it; "" if
+// it does, or begins to.
+func Fault(pod *corev1.Pod) (what, mend string) {
+	describe := "kubectl -n " + pod.Namespace + " describe pod " + pod.Name
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name != managerName && len(pod.Status.ContainerStatuses) > 1 {
+			continue // of somebody else, such as a proxy: the manager may answer
+		}
+		ended := s.State.Terminated
+		switch waiting := s.State.Waiting; {
+		case waiting == nil && ended == nil:
+			continue
+		case waiting != nil && (waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing"):
+			continue
+		case waiting != nil:
+			what = strings.TrimSpace(waiting.Reason + " " + waiting.Message)
+			ended = s.LastTerminationState.Terminated
+		default:
+			what = "its container has ended"
+		}
+		if ended == nil { // it never ran: there is no log
+			return what, "see that the node gets the image " + s.Image + " and can start it: " + describe
+		}
+		logs := "kubectl -n " + pod.Namespace + " logs " + pod.Name
+		if s.State.Terminated == nil { // else the log of the end is not yet that of a previous one
+			logs += " --previous"
+		}
+		return fmt.Sprintf("%s; the manager ended with exit code %d: %s", what, ended.ExitCode, strings.TrimSpace(ended.Reason+" "+ended.Message)), logs + "; " + describe
+	}
+	return "", ""
+}
+
+// counts compares the number of Pods with the wanted number.
+func (c *checker) counts(ctx context.Context, own int) {
+	w := c.seen.workload
+	describe := "kubectl -n " + c.Namespace + " describe " + w.where()
+	switch {
+	case w.kind == "Deployment" && w.replicas == 0:
+		c.noReplicas(w)
+	case !w.counted && own == 0:
+		c.error("NoPods", w.where(), "it has no Pod, and its controller has not counted how many it needs", "see that kube-controller-manager runs; "+describe)
+	case !w.counted:
+	case w.wanted == 0 && w.kind == "DaemonSet":
+		c.error("NoNodeMatches", w.where(), fmt.Sprintf("it has 0 of 0 Pods: no Node matches its nodeSelector %v, its affinity and its tolerations", w.pod.Spec.NodeSelector),
+			"label the nodes on which it is to run, or set nodeSelector in the values")
+	case w.made < w.wanted:
+		refused, severity := w.refused, Error
+		if refused == "" {
+			refused = c.failedCreate(ctx, w)
+		}
+		if refused == "" { // the controller may be about to create them
+			refused, severity = "no Event says why", Warning
+		}
+		c.add(severity, "PodsMissing", w.where(), fmt.Sprintf("it has %d of %d Pods: %s", w.made, w.wanted, refused), describe+"; kubectl -n "+c.Namespace+" get resourcequota")
+	case own == 0:
+		c.error("NoPods", w.where(), fmt.Sprintf("it has %d Pods by its controller's count, and none with the label %s=%s that has not ended", w.made, nameLabel, managerName), describe+"; kubectl -n "+c.Namespace+" get pods --show-labels")
+	}
+}
+
+// failedCreate is the message of the latest Event about a failed creation of Pods, "" if none.
+func (c *checker) failedCreate(ctx context.Context, w *workload) (said string) {
+	selector := fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}.String()
+	list, err := c.client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxAlike})
+	if !c.readable("events in namespace "+c.Namespace, err) {
+		return ""
+	}
+	at := time.Time{}
+	for _, e := range list.Items {
+		if now := e.LastTimestamp.Time; !now.Before(at) {
+			said, at = e.Message, now
+		}
+	}
+	return said
+}
