@@ -48,7 +48,7 @@ var composed = map[string][]string{
 	"ProviderPaused": {"Normal"}, "ProviderResumed": {"Normal"}, "ProviderPromoted": {"Normal"}, "ProviderRollbackRequested": {"Normal"},
 	"ProviderRemoved": {"Normal"}, "ProviderNoAnswer": {"Warning"}, "ProviderBackoff": {"Warning"}, "NoProvider": {"Warning"},
 	"LoadBalancerClassDecides": {"Warning"}, "HostConfigurationRejected": {"Warning"}, "HostConfigurationPending": {"Normal"},
-	"DeletionHeld": {"Normal", "Warning"}, "CannotStart": {"Warning"}, "ProviderInProgress": {"Normal"},
+	"DeletionHeld": {"Normal", "Warning"}, "CannotStart": {"Warning"}, "ProviderInProgress": {"Normal"}, "ProviderDelayed": {"Warning"},
 }
 
 // reasons returns the kinds of Events by their reason: from calls with constants, and

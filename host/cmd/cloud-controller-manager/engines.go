@@ -7,7 +7,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-// newEngine is manager.NewEngine.
+// newEngine implements manager.NewEngine.
 func newEngine(name, cacheDir string, cachedOnly bool) (engine.Engine, error) {
 	switch name {
 	case "wazero":

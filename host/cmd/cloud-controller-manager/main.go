@@ -1,7 +1,7 @@
 // Command cloud-controller-manager runs Kubernetes' cloud control loops over a
 // provider that is a WebAssembly module.
 //
-// It chooses the engines that the manager may run modules with.
+// It chooses the manager's available engines.
 package main
 
 import (

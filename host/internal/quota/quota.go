@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -120,6 +121,12 @@ func (q *Quota) used() (sum int64) {
 		return nil
 	})
 	return sum
+}
+
+// Short reports whether an error is of room alone, be it of the quota or of the disk:
+// what failed by it is right to try again.
+func Short(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // ErrFull is of what finds no room beside what is in use.

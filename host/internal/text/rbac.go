@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Rule is a rule of RBAC that is missing.
+// Rule is a missing rule of RBAC.
 type Rule struct {
-	Group    string // "" is that of ConfigMaps, Secrets and Services
+	Group    string // "" is the group of ConfigMaps, Secrets and Services
 	Resource string
 	Names    []string // none: of any name; RBAC cannot restrict create by name
 	Verbs    []string
 }
 
-// String returns the rule as it is written in a Role.
+// String returns the rule in the form of a Role.
 func (r Rule) String() string {
 	names := ""
 	if len(r.Names) > 0 {
@@ -30,8 +30,8 @@ func list(items []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// AddRules says how an administrator gives the manager these rules in a
-// namespace; "" is for those that hold in the whole cluster.
+// AddRules tells an administrator how to grant the manager these rules in a
+// namespace; "" is for rules on the whole cluster.
 func AddRules(namespace string, rules ...Rule) string {
 	role := "Role in namespace " + namespace
 	if namespace == "" {
@@ -44,8 +44,8 @@ func AddRules(namespace string, rules ...Rule) string {
 	return fmt.Sprintf("with the Helm chart, %s; otherwise add to a %s that is bound to the manager's service account: %s", inChart(rules), role, strings.Join(all, " and "))
 }
 
-// inChart says what the chart needs for these rules. Its roles name the objects
-// of its values, and have everything else in any case.
+// inChart names the chart's values for these rules. Its roles list the objects
+// in the values; all other rules are always there.
 func inChart(rules []Rule) string {
 	if len(rules) > 0 && len(rules[0].Names) > 0 && (rules[0].Resource == "configmaps" || rules[0].Resource == "secrets") {
 		return "give it in the values (providers; for a CloudProvider cloudProviders.rights; for a module in parts modulesNamespace)"

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxQuoted bounds what is repeated of a name or a value in an error.
+	// maxQuoted bounds the quotation of a name or a value in an error.
 	maxQuoted = 100
 	// maxLabel is Kubernetes' limit for the value of a label.
 	maxLabel = 63
-	// digestDigits are as many as a person has to repeat.
+	// digestDigits is short enough for people to type.
 	digestDigits = 12
 
 	more = "..."
 )
 
 // Cut returns at most the first most bytes of s, without splitting a character.
-// Nothing tells of the rest: see Line and Quote.
+// It does not mark the cut: see Line and Quote.
 func Cut[T string | []byte](s T, most int) T {
 	most = max(most, 0)
 	if len(s) <= most {
@@ -38,14 +38,14 @@ func Cut[T string | []byte](s T, most int) T {
 	return s[:most] // it is not UTF-8
 }
 
-// Line returns s as one line of at most most bytes, with "..." for what is left
-// out. White space at both ends goes, a line break becomes "; ", other white
-// space a space, and what else is invisible or not UTF-8 a "?".
+// Line returns s as one line of at most most bytes, with "..." in place of the
+// rest. White space at both ends is dropped, a line break becomes "; ", other
+// white space a space, and other invisible or invalid characters a "?".
 func Line(s string, most int) string {
-	// Invariant M26 (host/SECURITY.md): nothing that a terminal obeys, and no second line, passes.
+	// Invariant M26 (host/SECURITY.md): no terminal control character and no second line passes.
 	var b strings.Builder
 	for _, r := range strings.TrimSpace(s) {
-		if b.Len() > most { // the rest need not be looked at
+		if b.Len() > most { // the rest does not fit anyway
 			break
 		}
 		switch {
@@ -65,8 +65,8 @@ func Line(s string, most int) string {
 	return Cut(b.String(), most-len(more)) + Cut(more, most)
 }
 
-// Quote returns s in quotes, as Go writes it. Of a long s it has the first 100
-// bytes, with "..." behind the quotes.
+// Quote returns s in quotes, as Go writes it. A long s is cut to its first 100
+// bytes, with "..." after the quotes.
 func Quote(s string) string {
 	short := Cut(s, maxQuoted)
 	if len(short) < len(s) {
@@ -75,7 +75,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Name returns s as it is if it is short and plain, and else in quotes.
+// Name returns a short and plain s unchanged, any other one in quotes.
 func Name(s string) string {
 	if quoted := Quote(s); quoted != `"`+s+`"` {
 		return quoted
@@ -83,12 +83,12 @@ func Name(s string) string {
 	return s
 }
 
-// Escape replaces what is invisible or not UTF-8 by Go's escapes and leaves the
-// rest of s as it is, quotes and backslashes included. The result may have up to
-// five times as many bytes.
+// Escape replaces invisible runes and invalid UTF-8 by Go's escapes and leaves
+// the rest of s unchanged, quotes and backslashes included. The result may have
+// up to five times as many bytes.
 func Escape(s string) string {
-	// Invariant M8 (host/SECURITY.md): no message and no value of a log, no output and no Event of a
-	// guest is written but by way of this.
+	// Invariant M8 (host/SECURITY.md): every message and value of a log, every
+	// output and every Event of a guest passes through this function.
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, invisible) {
 		return s
 	}
@@ -106,9 +106,9 @@ func Escape(s string) string {
 	return string(out)
 }
 
-// Label returns s as the value of a Kubernetes label, perhaps an empty one: each
-// character that is not allowed becomes a hyphen, those that may not stand at an
-// end go.
+// Label returns s as the value of a Kubernetes label, perhaps an empty one:
+// each invalid character becomes a hyphen, and characters that are invalid at
+// an end are dropped.
 func Label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if alphanumeric(r) || strings.ContainsRune("-_.", r) {
@@ -119,8 +119,8 @@ func Label(s string) string {
 	return strings.TrimFunc(Cut(s, maxLabel), func(r rune) bool { return !alphanumeric(r) })
 }
 
-// Digest returns the 12 first digits of a hexadecimal digest, as messages tell
-// people to repeat them.
+// Digest returns the first 12 digits of a hexadecimal digest, for messages that
+// ask people to type them.
 func Digest(digits string) string { return Cut(digits, digestDigits) }
 
 func invisible(r rune) bool { return !unicode.IsPrint(r) }

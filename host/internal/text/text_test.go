@@ -116,8 +116,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// FuzzText: whatever is written, what is shown of it is valid UTF-8, within its
-// limit and without invisible runes, and showing it once more changes nothing.
+// FuzzText: the shown form of any text is valid UTF-8, within its limit and
+// without invisible runes, and showing it again changes nothing.
 func FuzzText(f *testing.F) {
 	f.Add(" first\nsecond\t\x1b[31m\u202e\xff\ufffd", 10)
 	f.Add(strings.Repeat("\x80", 200), 3)
