@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxArchived bounds one file of an archive, and maxArchive all of them, in bytes
-	// before compression.
+	// maxArchived bounds one file of an archive, and maxArchive all of them, in
+	// bytes before compression.
 	maxArchived = 4 << 20
 	maxArchive  = 24 << 20
 )
 
-// archive gathers files. What has no room is cut or left out, and said.
+// archive collects files. It cuts or drops files above its bounds, and says so.
 type archive struct {
 	begun time.Time
 	files []archived
@@ -29,10 +29,10 @@ type archive struct {
 type archived struct {
 	name, about string
 	data        []byte
-	note        string // what was cut
+	note        string // about a cut
 }
 
-// add adds a file. Of a long text the last lines are kept, as the latest.
+// add adds a file. Of a long text it keeps the last, newest lines.
 func (a *archive) add(name, about string, data []byte) error {
 	f := archived{name: name, about: about, data: data}
 	if len(data) > maxArchived {
@@ -41,7 +41,7 @@ func (a *archive) add(name, about string, data []byte) error {
 		f.note = fmt.Sprintf("only its last %d of %d bytes", len(f.data), len(data))
 	}
 	if a.bytes+len(f.data) > maxArchive {
-		return fmt.Errorf("the archive has no room for its %d bytes", len(f.data))
+		return own("the archive has no room for its %d bytes", len(f.data))
 	}
 	a.bytes += len(f.data)
 	a.files = append(a.files, f)
@@ -52,7 +52,7 @@ func (a *archive) sort() {
 	slices.SortFunc(a.files, func(x, y archived) int { return cmp.Compare(x.name, y.name) })
 }
 
-// write writes a tar.gz of the files below a directory, in the order of their names.
+// write writes the files as a tar.gz, below a directory, sorted by name.
 func (a *archive) write(w io.Writer, directory string) error {
 	a.sort()
 	z := gzip.NewWriter(w)

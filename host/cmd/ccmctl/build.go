@@ -48,7 +48,7 @@ func addBuildFlags(cmd *cobra.Command, o *build.Options) {
 	fs.BoolVar(&o.Install, "install", false, "install Debian's LLVM 19 (850 MB) by apt-get where it is missing")
 }
 
-// buildGuest takes the compiler of this release where no other is named.
+// buildGuest uses this release's compiler unless another one is named.
 func buildGuest(ctx context.Context, o build.Options) (build.Result, error) {
 	if o.Toolchain == "" && version.IsRelease() {
 		o.Toolchain = version.Release()

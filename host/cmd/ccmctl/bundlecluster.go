@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -14,120 +10,123 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
-	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// bundleCluster reads what the API server has for a bundle, as who runs ccmctl.
+// bundleCluster reads a bundle's objects from the API server, with the user's rights.
 type bundleCluster struct {
 	*bundle
 	config    *restclient.Config
 	client    kubernetes.Interface
 	namespace string
 	lines     int64
+	written   []byte // config.yaml
 }
 
-// partTimeout bounds each part: a kubelet that hangs has no logs.
-const partTimeout = 20 * time.Second
+// partTimeout bounds each part: a kubelet that hangs has no logs. checkTimeout
+// is for the part that reads everything.
+const (
+	partTimeout  = 20 * time.Second
+	checkTimeout = time.Minute
+)
+
+// Bounds of lists.
+const (
+	maxListed = 500
+	maxPages  = 20
+	maxPods   = 10
+	maxEvents = 1000
+)
 
 func (c *bundleCluster) collect(ctx context.Context) {
 	for _, part := range []struct {
 		what string
 		read func(context.Context) error
 	}{
-		// First, as they name the Secrets.
+		// First, since they name the Secrets.
 		{"configuration.json, cloudproviders.json", c.configuration},
 		{"versions.json", c.versions},
 		{"lease.json", c.lease},
 		{"providers.json", c.providers},
-		{"pods.json, logs", c.pods},
-		{"events.txt", c.events},
+		{"workloads.json", c.workloads},
+		{"pods.json", c.pods},
+		{"nodes.json", c.nodes},
+		{"services.json", c.services},
+		{"events.json", c.events},
 	} {
-		c.say(part.what)
-		ctx, cancel := context.WithTimeout(ctx, partTimeout)
-		if err := part.read(ctx); err != nil {
-			c.miss(part.what, err)
-		}
-		cancel()
+		c.part(ctx, partTimeout, part.what, part.read)
 	}
 }
 
 func (c *bundleCluster) versions(context.Context) error {
 	server, err := c.client.Discovery().ServerVersion()
-	if err != nil {
-		return err
+	if err == nil {
+		c.contents.Versions = &versions{word(version.Release()), word(server.GitVersion)}
 	}
-	c.object("versions.json", "the versions of ccmctl and the API server", map[string]any{"ccmctl": version.Release(), "kubernetes": server})
-	return nil
+	return err
 }
 
 func (c *bundleCluster) lease(ctx context.Context) error {
-	lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, managerName, metav1.GetOptions{})
-	if err != nil {
-		return err
+	found, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, managerName, metav1.GetOptions{})
+	if err == nil {
+		c.contents.Lease, err = pick[*lease](found.Spec)
 	}
-	c.object("lease.json", "who leads, as the API server knows it", lease.Spec)
-	return nil
+	return err
 }
 
-// providerObject is what a bundle has of the ConfigMap of a provider.
-type providerObject struct {
-	Name   string            `json:"name"`
-	Labels map[string]string `json:"labels"`
-	// Commands are the names of the annotations that people steer by.
-	Commands []string `json:"commands,omitempty"`
-	Status   string   `json:"status,omitempty"`
-}
-
-// providers are the statuses that outlive a manager.
+// providers reads the statuses that outlive a manager.
 func (c *bundleCluster) providers(ctx context.Context) error {
 	list, err := c.client.CoreV1().ConfigMaps(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: status.LabelProvider, Limit: maxListed})
 	if err != nil {
 		return err
 	}
-	all := []providerObject{}
-	for i := range list.Items {
-		cm := &list.Items[i]
-		o := providerObject{Name: cm.Name, Labels: cm.Labels, Status: cm.Data["status"]}
-		for _, command := range []string{status.AnnotationPause, status.AnnotationPromote, status.AnnotationRollback} {
-			if _, set := cm.Annotations[command]; set {
-				o.Commands = append(o.Commands, command)
-			}
+	all, err := picked[providerObject](list.Items)
+	for i := range all {
+		var written status.Status
+		if yaml.Unmarshal([]byte(list.Items[i].Data["status"]), &written) == nil { // an unreadable status is left out
+			all[i].Status, _ = pick[providerStatus](written)
 		}
-		all = append(all, o)
 	}
 	c.cut("providers.json", "ConfigMaps of providers", list.Continue)
-	c.object("providers.json", "the status of each provider, as its ConfigMap has it", all)
-	return nil
+	c.contents.Providers = all
+	return err
 }
 
-// cut says of a list that there are more.
+// cut notes that a list has more objects.
 func (c *bundleCluster) cut(file, of, more string) {
 	if more != "" {
-		c.miss(file, fmt.Errorf("there are more than %d %s", maxListed, of))
+		c.miss(file, own("there are more than %d %s", maxListed, of))
 	}
 }
 
-// Bounds of what is listed.
-const (
-	maxListed = 500
-	maxPods   = 10
-	maxEvents = 1000
-	// maxLog bounds one log, in bytes.
-	maxLog = 2 << 20
-)
-
-// podObject is what a bundle has of a Pod of the manager.
-type podObject struct {
-	Name  string   `json:"name"`
-	Node  string   `json:"node"`
-	Image []string `json:"images"`
-	// Arguments are those of the first container.
-	Arguments []string         `json:"arguments,omitempty"`
-	Status    corev1.PodStatus `json:"status"`
+// workloads are the objects that the chart made of its values: the release's
+// Secret has all values, and is never read.
+func (c *bundleCluster) workloads(ctx context.Context) error {
+	options := metav1.ListOptions{LabelSelector: selector, Limit: maxPods}
+	sets, err := c.client.AppsV1().DaemonSets(c.namespace).List(ctx, options)
+	if err != nil {
+		return err
+	}
+	deployments, err := c.client.AppsV1().Deployments(c.namespace).List(ctx, options)
+	if err != nil {
+		return err
+	}
+	all, err := picked[workload](sets.Items)
+	if err != nil {
+		return err
+	}
+	more, err := picked[workload](deployments.Items)
+	for i := range all {
+		all[i].Kind = "DaemonSet"
+	}
+	for i := range more {
+		more[i].Kind = "Deployment"
+	}
+	c.contents.Workloads = append(all, more...)
+	return err
 }
 
 func (c *bundleCluster) pods(ctx context.Context) error {
@@ -136,68 +135,61 @@ func (c *bundleCluster) pods(ctx context.Context) error {
 		return err
 	}
 	if len(list.Items) == 0 {
-		return fmt.Errorf("namespace %s has no Pods %s", c.namespace, selector)
+		return own("namespace %s has no Pods %s, and so no logs of them", c.namespace, selector)
 	}
 	if list.Continue != "" {
-		c.miss("pods.json, logs", fmt.Errorf("there are more than %d Pods", maxPods))
+		c.miss("pods.json", own("there are more than %d Pods", maxPods))
 	}
-	all := []podObject{}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		o := podObject{Name: pod.Name, Node: pod.Spec.NodeName, Status: pod.Status}
-		for n := range pod.Spec.Containers {
-			o.Image = append(o.Image, pod.Spec.Containers[n].Image)
-			o.Arguments = append(o.Arguments, pod.Spec.Containers[n].Args...)
-			c.logs(ctx, pod, pod.Spec.Containers[n].Name)
-		}
-		all = append(all, o)
-	}
-	c.object("pods.json", "the Pods of the manager", all)
-	return nil
-}
-
-// logs adds the log of a container, and that of the one before it, if it was
-// restarted.
-func (c *bundleCluster) logs(ctx context.Context, pod *corev1.Pod, container string) {
-	base := "logs/" + pod.Name + "_" + container
-	c.log(ctx, base+".log", pod, &corev1.PodLogOptions{Container: container})
-	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == container && s.RestartCount > 0 {
-			c.log(ctx, base+".previous.log", pod, &corev1.PodLogOptions{Container: container, Previous: true})
+	if c.asked.logs {
+		for i := range list.Items {
+			c.logs(ctx, &list.Items[i])
 		}
 	}
+	c.contents.Pods, err = picked[pod](list.Items)
+	return err
 }
 
-func (c *bundleCluster) log(ctx context.Context, name string, pod *corev1.Pod, options *corev1.PodLogOptions) {
-	options.TailLines, options.LimitBytes, options.Timestamps = &c.lines, new(int64(maxLog)), true
-	stream, err := c.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+func (c *bundleCluster) nodes(ctx context.Context) error {
+	list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
-		c.miss(name, err)
-		return
+		return err
 	}
-	defer stream.Close()
-	data, err := io.ReadAll(io.LimitReader(stream, maxLog))
-	if err != nil {
-		c.miss(name, fmt.Errorf("after %d bytes: %w", len(data), err))
-	}
-	about := fmt.Sprintf("the last lines of a log, at most %d and %d bytes", c.lines, maxLog)
-	if len(data) == maxLog {
-		c.miss(name, fmt.Errorf("its last %d lines have more than %d bytes, and the end of them is missing: take fewer lines (--log-lines)", c.lines, maxLog))
-	}
-	// A line that was cut may end with half a secret, which nothing would find.
-	if end := bytes.LastIndexByte(data, '\n'); len(data) == maxLog || err != nil {
-		data = data[:end+1]
-	}
-	c.text(name, about, data)
+	c.cut("nodes.json", "Nodes", list.Continue)
+	c.contents.Nodes, err = picked[node](list.Items)
+	return err
 }
 
-// components are who tells Events in the manager: itself, and upstream's loops.
+// services with a cloud's load balancer, existing or wanted.
+func (c *bundleCluster) services(ctx context.Context) error {
+	var all []corev1.Service
+	options := metav1.ListOptions{Limit: maxListed}
+	for page := 0; page == 0 || options.Continue != "" && len(all) < maxListed && page < maxPages; page++ {
+		list, err := c.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 {
+				all = append(all, *s)
+			}
+		}
+		options.Continue = list.Continue
+	}
+	if options.Continue != "" {
+		c.miss("services.json", own("there are more Services: %d were looked at, or %d with a load balancer were found", maxPages*maxListed, maxListed))
+	}
+	var err error
+	c.contents.Services, err = picked[service](all)
+	return err
+}
+
+// components are the sources of the manager's Events: itself, and upstream's loops.
 var components = []string{"wasm-cloud-controller-manager", "service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "route_controller"}
 
 func (c *bundleCluster) events(ctx context.Context) error {
 	all, err := c.eventsIn(ctx, metav1.NamespaceAll)
 	if apierrors.IsForbidden(err) {
-		c.miss("events.txt: of other namespaces than "+c.namespace, err)
+		c.miss("events.json: of other namespaces than "+c.namespace, err)
 		all, err = c.eventsIn(ctx, c.namespace)
 	}
 	if err != nil {
@@ -205,17 +197,12 @@ func (c *bundleCluster) events(ctx context.Context) error {
 	}
 	slices.SortStableFunc(all, func(a, b corev1.Event) int { return told(&a).Compare(told(&b)) })
 	if more := len(all) - maxEvents; more > 0 {
-		c.miss("events.txt", fmt.Errorf("%d older Events have no room", more))
+		c.miss("events.json", own("%d older Events have no room", more))
 		all = all[more:]
 	}
-	var out bytes.Buffer
-	for i := range all {
-		e := &all[i]
-		fmt.Fprintf(&out, "%s  %-7s %-28s x%d  %s %s/%s: %s\n", told(e).UTC().Format(time.RFC3339), e.Type, e.Reason, max(1, e.Count),
-			e.InvolvedObject.Kind, cmp.Or(e.InvolvedObject.Namespace, "-"), e.InvolvedObject.Name, text.Line(e.Message, v1alpha1.MaxText))
-	}
-	c.text("events.txt", "the Events that the manager and its loops told, the oldest first", out.Bytes())
-	return nil
+	c.contents.Events, err = picked[event](all)
+	c.free(c.asked.messages, "events.txt", "the Events with their messages", eventLines(all))
+	return err
 }
 
 func (c *bundleCluster) eventsIn(ctx context.Context, namespace string) (all []corev1.Event, err error) {
@@ -224,7 +211,7 @@ func (c *bundleCluster) eventsIn(ctx context.Context, namespace string) (all []c
 		if err != nil {
 			return nil, err
 		}
-		c.cut("events.txt", "Events of "+component, list.Continue)
+		c.cut("events.json", "Events of "+component, list.Continue)
 		all = append(all, list.Items...)
 	}
 	return all, nil

@@ -2,33 +2,49 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"syscall"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// bundle is an archive without secrets, and what is missing in it.
+// bundle is an archive without secrets, and the list of missing parts.
 type bundle struct {
 	archive
 	*redactor
-	missing []missed
-	secrets int // read to be removed
-	say     func(string)
+	asked    freeTexts
+	contents contents
+	missing  []missed
+	secrets  int // read, for their removal from free texts
+	say      func(string)
 }
 
-// missed is what could not be read.
+// missed is an unreadable part.
 type missed struct {
 	what string
 	err  error
 }
 
-// miss says what is not in the bundle, and why.
+// miss records a missing part, with the reason.
 func (b *bundle) miss(what string, err error) { b.missing = append(b.missing, missed{what, err}) }
+
+// missed records a part with an error.
+func (b *bundle) missed(what string, err error) {
+	if err != nil {
+		b.miss(what, err)
+	}
+}
 
 func (b *bundle) errors() (all []error) {
 	for _, m := range b.missing {
@@ -37,30 +53,51 @@ func (b *bundle) errors() (all []error) {
 	return all
 }
 
-// text adds a text. It is the one way into the archive, with object.
-//
-// Invariant V6 (host/SECURITY.md): nothing comes into a bundle that was not scrubbed.
-func (b *bundle) text(name, about string, data []byte) {
-	clean := b.clean(data)
-	if len(clean) == 0 && len(data) > 0 {
-		b.miss(name, errors.New("secrets stand in it too often"))
-		return
+// ownError is an error in ccmctl's own words, without quotations.
+type ownError string
+
+func (e ownError) Error() string { return string(e) }
+
+func own(format string, args ...any) error { return ownError(fmt.Sprintf(format, args...)) }
+
+// harmless is an error as the archive shows it. Other programs' words are free text.
+func harmless(err error) string {
+	var ours ownError
+	var errno syscall.Errno
+	switch reason := apierrors.ReasonForError(err); {
+	case errors.As(err, &ours):
+		return ours.Error()
+	case reason != metav1.StatusReasonUnknown && wordShape.MatchString(string(reason)):
+		return "the API server refuses: " + string(reason)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it took too long"
+	case errors.As(err, &errno):
+		return errno.Error()
 	}
-	if err := b.add(name, about, clean); err != nil {
-		b.miss(name, err)
-	}
+	return "ccmctl told the error to who ran it"
 }
 
-// object adds a document as JSON.
-//
-// Invariant V6 (host/SECURITY.md): nothing comes into a bundle that was not scrubbed.
-func (b *bundle) object(name, about string, object any) {
-	data, err := b.json(object)
-	if err == nil {
-		err = b.add(name, about, data)
-	}
-	if err != nil {
-		b.miss(name, err)
+// part reads a part of the bundle, within a time.
+func (b *bundle) part(ctx context.Context, most time.Duration, what string, read func(context.Context) error) {
+	b.say(what)
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	b.missed(what, read(ctx))
+}
+
+// documents adds a file for each document with content.
+func (b *bundle) documents() {
+	all := reflect.ValueOf(b.contents)
+	for i := range all.NumField() {
+		if all.Field(i).IsNil() {
+			continue
+		}
+		tag := all.Type().Field(i).Tag
+		data, err := json.MarshalIndent(all.Field(i).Interface(), "", "  ")
+		if err == nil {
+			err = b.add(tag.Get("file"), tag.Get("about"), append(data, '\n'))
+		}
+		b.missed(tag.Get("file"), err)
 	}
 }
 
@@ -85,32 +122,40 @@ func (b *bundle) readme() []byte {
 	if len(b.missing) == 0 {
 		fmt.Fprintln(&out, "Nothing.")
 	}
-	for _, err := range b.errors() {
-		fmt.Fprintln(&out, "-", b.line(err.Error()))
+	for _, m := range b.missing {
+		fmt.Fprintf(&out, "- %s: %s\n", m.what, harmless(m.err))
 	}
-	fmt.Fprintf(&out, `
+	fmt.Fprint(&out, `
 ## What was left out on purpose
 
-- Secrets, modules and their configurations; configurations of signers, templates of bodies and certificates.
-- Annotations, and all objects but those above. Names of Services, Nodes and namespaces are in it, and addresses.
-- What looks like a secret in a text: passwords in URLs, queries, headers that authenticate, private keys, tokens, and
-  what follows a word such as password= or token:. It is %s now.
-- The values of %d Secrets that the configuration names, in each encoding that the manager knows.
+- Secrets, modules, the release of Helm, values of annotations and of environments, and of flags but a few; paths, header
+  prefixes, certificates and templates of grants and credentials. A number stands for the size of such a text.
+- Messages, logs and configurations of modules, unless they were asked for (--messages, --logs, --configurations).
+- Texts that are not one word of at most 512 bytes. Names of Services, Nodes and namespaces are in it, and addresses.
+`)
+	if b.asked.any() {
+		fmt.Fprintf(&out, `
+## It has free text
 
-A secret that stands in a message without any of these signs, and in no Secret that could be read, cannot be told from
-other words.
-`, scrubbed, b.secrets)
+%s was asked for, and a secret may stand in it: what looks like one is %s now, and so are the values of %d Secrets that the
+configuration names. Another one cannot be told from other words. Read these files before you give them to somebody.
+`, freeDirectory, scrubbed, b.secrets)
+	}
 	return out.Bytes()
 }
 
-// line is a text in one line, without secrets.
+// line is a text on one line, without secrets.
 func (b *bundle) line(s string) string {
 	return text.Line(string(b.clean([]byte(s))), v1alpha1.MaxText)
 }
 
-// summary says what was written.
+// summary prints what was written.
 func (b *bundle) summary(w io.Writer, file string, size int) {
-	fmt.Fprintf(w, "%s: %d files, %d bytes. Look through it before you give it to somebody.\n", file, len(b.files), size)
+	text := ""
+	if b.asked.any() {
+		text = " It has free text, in which secrets may stand (" + freeDirectory + ")."
+	}
+	fmt.Fprintf(w, "%s: %d files, %d bytes.%s Look through it before you give it to somebody.\n", file, len(b.files), size, text)
 	for _, err := range b.errors() {
 		fmt.Fprintln(w, "left out:", b.line(err.Error()))
 	}

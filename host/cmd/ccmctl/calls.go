@@ -27,7 +27,7 @@ type callsFlags struct {
 	interval               time.Duration
 }
 
-// minInterval spares the manager, which answers few questions at once.
+// minInterval limits the load on the manager, which answers few requests at once.
 const minInterval = 100 * time.Millisecond
 
 func newCalls() *cobra.Command {
@@ -85,7 +85,7 @@ func (f *callsFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), calls)
 }
 
-// ask asks for the calls that the flags name.
+// ask requests the calls that the flags select.
 func (f *callsFlags) ask(ctx context.Context, client *managerClient) (*v1alpha1.Calls, error) {
 	var calls v1alpha1.Calls
 	query := url.Values{}
@@ -98,7 +98,7 @@ func (f *callsFlags) ask(ctx context.Context, client *managerClient) (*v1alpha1.
 	return &calls, nil
 }
 
-// only leaves out the calls to other hosts than the one that is asked for.
+// only drops calls to other hosts than the requested one.
 func (f *callsFlags) only(calls *v1alpha1.Calls) {
 	others := func(k v1alpha1.CallKind) bool {
 		name, _, err := net.SplitHostPort(k.Host)
@@ -143,7 +143,7 @@ func callRows(output string, all []v1alpha1.Call) (rows [][]string) {
 	return rows
 }
 
-// callResult is the status of the response, or why there is none.
+// callResult is the status of the response, or the error without one.
 func callResult(c *v1alpha1.Call) string {
 	if c.Status != 0 {
 		return fmt.Sprint(c.Status)
@@ -151,7 +151,7 @@ func callResult(c *v1alpha1.Call) string {
 	return c.Result
 }
 
-// took is a duration with as many digits as say something.
+// took is a duration with its significant digits.
 func took(d time.Duration) string {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond).String()
@@ -170,7 +170,7 @@ func countRows(calls *v1alpha1.Calls) [][]string {
 	return rows
 }
 
-// columns prints rows below each other, and remembers how wide they were.
+// columns prints rows below each other, with the widths of earlier rows.
 type columns struct{ widths []int }
 
 func (c *columns) print(w io.Writer, rows [][]string) error {

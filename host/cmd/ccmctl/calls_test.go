@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// callsManager answers each question with the next of its answers, and then with the last.
+// callsManager gives its answers in turn, and then repeats the last.
 type callsManager struct {
 	mu      sync.Mutex
 	answers []*v1alpha1.Calls // nil: 503
@@ -38,10 +38,10 @@ func (m *callsManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(answer) // ccmctl says what is missing
+	_ = json.NewEncoder(w).Encode(answer) // ccmctl reports a short answer
 }
 
-// callsOf has calls of the provider p with these numbers, the newest first.
+// callsOf are calls of the provider p with these numbers, the newest first.
 func callsOf(host string, numbers ...int64) *v1alpha1.Calls {
 	all := &v1alpha1.Calls{Manager: v1alpha1.Manager{Host: host, Leads: true}}
 	for _, n := range numbers {
@@ -53,7 +53,7 @@ func callsOf(host string, numbers ...int64) *v1alpha1.Calls {
 	return all
 }
 
-// watch returns what --watch says until all answers were given.
+// watch returns the output of --watch up to the last answer.
 func watch(t *testing.T, args []string, answers ...*v1alpha1.Calls) (out, notes string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func watch(t *testing.T, args []string, answers ...*v1alpha1.Calls) (out, notes 
 	return stdout.String(), stderr.String()
 }
 
-// Each call is shown once, also while the manager is away, and by another manager.
+// Each call is shown once, even across an absence or a change of the manager.
 func TestWatchShowsEachCallOnce(t *testing.T) {
 	out, notes := watch(t, nil, callsOf("a", 2, 1), callsOf("a", 3, 2, 1), nil, callsOf("a", 9, 8), callsOf("b", 1))
 	var paths []string

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Ctrl-C ends calls --watch as it ends dashboard and dev: well.
+// Ctrl-C ends calls --watch successfully, as it ends dashboard and dev.
 func TestCallsWatchEndsByInterrupt(t *testing.T) {
 	asked := make(chan struct{})
 	var once sync.Once
@@ -24,7 +24,7 @@ func TestCallsWatchEndsByInterrupt(t *testing.T) {
 	ca := b.write(t, "ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	go func() {
 		<-asked
-		_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT) // or the test goes on for ever
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT) // otherwise the test never ends
 	}()
 	if out, err := ccmctl("calls", "--watch", "--server", server.URL, "--token-file", token, "--ca-file", ca); err != nil {
 		t.Errorf("%s %v", out, err)

@@ -14,18 +14,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// callsWatch shows calls as they end.
+// callsWatch prints calls as they end.
 type callsWatch struct {
 	flags      *callsFlags
 	out, notes io.Writer
-	client     *managerClient // nil: it is to be found
+	client     *managerClient // nil: not yet found
 	table      columns
 	manager    v1alpha1.Manager
 	seen       map[string]int64 // the number of the last call, by provider
 	noted      string
 }
 
-// run asks again and again until the context ends. The first question must be
+// run repeats its request until the context ends. The first one must be
 // answered; later the manager may be away for a while.
 func (w *callsWatch) run(ctx context.Context) error {
 	defer w.leave()
@@ -52,8 +52,8 @@ func (w *callsWatch) run(ctx context.Context) error {
 	}
 }
 
-// ask asks the manager that leads. Of a Pod that does not lead any more the leader is
-// looked for the next time.
+// ask sends the request to the leading manager. If the known Pod no longer
+// leads, the next call looks for the leader.
 func (w *callsWatch) ask(ctx context.Context) (*v1alpha1.Calls, error) {
 	if w.client == nil {
 		client, err := w.flags.connect(ctx, true)
@@ -76,7 +76,7 @@ func (w *callsWatch) leave() {
 	}
 }
 
-// note says something once, beside the calls.
+// note prints a message once, beside the calls.
 func (w *callsWatch) note(what string) {
 	if what = text.Line(what, v1alpha1.MaxText); what != w.noted {
 		w.noted = what
@@ -84,7 +84,7 @@ func (w *callsWatch) note(what string) {
 	}
 }
 
-// show prints the calls that were not shown yet.
+// show prints the new calls.
 func (w *callsWatch) show(calls *v1alpha1.Calls, first bool) error {
 	if m := calls.Manager; m.Host != w.manager.Host || !m.Started.Equal(&w.manager.Started) {
 		if !first {
@@ -102,7 +102,7 @@ func (w *callsWatch) show(calls *v1alpha1.Calls, first bool) error {
 	return w.print(calls.Latest)
 }
 
-// fresh leaves the calls that were not shown yet, the oldest first.
+// fresh keeps the calls that were not yet shown, the oldest first.
 func (w *callsWatch) fresh(calls *v1alpha1.Calls) {
 	lowest, highest := map[string]int64{}, map[string]int64{}
 	for i := range calls.Latest {
@@ -113,7 +113,7 @@ func (w *callsWatch) fresh(calls *v1alpha1.Calls) {
 		}
 	}
 	calls.Latest = slices.DeleteFunc(calls.Latest, func(c v1alpha1.Call) bool {
-		return c.Number <= w.seen[c.Provider] && highest[c.Provider] >= w.seen[c.Provider] // else it was removed, and is new
+		return c.Number <= w.seen[c.Provider] && highest[c.Provider] >= w.seen[c.Provider] // otherwise the provider was removed and is new
 	})
 	slices.Reverse(calls.Latest)
 	for provider, n := range highest {

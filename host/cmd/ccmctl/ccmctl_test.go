@@ -23,7 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
-// bench is a directory with module.wasm, which is a real one.
+// bench is a directory with a real module.wasm.
 type bench struct {
 	dir    string
 	module []byte
@@ -31,7 +31,7 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	// Not that of whoever runs the tests.
+	// Not the variable of the user who runs the tests.
 	t.Setenv(passwordVariable, "")
 	if err := os.Unsetenv(passwordVariable); err != nil {
 		t.Fatal(err)
@@ -59,6 +59,13 @@ func (b bench) write(t *testing.T, name string, data []byte) string {
 	return b.path(name)
 }
 
+// kubeconfig is for an API server without authentication.
+func (b bench) kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	return b.write(t, "kubeconfig", []byte(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "`+server+`"}}], users: [{name: u, user: {}}]}`))
+}
+
 func (b bench) read(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(b.path(name))
@@ -68,7 +75,7 @@ func (b bench) read(t *testing.T, name string) []byte {
 	return data
 }
 
-// ccmctl returns what a command prints.
+// ccmctl returns a command's output.
 func ccmctl(args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := newCommand()
@@ -88,7 +95,7 @@ func mustCcmctl(t *testing.T, args ...string) string {
 	return out
 }
 
-// wantFailure takes what the error must say.
+// wantFailure requires an error with this text.
 func wantFailure(t *testing.T, says string, args ...string) {
 	t.Helper()
 	out, err := ccmctl(args...)
@@ -144,7 +151,7 @@ func TestDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// openssl hashes on its own.
+	// openssl computes the digest independently.
 	sum := strings.Fields(string(b.openssl(t, "dgst", "-sha256", "-r", "module.wasm")))[0]
 	gz, zst := b.compressed(t)
 	for _, file := range []string{b.path("module.wasm"), gz, zst} {
@@ -224,7 +231,7 @@ func TestSignAndVerify(t *testing.T) {
 		t.Errorf("openssl: %s", got)
 	}
 
-	// The signature is one of the compressed modules, too, and the other way round.
+	// One signature is valid for the plain and the compressed modules.
 	gz, zst := b.compressed(t)
 	mustCcmctl(t, "verify", "--key", public, gz)
 	mustCcmctl(t, "verify", "--key", public, zst)
@@ -281,7 +288,7 @@ func TestEncryptedKey(t *testing.T) {
 	}
 	mustCcmctl(t, "sign", "--key", private, b.path("module.wasm"))
 	mustCcmctl(t, "verify", "--key", public, b.path("module.wasm"))
-	// Older versions of cosign name the type so.
+	// The type's name in older versions of cosign.
 	older := b.write(t, "older.key", bytes.ReplaceAll(text, []byte("SIGSTORE"), []byte("COSIGN")))
 	mustCcmctl(t, "sign", "--key", older, b.path("module.wasm"))
 
@@ -293,7 +300,7 @@ func TestEncryptedKey(t *testing.T) {
 	wantFailure(t, "set "+passwordVariable, "sign", "--key", private, b.path("module.wasm"))
 }
 
-// What is printed is what the manager reads.
+// The manager can read the output.
 func TestSplit(t *testing.T) {
 	b := newBench(t)
 	private, public := b.generate(t, "k")
@@ -346,7 +353,7 @@ func must(section []byte, _ bool, err error) []byte {
 	return section
 }
 
-// noise is a custom section that no compression makes smaller.
+// noise is an incompressible custom section.
 func noise(n int) []byte {
 	content := make([]byte, n)
 	x := uint32(1)

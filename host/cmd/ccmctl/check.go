@@ -36,7 +36,8 @@ func newCheck() *cobra.Command {
 			"cannot connect; it tries each, and sends no request. Nothing is changed. What you\n" +
 			"may not read is named as unknown. The exit code is 1 if there is an error.\n\n" +
 			"With -f it checks what is to be installed: a HostConfiguration, or what\n" +
-			"helm template prints (helm template ... | ccmctl check -f -).",
+			"helm template prints (helm template ... | ccmctl check -f -). Without a cluster it\n" +
+			"checks the configuration alone.",
 		Example: "  ccmctl check\n" +
 			"  ccmctl check --all\n" +
 			"  ccmctl check -f hostconfiguration.yaml\n" +
@@ -58,18 +59,24 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	options := check.Options{Namespace: f.managers, Version: version.Release(), Patience: f.patience}
+	if options.PlannedIn = f.planned; f.planned == "-" {
+		options.PlannedIn = "the standard input"
+	}
 	var err error
 	if options.Planned, err = f.plan(cmd.InOrStdin()); err != nil {
 		return err
 	}
 	config, _, err := f.client()
-	if err != nil {
+	switch {
+	case err != nil && options.Planned == nil:
 		return err
+	case err != nil:
+		config, options.NoCluster = &rest.Config{}, err
 	}
 	if options.Planned == nil {
 		options.Status, options.Reachability = f.status, f.reachability
 	}
-	// client-go would write what the API server warns of between the findings.
+	// client-go would print the API server's warnings between the findings.
 	config.WarningHandler = rest.NoWarnings{}
 	findings, err := check.Run(cmd.Context(), config, options)
 	if err != nil {
@@ -90,7 +97,11 @@ func (f *checkFlags) status(ctx context.Context) (*v1alpha1.Status, error) {
 		return nil, err
 	}
 	defer client.close()
-	return client.status(ctx)
+	answer, err := client.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return answer, client.silent
 }
 
 func (f *checkFlags) reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
@@ -102,7 +113,7 @@ func (f *checkFlags) reachability(ctx context.Context) (*v1alpha1.Reachability, 
 	return client.reachability(ctx)
 }
 
-// maxPlan is the size of the largest plan, in bytes.
+// maxPlan is the size limit of a plan, in bytes.
 const maxPlan = 8 << 20
 
 func (f *checkFlags) plan(stdin io.Reader) ([]byte, error) {
@@ -119,7 +130,7 @@ func (f *checkFlags) plan(stdin io.Reader) ([]byte, error) {
 	return readFile(f.planned, maxPlan)
 }
 
-// severityColours are those on a terminal.
+// severityColours are for terminals.
 var severityColours = map[check.Severity]string{check.Error: "31", check.Warning: "33", check.OK: "32"}
 
 func printFindings(w io.Writer, output string, all bool, findings []check.Finding) error {

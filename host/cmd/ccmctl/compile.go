@@ -15,6 +15,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
@@ -48,8 +49,8 @@ func newCompile() *cobra.Command {
 	cmd.Flags().StringVar(&f.config, "config", "", "a HostConfiguration with the provider's limits (default: those of a provider that sets none)")
 	cmd.Flags().StringVar(&f.provider, "provider", "", "the provider's name in --config (default: the only one)")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the directory, which may have other modules")
-	_ = cmd.MarkFlagRequired("manager") // fails only for a flag
-	_ = cmd.MarkFlagRequired("output")  // that is not there
+	_ = cmd.MarkFlagRequired("manager") // fails only for an unknown flag
+	_ = cmd.MarkFlagRequired("output")  // as above
 	return cmd
 }
 
@@ -79,7 +80,7 @@ func (f *compileFlags) compile(ctx context.Context, path string) error {
 	return compiler.Export(ctx, job, f.output)
 }
 
-// compiler runs the manager's binary.
+// compiler compiles with the manager's binary.
 func (f *compileFlags) compiler(cache string) (*compile.Owner, error) {
 	binary, err := filepath.Abs(f.manager)
 	if err != nil {
@@ -99,7 +100,7 @@ func (f *compileFlags) compiler(cache string) (*compile.Owner, error) {
 	return parent.For("ccmctl"), nil
 }
 
-// readLimits returns the provider whose limits hold.
+// readLimits returns the provider with the limits.
 func (f *compileFlags) readLimits() (*v1alpha1.Provider, error) {
 	if f.config == "" {
 		return unconfigured(), nil
@@ -108,7 +109,7 @@ func (f *compileFlags) readLimits() (*v1alpha1.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	c, err := v1alpha1.Decode(data)
+	c, err := validation.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("--config %s: %w", f.config, err)
 	}
@@ -122,8 +123,8 @@ func (f *compileFlags) readLimits() (*v1alpha1.Provider, error) {
 	return &c.Providers[at], nil
 }
 
-// unconfigured has the limits of a provider that sets none, every capability, and
-// as much of the compiler as there may be: nobody waits for it here.
+// unconfigured has the limits of a provider that sets none, every capability,
+// and the compiler's largest bounds: no manager waits for it here.
 func unconfigured() *v1alpha1.Provider {
 	c := v1alpha1.HostConfiguration{Providers: make([]v1alpha1.Provider, 1)}
 	v1alpha1.SetDefaults(&c)

@@ -20,7 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
 
-// conformanceFlags are those of ccmctl conformance.
+// conformanceFlags are the flags of ccmctl conformance.
 type conformanceFlags struct {
 	guestFlags
 	wrongSecrets         string
@@ -80,7 +80,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // once more ends without tidying up
+	context.AfterFunc(ctx, stop) // a second signal ends it without cleaning up
 	options, err := f.read()
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	if err != nil && len(report.Results) == 0 {
 		return err
 	}
-	write := report.WriteSummary // the clauses stand there already
+	write := report.WriteSummary // the clauses are already printed
 	if f.output == "json" {
 		write = report.WriteJSON
 	}
@@ -108,11 +108,11 @@ func (f *conformanceFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// silence is how long a clause says nothing of what it is doing, at most.
+// silence is the longest time without output during a clause.
 const silence = 10 * time.Second
 
-// progress writes each clause when it ends, so that nothing is lost when the
-// run is ended, and tells on standard error what is going on.
+// progress prints each clause at its end, so that an interrupted run loses
+// nothing, and its current work on standard error.
 func (f *conformanceFlags) progress(cmd *cobra.Command) func(conformance.Result) {
 	out, w, said := cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now()
 	if f.quiet {
@@ -123,7 +123,7 @@ func (f *conformanceFlags) progress(cmd *cobra.Command) func(conformance.Result)
 		case r.Verdict != "":
 			fmt.Fprintf(w, "%-18s %s, %.1f s\n", r.ID, r.Verdict, r.Took.Seconds())
 			if f.output == "text" {
-				_ = r.WriteText(out) // the summary fails as well then
+				_ = r.WriteText(out) // the summary then fails as well
 			}
 		case r.Note == "":
 			fmt.Fprintf(w, "%-18s ...\n", r.ID)
@@ -166,10 +166,10 @@ func (f *conformanceFlags) read() (o conformance.Options, err error) {
 	return o, nil
 }
 
-// maxInspect bounds what an inspection prints, in bytes.
+// maxInspect bounds the output of an inspection, in bytes.
 const maxInspect = 16 << 20
 
-// shell returns what a command prints. A command that fails is no description.
+// shell returns a command's output. A failed command gives no description.
 func shell(command string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var stdout, stderr bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
 
-// TestMain makes the test binary the child that compiles, as ccmctl is.
+// TestMain makes the test binary the compiling child, as ccmctl is.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == compileCommand {
 		os.Exit(compileChild())
@@ -46,8 +46,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceInspects: what the command says is the witness. This one sees
-// something new each time, as if everything left something behind.
+// TestConformanceInspects: the command's output is the witness. This one
+// changes each time, as if every op left objects behind.
 func TestConformanceInspects(t *testing.T) {
 	b := newBench(t)
 	inspect := `echo x >> "` + b.path("seen") + `"; wc -l < "` + b.path("seen") + `"`
@@ -61,8 +61,8 @@ func TestConformanceInspects(t *testing.T) {
 	}
 }
 
-// TestConformanceCountsNoIDs: numbers that a cloud gives to its things are
-// others each time; what is left behind is found all the same.
+// TestConformanceCountsNoIDs: a cloud's numbers of objects differ each time;
+// objects left behind are found all the same.
 func TestConformanceCountsNoIDs(t *testing.T) {
 	b := newBench(t)
 	inspect := `echo x >> "` + b.path("seen") + `"; echo "network $((1000000 + $(wc -l < "` + b.path("seen") + `")))"; echo "id=$(wc -l < "` + b.path("seen") + `")"`
@@ -70,8 +70,8 @@ func TestConformanceCountsNoIDs(t *testing.T) {
 	wantFailure(t, "--inspect-ignore", conformanceOf(b, "--inspect", "true", "--inspect-ignore", "(")...)
 }
 
-// TestConformanceExcept: what a provider is known not to promise does not fail
-// the run, and stands in the report.
+// TestConformanceExcept: an excepted clause does not fail the run, and is in
+// the report.
 func TestConformanceExcept(t *testing.T) {
 	b := newBench(t)
 	out := mustCcmctl(t, conformanceOf(b, "--only", "^(load|probe)$", "--except", "^pro")...)
@@ -83,7 +83,7 @@ func TestConformanceExcept(t *testing.T) {
 	wantFailure(t, "--except", conformanceOf(b, "--except", "(")...)
 }
 
-// TestConformanceThatIsEnded tells what it has found until then.
+// TestConformanceThatIsEnded: an interrupted run reports its findings so far.
 func TestConformanceThatIsEnded(t *testing.T) {
 	b := newBench(t)
 	var out bytes.Buffer
@@ -109,7 +109,7 @@ func TestConformanceThatIsEnded(t *testing.T) {
 	}
 }
 
-// until calls a function the first time that a text is written.
+// until calls a function when a text is first written.
 func until(text string, call func()) io.Writer {
 	var once sync.Once
 	return writerFunc(func(p []byte) (int, error) {
@@ -124,8 +124,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestConformanceHasTheManagersLimits: a module, or what compiles it, that is
-// too large for the manager is too large here.
+// TestConformanceHasTheManagersLimits: a module, or its compilation, above the
+// manager's limits is refused here, too.
 func TestConformanceHasTheManagersLimits(t *testing.T) {
 	b := newBench(t)
 	config := b.write(t, "config.yaml", []byte(`
@@ -152,8 +152,8 @@ providers: [{name: a, source: {directory: /a}, limits: {module: 100Ki}}]
 	}
 }
 
-// TestConformanceReadsWhatTheManagerReads: the HostConfiguration decides, here
-// by not granting the store.
+// TestConformanceReadsWhatTheManagerReads: the HostConfiguration decides, in
+// this test by not granting the store.
 func TestConformanceReadsWhatTheManagerReads(t *testing.T) {
 	b := newBench(t)
 	config := b.write(t, "config.yaml", []byte(`

@@ -26,10 +26,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// clusterFlags say which cluster, and who asks, as kubectl's do.
+// clusterFlags select the cluster and the user, as kubectl's do.
 type clusterFlags struct {
 	kubeconfig, context string
-	// namespace is that of the object; "" is that of the kubeconfig.
+	// namespace of the object; "" is the kubeconfig's.
 	namespace string
 	// managers is the namespace of the manager.
 	managers string
@@ -47,7 +47,7 @@ func (f *clusterFlags) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
-// client is who asks, at the API server.
+// client returns the user's client of the API server.
 func (f *clusterFlags) client() (*restclient.Config, kubernetes.Interface, error) {
 	config, err := f.config().ClientConfig()
 	if err != nil {
@@ -58,7 +58,7 @@ func (f *clusterFlags) client() (*restclient.Config, kubernetes.Interface, error
 	return config, client, err
 }
 
-// objectNamespace is where an object is looked for.
+// objectNamespace is the namespace of the requested object.
 func (f *clusterFlags) objectNamespace() string {
 	if f.namespace != "" {
 		return f.namespace
@@ -69,7 +69,7 @@ func (f *clusterFlags) objectNamespace() string {
 	return metav1.NamespaceDefault
 }
 
-// managerFlags say where the manager is. Without --server its Pod is found, and
+// managerFlags locate the manager. Without --server its Pod is found, and
 // reached through the API server.
 type managerFlags struct {
 	clusterFlags
@@ -85,19 +85,21 @@ func (f *managerFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.insecure, "insecure-skip-tls-verify", false, "with --server: send the token to whoever answers there")
 }
 
-// managerClient asks one manager.
+// managerClient sends requests to one manager.
 type managerClient struct {
 	server, token string
 	http          *http.Client
 	close         func()
-	// fault is why the way to the manager is broken, if it is known; it may be nil.
+	// fault is the error of a broken connection to the manager, if known; it may be nil.
 	fault func() error
+	// silent is an error about other managers that did not answer, or were not asked.
+	silent error
 }
 
-// managerTimeout bounds one question.
+// managerTimeout bounds one request.
 const managerTimeout = 15 * time.Second
 
-// direct is the client of --server.
+// direct is the client for --server.
 func (f *managerFlags) direct() (*managerClient, error) {
 	address, err := url.Parse(f.server)
 	if err != nil || address.Scheme != "https" || address.Host == "" {
@@ -120,19 +122,21 @@ func (f *managerFlags) direct() (*managerClient, error) {
 			return nil, fmt.Errorf("%s: there is no certificate in it", f.caFile)
 		}
 	}
-	return newManagerClient(strings.TrimSuffix(address.String(), "/"), strings.TrimSpace(string(token)), trust, func() {}), nil
+	client := newManagerClient(strings.TrimSuffix(address.String(), "/"), strings.TrimSpace(string(token)), trust, func() {})
+	client.silent = errors.New("with --server no other manager is asked")
+	return client, nil
 }
 
 func newManagerClient(server, token string, trust *tls.Config, end func()) *managerClient {
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
 	return &managerClient{server: server, token: token, http: &http.Client{
 		Transport: transport, Timeout: managerTimeout,
-		// A token goes to nobody else.
+		// The token is never sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, close: func() { transport.CloseIdleConnections(); end() }}
 }
 
-// get asks for one answer of the manager's API.
+// get requests one answer of the manager's API.
 func (c *managerClient) get(ctx context.Context, path string, query url.Values, into any) error {
 	got, err := c.fetch(ctx, path, query.Encode(), v1alpha1.MaxAnswer)
 	if err != nil {
@@ -141,16 +145,16 @@ func (c *managerClient) get(ctx context.Context, path string, query url.Values, 
 	return got.read(into)
 }
 
-// fetched is what was answered, whatever the code is.
+// fetched is an answer with any status code.
 type fetched struct {
 	code   int
 	header http.Header
 	body   []byte
-	// cut says that the answer has more than was read.
+	// cut: the answer exceeds the limit.
 	cut bool
 }
 
-// whole is the error of an answer that is none, or not all.
+// whole is the error of a failed or incomplete answer.
 func (f *fetched) whole() error {
 	switch {
 	case f.code != http.StatusOK:
@@ -161,7 +165,7 @@ func (f *fetched) whole() error {
 	return nil
 }
 
-// read reads an answer of the manager's API.
+// read decodes an answer of the manager's API.
 func (f *fetched) read(into any) error {
 	if err := f.whole(); err != nil {
 		return err
@@ -169,7 +173,7 @@ func (f *fetched) read(into any) error {
 	return readAnswer(f.body, into)
 }
 
-// fetch asks for one path, and reads at most so many bytes of the answer's body.
+// fetch requests one path, and reads at most so many bytes of the body.
 func (c *managerClient) fetch(ctx context.Context, path, query string, most int64) (*fetched, error) {
 	address := c.server + path
 	if query != "" {
@@ -194,8 +198,8 @@ func (c *managerClient) fetch(ctx context.Context, path, query string, most int6
 	return &fetched{response.StatusCode, response.Header, body[:size], int64(len(body)) > size}, err
 }
 
-// readAnswer reads an answer, whose texts are made safe for a terminal: whoever answers
-// need not be a manager.
+// readAnswer decodes an answer, and makes its texts safe for a terminal: the
+// server need not be a manager.
 func readAnswer(data []byte, into any) error {
 	var answer any
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -210,7 +214,7 @@ func readAnswer(data []byte, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// plain makes each text one line without anything that a terminal obeys.
+// plain turns each text into one line without control characters.
 func plain(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -227,7 +231,7 @@ func plain(v any) any {
 	return v
 }
 
-// refusal is the error of an answer that is none.
+// refusal is the error of an unsuccessful answer.
 func refusal(code int, data []byte) error {
 	var said metav1.Status
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
@@ -247,13 +251,13 @@ func refusal(code int, data []byte) error {
 	return errors.New(said.Message)
 }
 
-// status asks for the status.
+// status requests the status.
 func (c *managerClient) status(ctx context.Context) (*v1alpha1.Status, error) {
 	var s v1alpha1.Status
 	return &s, c.get(ctx, v1alpha1.StatusPath, nil, &s)
 }
 
-// why asks for an explanation.
+// why requests an explanation.
 func (c *managerClient) why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Explanation, error) {
 	var e v1alpha1.Explanation
 	query := url.Values{"kind": {o.Kind}, "namespace": {o.Namespace}, "name": {o.Name}}
@@ -266,8 +270,8 @@ func (c *managerClient) why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.E
 	return &e, nil
 }
 
-// reachability has the manager connect to the hosts that it is granted. One that does so
-// for somebody else is asked again.
+// reachability makes the manager connect to its granted hosts. If the manager
+// is busy with another such request, it asks again.
 func (c *managerClient) reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
 	var got *fetched
 	err := wait.PollUntilContextTimeout(ctx, time.Second, managerTimeout, true, func(ctx context.Context) (bool, error) {
@@ -282,8 +286,8 @@ func (c *managerClient) reachability(ctx context.Context) (*v1alpha1.Reachabilit
 	return &r, got.read(&r)
 }
 
-// connect returns a client of the manager that leads, or with orStandby of any.
-// Whoever gets it closes it.
+// connect returns a client of the leading manager, or with orStandby of any.
+// The caller closes it.
 func (f *managerFlags) connect(ctx context.Context, orStandby bool) (*managerClient, error) {
 	if f.server != "" {
 		return f.direct()

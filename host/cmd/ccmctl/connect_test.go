@@ -13,13 +13,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// hostileText is what a terminal must not get: a clipboard, a title, a line that was not said.
+// hostileText is harmful on a terminal: a clipboard, a title, a forged line.
 const hostileText = "a\x1b]52;c;cm0gLXJm\x07\u009b2J\u202e\r\nProvider b: fine"
 
 // hostileJSON is hostileText in JSON.
 const hostileJSON = `"a\u001b]52;c;cm0gLXJm\u0007\u009b2J\u202e\r\nProvider b: fine"`
 
-// Whoever answers in a manager's place writes nothing to the terminal but text.
+// A false manager writes only plain text to the terminal.
 func TestAnswersAreText(t *testing.T) {
 	answer, code := "", http.StatusOK
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -57,8 +57,8 @@ func TestAnswersAreText(t *testing.T) {
 	}
 }
 
-// The largest answer of a manager is read to its end. Of a larger one its size is
-// told, and not that it is broken.
+// The largest answer of a manager is read completely. A larger one is reported
+// with its size, and not as malformed.
 func TestLargeAnswers(t *testing.T) {
 	size := 0
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -9,16 +9,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// connectionAge is how long a connection is asked before the manager that leads is
-// looked for again. Its token lives longer (viewerSeconds). On a node's own network a
-// connection to a Pod that is gone reaches the one after it, which may stand by.
+// connectionAge is the time after which the leading manager is looked for
+// again. The token lives longer (viewerSeconds). On the host network a
+// connection to a former Pod reaches its successor, which may stand by.
 const connectionAge = 10 * time.Second
 
-// connection leads to the manager for as long as a command runs: it is made again
-// when the manager has been replaced, or no longer leads. It is safe for concurrent
-// use.
+// connection is a connection to the manager for the duration of a command: it
+// is renewed when the manager was replaced, or no longer leads. It is safe for
+// concurrent use.
 type connection struct {
-	// connect makes one that outlives the request which needs it.
+	// connect opens a client that outlives the current request.
 	connect func() (*managerClient, error)
 
 	mu    sync.Mutex
@@ -26,8 +26,8 @@ type connection struct {
 	since time.Time
 }
 
-// fetch asks the manager, and once more over a new connection: the manager may have
-// been replaced, or no longer lead.
+// fetch sends a request, and repeats it over a new connection: the manager may
+// have been replaced, or no longer lead.
 func (c *connection) fetch(ctx context.Context, path, query string) (got *fetched, err error) {
 	for range 2 {
 		var client *managerClient
@@ -43,7 +43,7 @@ func (c *connection) fetch(ctx context.Context, path, query string) (got *fetche
 	return got, err
 }
 
-// get asks the manager for an answer of its API.
+// get requests an answer of the manager's API.
 func (c *connection) get(ctx context.Context, path string, into any) error {
 	got, err := c.fetch(ctx, path, "")
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *connection) get(ctx context.Context, path string, into any) error {
 	return got.read(into)
 }
 
-// manager returns the connection, or makes one.
+// manager returns the connection, or opens one.
 func (c *connection) manager() (*managerClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *connection) manager() (*managerClient, error) {
 	return made, nil
 }
 
-// drop ends the connection.
+// drop closes the connection.
 func (c *connection) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

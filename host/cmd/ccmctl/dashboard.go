@@ -60,7 +60,7 @@ func (f *dashboardFlags) run(ctx context.Context, w io.Writer) error {
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // which Serve tells
+		_ = server.Close() // reported by Serve
 	}()
 	fmt.Fprintf(w, "http://%s/%s%s\n", d.host, d.key, v1alpha1.PagePath)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -69,19 +69,19 @@ func (f *dashboardFlags) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// dashboard passes the manager's pages on to a browser.
+// dashboard forwards a browser's requests to the manager.
 type dashboard struct {
 	*connection
-	// host and key are what an address must have. A page of another site can make a
-	// browser send requests here, but it knows neither.
+	// host and key are required in an address. Another site's page can make a
+	// browser send requests here, but knows neither.
 	host, key string
 }
 
-// ServeHTTP passes on GET of the manager's pages and its API, and nothing else.
+// ServeHTTP forwards only GET of the manager's pages and its API.
 func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, known := strings.CutPrefix(r.URL.Path, "/"+d.key)
 	switch {
-	case r.Host != d.host || !known || !strings.HasPrefix(path, v1alpha1.PathPrefix):
+	case r.Host != d.host || !known || !passed(path):
 		http.NotFound(w, r)
 	case r.Method != http.MethodGet:
 		http.Error(w, "the status page is read-only", http.StatusMethodNotAllowed)
@@ -90,8 +90,18 @@ func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// policy holds beside that of the page (statusapi): whoever answers need not be the
-// manager, and another answer, of the manager, has the same origin.
+// passed reports whether a decoded path is forwarded: only one that every
+// reader takes for the same path. ccmctl's token may open more than the pages,
+// such as /metrics by way of "..", or a query that is none here.
+func passed(path string) bool {
+	below, ok := strings.CutPrefix(path, v1alpha1.PathPrefix)
+	return ok && !strings.ContainsFunc(below, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '/' && r != '-'
+	})
+}
+
+// policy is added to that of the page (statusapi): the server need not be the
+// manager, and the manager's other answers share the origin.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func (d *dashboard) pass(w http.ResponseWriter, r *http.Request, path string) {
@@ -111,5 +121,5 @@ func (d *dashboard) pass(w http.ResponseWriter, r *http.Request, path string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(got.code)
-	_, _ = w.Write(got.body) // a browser that left needs nothing
+	_, _ = w.Write(got.body) // the browser may be gone
 }

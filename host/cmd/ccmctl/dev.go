@@ -89,7 +89,7 @@ func (f *devFlags) run(cmd *cobra.Command, provider, from string) error {
 // errSaved ends a round.
 var errSaved = errors.New("a file was saved")
 
-// rounds goes on until ctx ends.
+// rounds runs rounds until ctx ends.
 func (d *dev) rounds(ctx context.Context, saved <-chan struct{}) {
 	for ctx.Err() == nil {
 		err := d.roundUntil(ctx, saved)
@@ -107,7 +107,7 @@ func (d *dev) rounds(ctx context.Context, saved <-chan struct{}) {
 	}
 }
 
-// roundUntil is a round that a save ends: nobody waits for what it would have said.
+// roundUntil is a round that a save ends: its outcome is then outdated.
 func (d *dev) roundUntil(ctx context.Context, saved <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +132,7 @@ type dev struct {
 	target         moduleConfigMap
 	manager        *connection
 	say            func(format string, args ...any)
-	before         []byte // the module of the round before
+	before         []byte // the module of the last round
 }
 
 func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) {
@@ -155,7 +155,7 @@ func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) 
 	return d, nil
 }
 
-// round builds, puts and waits once.
+// round builds and puts the module, and waits for it.
 func (d *dev) round(ctx context.Context) error {
 	wasm, err := d.module(ctx)
 	if err != nil {
@@ -182,7 +182,7 @@ func (d *dev) round(ctx context.Context) error {
 	return (&devWait{dev: d, began: began, generation: before.Generation, digest: digest}).await(ctx)
 }
 
-// module builds the guest, or reads the file that another compiler wrote.
+// module builds the guest, or reads another compiler's file.
 func (d *dev) module(ctx context.Context) ([]byte, error) {
 	if info, err := os.Stat(d.from); err != nil || !info.IsDir() {
 		return readModule(d.from)
@@ -197,8 +197,8 @@ func (d *dev) module(ctx context.Context) ([]byte, error) {
 	return readModule(result.Out)
 }
 
-// touch makes the control loop of Services ask about one: it does when an annotation
-// changes.
+// touch makes the service loop call the provider for a Service: it does when an
+// annotation changes.
 func (d *dev) touch(ctx context.Context, digest string) error {
 	if d.service == "" {
 		return nil
@@ -212,8 +212,8 @@ func (d *dev) touch(ctx context.Context, digest string) error {
 	return nil
 }
 
-// reach returns the provider's status as soon as a manager answers: it may be
-// starting, too.
+// reach returns the provider's status as soon as a manager answers: it may
+// still be starting.
 func (d *dev) reach(ctx context.Context) (*v1alpha1.Provider, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -237,13 +237,13 @@ func (d *dev) reach(ctx context.Context) (*v1alpha1.Provider, error) {
 
 func isModule(m *v1alpha1.Module, digest string) bool { return m != nil && m.Digest == digest }
 
-// status is that of the provider, from the manager that leads.
+// status of the provider, from the leading manager.
 func (d *dev) status(ctx context.Context) (*v1alpha1.Provider, error) {
 	var s v1alpha1.Status
 	if err := d.manager.get(ctx, v1alpha1.StatusPath, &s); err != nil {
 		return nil, err
 	}
-	// On a node's own network a connection to a Pod that is gone reaches the one after it.
+	// On the host network a connection to a former Pod reaches its successor.
 	if !s.Manager.Leads && d.server == "" {
 		d.manager.drop()
 		return nil, fmt.Errorf("the manager %s does not lead any more", s.Manager.Host)

@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 )
 
-// What a person saves begins a round; what a build writes does not.
+// A person's save begins a round; a build's output does not.
 func TestWatchTree(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"cloud", "build", ".git"} {
@@ -51,7 +51,7 @@ func TestWatchTree(t *testing.T) {
 	for _, name := range []string{"provider.wasm", "provider.wasm.stamp", "build/x.go", ".git/index", ".main.go.swp", "main.go~"} {
 		save(name)
 	}
-	// In order: had one of them been told, this would be one too many.
+	// In order: a report of an earlier write would come first.
 	told("main.go")
 	select {
 	case <-saved:
@@ -60,7 +60,7 @@ func TestWatchTree(t *testing.T) {
 	}
 }
 
-// A module that another compiler writes is one file, however it is replaced.
+// Another compiler's module is one file, in whatever way it is replaced.
 func TestWatchOneFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mycloud.wasm")
 	saved, err := watchTree(t.Context(), file)
@@ -83,7 +83,7 @@ func TestWatchOneFile(t *testing.T) {
 	}
 }
 
-// Behind a link there is what is edited, and what a compiler writes.
+// Edited files and compiled modules may be behind a link.
 func TestWatchBehindALink(t *testing.T) {
 	dir, links := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "mycloud.wasm")
@@ -165,7 +165,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// withManifest is the smallest module, with a manifest.
+// withManifest is the smallest module with a manifest.
 func withManifest(t *testing.T, text string) []byte {
 	t.Helper()
 	wasm, err := manifest.Append([]byte("\x00asm\x01\x00\x00\x00"), []byte(text))

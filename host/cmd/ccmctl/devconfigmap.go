@@ -19,7 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 )
 
-// moduleConfigMap is the ConfigMap that a provider's module comes from.
+// moduleConfigMap is the ConfigMap with a provider's module.
 type moduleConfigMap struct {
 	api             typedcorev1.ConfigMapInterface
 	namespace, name string
@@ -27,8 +27,8 @@ type moduleConfigMap struct {
 
 func (m moduleConfigMap) String() string { return m.namespace + "/" + m.name }
 
-// put replaces the module, and leaves the configuration. A ConfigMap that is not
-// there is made.
+// put replaces the module, and leaves the configuration. It creates a missing
+// ConfigMap.
 func (m moduleConfigMap) put(ctx context.Context, wasm []byte) error {
 	suffix, data, err := packed(wasm)
 	if err != nil {
@@ -56,7 +56,7 @@ func (m moduleConfigMap) put(ctx context.Context, wasm []byte) error {
 	return nil
 }
 
-// packed is a module as a ConfigMap can hold it, and what its key ends in.
+// packed is a module in the form of a ConfigMap, with the suffix of its key.
 func packed(wasm []byte) (suffix string, data []byte, err error) {
 	if len(wasm) <= maxConfigMap {
 		return "", wasm, nil
@@ -75,7 +75,7 @@ func packed(wasm []byte) (suffix string, data []byte, err error) {
 	return ".gz", b.Bytes(), nil
 }
 
-// replaceModule puts a module in place of the one that is there.
+// replaceModule replaces the module in a ConfigMap.
 func replaceModule(cm *corev1.ConfigMap, suffix string, data []byte) error {
 	name := "provider.wasm"
 	for _, key := range slices.Sorted(maps.Keys(cm.BinaryData)) {
@@ -99,8 +99,8 @@ func replaceModule(cm *corev1.ConfigMap, suffix string, data []byte) error {
 	return nil
 }
 
-// differences says how a module differs from the one before in what the manager
-// sees of it: size, ops, and host functions.
+// differences prints the manager's view of a module's changes: size, ops, and
+// host functions.
 func differences(say func(string, ...any), before, after []byte) {
 	if before == nil {
 		return
@@ -123,7 +123,7 @@ func differences(say func(string, ...any), before, after []byte) {
 	}
 }
 
-// promises are what a module's manifest and imports say. Both modules were checked.
+// promises are the contents of a module's manifest and imports. Both modules were checked.
 func promises(wasm []byte) (all []string) {
 	m, err := readManifest(wasm)
 	if err != nil {

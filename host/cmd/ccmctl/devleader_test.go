@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// dev asks the manager that leads: one that has ceased to is left for the next one.
+// dev follows the leading manager: it leaves one that no longer leads.
 func TestDevFollowsTheLeader(t *testing.T) {
 	asked := 0
 	connect := func() (*managerClient, error) {

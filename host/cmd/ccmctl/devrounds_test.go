@@ -21,7 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 )
 
-// developing is a dev whose manager says what status returns.
+// developing is a dev with a manager that returns status.
 func developing(t *testing.T, status func() string) (d *dev, said chan string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -53,7 +53,7 @@ func (d *dev) save(t *testing.T, number byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wasm = append(wasm, 0, 2, 1, 'n'+number) // a custom section, which has a name and nothing else
+	wasm = append(wasm, 0, 2, 1, 'n'+number) // a custom section with only a name
 	if err := os.WriteFile(d.from, wasm, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func (d *dev) awaitPut(t *testing.T, other []byte) (now []byte) {
 	return now
 }
 
-// untilSaid waits for a line that begins so.
+// untilSaid waits for a line with this beginning.
 func untilSaid(t *testing.T, said <-chan string, begins string) {
 	t.Helper()
 	for {
@@ -91,7 +91,7 @@ func untilSaid(t *testing.T, said <-chan string, begins string) {
 	}
 }
 
-// Who mends a module while the one before is waited for does not wait for it.
+// A save during the wait for the previous module ends that wait.
 func TestASaveEndsTheRound(t *testing.T) {
 	d, said := developing(t, func() string { return `{"name": "p", "phase": "Waiting", "message": "for nothing"}` })
 	d.save(t, 1)
@@ -107,7 +107,7 @@ func TestASaveEndsTheRound(t *testing.T) {
 	<-ended
 }
 
-// Of two who write one ConfigMap each is told that there is another.
+// Two writers of one ConfigMap are told of each other.
 func TestAnotherWritesTheModule(t *testing.T) {
 	d, said := developing(t, func() string {
 		return `{"name": "p", "phase": "Kept", "offered": {"digest": "other"}, "serving": {"digest": "other"}}`
@@ -120,7 +120,7 @@ func TestAnotherWritesTheModule(t *testing.T) {
 	}
 }
 
-// Who interrupts it is not told that the module does not serve.
+// An interrupted wait does not report that the module does not serve.
 func TestAnInterruptedWait(t *testing.T) {
 	d, _ := developing(t, func() string { return `{"name": "p", "phase": "Waiting"}` })
 	d.save(t, 1)

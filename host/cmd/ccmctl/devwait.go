@@ -10,28 +10,28 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// firstOp is how long a module that serves may be asked nothing.
+// firstOp is the wait for a serving module's first op.
 const firstOp = 15 * time.Second
 
-// devPeriod is the time between two questions for the status.
+// devPeriod is the time between two requests for the status.
 const devPeriod = 50 * time.Millisecond
 
-// devWait waits for a module that was put.
+// devWait waits for a module after put.
 type devWait struct {
 	*dev
 	began  time.Time
 	digest string
-	// generation is the one before, and when it serves its own.
+	// generation is the previous one, and then the module's own.
 	generation int64
 	serves     bool
-	// said is the last line of a phase, offered what the manager was offered last.
+	// said is the last line about a phase, offered the last module offered to the manager.
 	said, offered string
 	// asked ends the wait for an op.
 	asked <-chan time.Time
 }
 
-// await waits until the module serves and has ended an op, and says how long both
-// took since it was put.
+// await waits until the module serves and has ended an op, and prints both
+// times since put.
 func (w *devWait) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -53,7 +53,7 @@ func (w *devWait) await(ctx context.Context) error {
 	}
 }
 
-// look reads one status; done is true when an op has ended.
+// look evaluates one status; done is true when an op has ended.
 func (w *devWait) look(ctx context.Context, p *v1alpha1.Provider) (done bool, err error) {
 	if !w.serves && isModule(p.Serving, w.digest) && (p.Generation > w.generation || p.Phase == v1alpha1.PhaseKept) {
 		w.serves, w.generation = true, p.Generation
@@ -83,7 +83,7 @@ func (w *devWait) look(ctx context.Context, p *v1alpha1.Provider) (done bool, er
 	return false, nil
 }
 
-// missing says why the wait has ended with nothing.
+// missing explains an unsuccessful wait.
 func (w *devWait) missing(ctx context.Context, unanswered error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errors.New("interrupted: the module was put, and may serve")

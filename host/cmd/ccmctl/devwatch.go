@@ -13,23 +13,23 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settles is how long nothing may be saved before a round begins: editors write a
-// file in several steps, and save several at once.
+// settles is the time without a save before a round begins: editors write a
+// file in several steps, and save several files at once.
 const settles = 50 * time.Millisecond
 
-// maxWatched bounds the directories that are watched.
+// maxWatched bounds the watched directories.
 const maxWatched = 4096
 
-// watchTree tells, until ctx ends, when files below a directory were saved, or the
-// one file that path is, if need be behind a link. Below it no link is followed. It skips what is hidden and what
-// builds write.
+// watchTree reports saves of files below a directory until ctx ends, or of the
+// single file path, even behind a link. It follows no link below path, and
+// skips hidden files and the output of builds.
 func watchTree(ctx context.Context, path string) (<-chan struct{}, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // of a link only the link would be watched
+		path = real // the watch would cover only the link itself
 	}
 	only := ""
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
@@ -69,7 +69,7 @@ func skipped(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "build" || name == "target" || name == "node_modules" || name == "vendor"
 }
 
-// tell sends once for saves that follow each other closely.
+// tell sends once for several saves in close succession.
 func tell(ctx context.Context, watcher *fsnotify.Watcher, only string, saved chan<- struct{}) {
 	timer := time.NewTimer(0)
 	<-timer.C
@@ -86,17 +86,17 @@ func tell(ctx context.Context, watcher *fsnotify.Watcher, only string, saved cha
 				timer.Reset(settles)
 			}
 			if info, err := os.Lstat(event.Name); only == "" && err == nil && info.IsDir() && !skipped(info.Name()) {
-				_ = addTree(watcher, event.Name, true) // a directory that is gone again needs no watch
+				_ = addTree(watcher, event.Name, true) // a directory that vanished needs no watch
 			}
 		case err := <-watcher.Errors:
 			if err == nil {
-				return // it is closed
+				return // the watcher is closed
 			}
-			timer.Reset(settles) // events may be lost, of saves too; and the watcher waits until it is heard
+			timer.Reset(settles) // lost events may be saves; and the watcher blocks until its errors are read
 		case <-timer.C:
 			select {
 			case saved <- struct{}{}:
-			default: // a round is due already
+			default: // a round is already due
 			}
 		}
 	}

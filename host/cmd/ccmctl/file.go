@@ -21,8 +21,8 @@ const (
 )
 
 // readModule returns the module of a file NAME.wasm, NAME.wasm.gz or
-// NAME.wasm.zst, decompressed. The rules are those of the source, so that the
-// manager reads what ccmctl has read.
+// NAME.wasm.zst, decompressed. It follows the rules of package source, so that
+// the manager accepts the same files.
 func readModule(path string) ([]byte, error) {
 	stored, err := readFile(path, maxModule)
 	if err != nil {
@@ -35,12 +35,12 @@ func readModule(path string) ([]byte, error) {
 	limits := source.Limits{MaxModule: maxModule, MaxCompressed: maxModule}
 	bundle, err := source.Join(&corev1.ConfigMap{BinaryData: map[string][]byte{name: stored}}, nil, limits)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Dir(path), withoutOrigin(err))
+		return nil, fmt.Errorf("%s: %w", path, withoutOrigin(err))
 	}
 	return bundle.Module, nil
 }
 
-// withoutOrigin removes the name of the ConfigMap, which there is none of.
+// withoutOrigin removes the name of the ConfigMap, as there is none.
 func withoutOrigin(err error) error {
 	var failed *source.Error
 	if errors.As(err, &failed) {
@@ -51,12 +51,12 @@ func withoutOrigin(err error) error {
 	return err
 }
 
-// uncompressedName is what a signature is named after.
+// uncompressedName is the base name of a signature.
 func uncompressedName(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst")
 }
 
-// signatureOf is where the manager looks for a module's signature.
+// signatureOf is the manager's name for a module's signature.
 func signatureOf(path string) string { return uncompressedName(path) + ".sig" }
 
 func readFile(path string, most int64) ([]byte, error) {
@@ -67,7 +67,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err // which names the file
 	}
 	if int64(len(data)) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes: name another file", path, most)
@@ -75,7 +75,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// createFile writes a file that must not exist yet.
+// createFile writes a new file, and fails if it exists.
 func createFile(path string, data []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) {

@@ -7,15 +7,15 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// forwardFault keeps what the node said of a connection that it could not forward.
-// client-go only logs this, beside every connection that ends; whoever asked sees EOF.
-// It is safe for concurrent use.
+// forwardFault keeps the node's message about a failed port-forward connection.
+// client-go only logs it, along with every closed connection; the caller sees
+// EOF. It is safe for concurrent use.
 type forwardFault struct {
 	mu  sync.Mutex
 	err error
 }
 
-// unforwarded is what client-go logs when the node could not reach the port.
+// unforwarded is client-go's log message when the node could not reach the port.
 const unforwarded = "An error occurred forwarding"
 
 func (*forwardFault) Init(logr.RuntimeInfo)            {}

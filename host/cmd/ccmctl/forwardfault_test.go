@@ -16,8 +16,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// What client-go logs of connections is not written between the lines of a command:
-// what the node said of the port is the error of who asks.
+// client-go's logs about connections do not appear between the lines of a
+// command: the node's message about the port becomes the caller's error.
 func TestForwardFault(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(server.Close)
@@ -41,7 +41,7 @@ func TestForwardFault(t *testing.T) {
 	}
 }
 
-// stderrOf returns what is written to stderr meanwhile, less than a pipe holds.
+// stderrOf returns what f writes to stderr, less than the size of a pipe.
 func stderrOf(t *testing.T, f func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -34,7 +34,7 @@ func newGenerateKeyPair() *cobra.Command {
 	return cmd
 }
 
-// writeKeyPair leaves no half of a pair behind.
+// writeKeyPair never leaves half of a pair behind.
 func writeKeyPair(prefix string, private, public []byte) error {
 	if err := createFile(prefix+".key", private, 0o600); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/compile"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
@@ -17,7 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// guestFlags are those of commands that run a provider's module without a cluster.
+// guestFlags are the flags of commands that run a provider's module without a cluster.
 type guestFlags struct {
 	config, provider       string
 	module, providerConfig string
@@ -41,7 +42,7 @@ func (f *guestFlags) add(fs *pflag.FlagSet) {
 func requireGuest(cmd *cobra.Command) {
 	for _, name := range []string{"module", "cases"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // an unknown flag
 		}
 	}
 }
@@ -93,8 +94,8 @@ func readSecrets(dir string) (conformance.Secrets, error) {
 	return secrets, nil
 }
 
-// readProvider returns the zero value without --config, which conformance
-// fills in.
+// readProvider returns the zero value without --config; conformance fills in
+// the defaults.
 func (f *guestFlags) readProvider() (v1alpha1.Provider, error) {
 	if f.config == "" {
 		return v1alpha1.Provider{}, nil
@@ -103,7 +104,7 @@ func (f *guestFlags) readProvider() (v1alpha1.Provider, error) {
 	if err != nil {
 		return v1alpha1.Provider{}, err
 	}
-	c, err := v1alpha1.Decode(data)
+	c, err := validation.Decode(data)
 	if err != nil {
 		return v1alpha1.Provider{}, fmt.Errorf("--config %s: %w", f.config, err)
 	}
@@ -117,8 +118,8 @@ func (f *guestFlags) readProvider() (v1alpha1.Provider, error) {
 	return v1alpha1.Provider{}, fmt.Errorf("--provider %q: must be one of those in %s: %s", f.provider, f.config, strings.Join(names, ", "))
 }
 
-// compile sets the engine and the compiler of the manager. remove takes away what
-// they leave, unless --compilation-cache-dir keeps it.
+// compile sets the manager's engine and compiler. remove deletes their files,
+// unless --compilation-cache-dir keeps them.
 func (f *guestFlags) compile(o *conformance.Options) (remove func(), err error) {
 	cache, remove, err := cacheDir(f.cache)
 	if err != nil {
@@ -131,7 +132,7 @@ func (f *guestFlags) compile(o *conformance.Options) (remove func(), err error) 
 	return remove, nil
 }
 
-// cacheDir makes the directory, or a temporary one that remove takes away.
+// cacheDir creates the directory, or a temporary one for remove to delete.
 func cacheDir(path string) (dir string, remove func(), err error) {
 	if path != "" {
 		return path, func() {}, os.MkdirAll(path, 0o700)
@@ -141,10 +142,10 @@ func cacheDir(path string) (dir string, remove func(), err error) {
 }
 
 // compileCommand is the hidden argument with which ccmctl starts itself to
-// compile a module, with the limits that the manager has for it.
+// compile a module, within the manager's limits.
 const compileCommand = "compile-module"
 
-// newEngine returns the engine and the compiler of the manager.
+// newEngine returns the manager's engine and compiler.
 func newEngine(cache string) (engine.Engine, plugin.Compiler, error) {
 	self, err := compile.Self()
 	if err != nil {

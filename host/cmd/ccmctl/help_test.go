@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Each line of an example is one that its command takes: its flags are there, and
-// its arguments are as many as they must be.
+// Each line of an example is valid: its command has its flags, and accepts its
+// number of arguments.
 func TestExamples(t *testing.T) {
 	found := 0
 	var walk func(*cobra.Command)
@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// examples are the lines of a command's example, each as one.
+// examples are the lines of a command's example, with continuations joined.
 func examples(cmd *cobra.Command) (lines []string) {
 	for line := range strings.Lines(strings.ReplaceAll(cmd.Example, "\\\n", " ")) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -41,7 +41,7 @@ func examples(cmd *cobra.Command) (lines []string) {
 func try(t *testing.T, of *cobra.Command, line string) {
 	t.Helper()
 	words := strings.Fields(line)
-	root := newCommand() // its flags keep what they were given
+	root := newCommand() // flags keep their values between runs
 	if words[0] != root.Name() {
 		t.Errorf("%s: an example of another program: %s", of.CommandPath(), line)
 		return
@@ -64,7 +64,7 @@ func try(t *testing.T, of *cobra.Command, line string) {
 	}
 }
 
-// The commands that talk to a cluster have help that fits a terminal, and examples.
+// The commands for clusters have help that fits a terminal, and examples.
 func TestHelp(t *testing.T) {
 	for _, name := range []string{"status", "why", "calls", "bundle", "check", "dashboard", "rollout", "rollout pause", "rollout promote", "rollout rollback", "rollout history"} {
 		cmd, _, err := newCommand().Find(strings.Fields(name))

@@ -46,8 +46,8 @@ func newHistory() *cobra.Command {
 	})
 }
 
-// writeHistory writes the generations of a provider's ConfigMap, its Events and where
-// it is now.
+// writeHistory prints the generations of a provider's ConfigMap, its Events and
+// its present state.
 func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) error {
 	var record status.Record
 	if said := cm.Data["record"]; said != "" {
@@ -78,10 +78,9 @@ func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) erro
 	return err
 }
 
-// servedRow is a row of the table. Who may write the ConfigMap may have written
-// anything into it.
+// servedRow is a row of the table. The ConfigMap's writers are untrusted.
 func servedRow(s *status.Served) []string {
-	// Invariant M26 (host/SECURITY.md): no text of others is more than one line within a limit.
+	// Invariant M26 (host/SECURITY.md): no foreign text is more than one line within a limit.
 	line := func(s string) string { return dash(text.Line(s, maxTold)) }
 	until := when(s.Until)
 	if s.Until.IsZero() {
@@ -93,7 +92,7 @@ func servedRow(s *status.Served) []string {
 	}
 }
 
-// when is a time in a table.
+// when formats a time for a table.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -36,8 +36,7 @@ now: phase Kept, serving 90cc1877203d
 	}
 }
 
-// A ConfigMap of an older manager has no generations, and one that somebody has edited
-// is named.
+// An older manager's ConfigMap has no generations, and an edited one is named.
 func TestHistoryWithoutGenerations(t *testing.T) {
 	for record, wrong := range map[string]bool{"": false, `{"paused":true}`: false, "{": true} {
 		var out strings.Builder

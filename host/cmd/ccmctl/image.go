@@ -22,7 +22,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// imageFlags say what goes into an image.
+// imageFlags describe the contents of an image.
 type imageFlags struct {
 	config, signature string
 	platforms         []string
@@ -34,7 +34,7 @@ func (f *imageFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.platforms, "platform", []string{"linux/amd64", "linux/arm64"}, "the nodes on which a volume can be made of the image; the manager takes it on any")
 }
 
-// pack makes the image of a module, and returns the digest of the module.
+// pack builds the image of a module, and returns the digest of the module.
 func (f *imageFlags) pack(path string) (v1.ImageIndex, string, error) {
 	module, err := readModule(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *imageFlags) pack(path string) (v1.ImageIndex, string, error) {
 	return index, provenance.Digest(module), err
 }
 
-// readable asks the manager's own rules whether it would read such files.
+// readable checks the files by the manager's own rules.
 func readable(c registry.Content) error {
 	files := map[string][]byte{registry.ModuleName: c.Module}
 	maps.Copy(files, c.Files)
@@ -71,7 +71,7 @@ func readable(c registry.Content) error {
 	return withoutOrigin(err)
 }
 
-// signatureSuffix is that by which the manager finds a signature.
+// signatureSuffix is the suffix by which the manager finds a signature.
 func signatureSuffix(signature []byte) string {
 	if strings.HasPrefix(strings.TrimSpace(string(signature)), "{") {
 		return ".sigstore.json"
@@ -79,14 +79,14 @@ func signatureSuffix(signature []byte) string {
 	return ".sig"
 }
 
-// registryFlags say how a registry is reached.
+// registryFlags configure the access to a registry.
 type registryFlags struct{ caFile string }
 
 func (f *registryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "certificates in PEM that verify the registry, instead of those of the system")
 }
 
-// options sign in as docker login has left it.
+// options use the credentials of docker login.
 func (f *registryFlags) options() (registry.Options, error) {
 	o := registry.Options{Keys: authn.DefaultKeychain, KeysOf: "docker login", AddKeys: "docker login ", UserAgent: "ccmctl/" + version.Release(), MaxFile: maxModule}
 	if f.caFile == "" {
@@ -204,7 +204,7 @@ func (f *registryFlags) pull(cmd *cobra.Command, text string) (*registry.Image, 
 	return client.Pull(cmd.Context(), state)
 }
 
-// writeFiles writes files that must not exist yet; their names have no slash.
+// writeFiles writes new files, and fails if one exists; their names have no slash.
 func writeFiles(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("%w: choose another directory with -o", err)
@@ -256,7 +256,7 @@ func newPack() *cobra.Command {
 	image.add(cmd)
 	cmd.Flags().StringVar(&reference, "name", "", "the name of the image, with its tag")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the archive, which must not exist yet")
-	_ = cmd.MarkFlagRequired("name")   // fails only for a flag
-	_ = cmd.MarkFlagRequired("output") // that is not there
+	_ = cmd.MarkFlagRequired("name")   // fails only for an unknown flag
+	_ = cmd.MarkFlagRequired("output") // as above
 	return cmd
 }

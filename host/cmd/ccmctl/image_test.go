@@ -19,8 +19,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/test/devregistry"
 )
 
-// registryFor starts a private registry with TLS, in which docker login was
-// done, and returns the flag for its certificate.
+// registryFor starts a private registry with TLS, does docker login, and
+// returns the flag for its certificate.
 func (b bench) registryFor(t *testing.T) (address, caFlag string) {
 	t.Helper()
 	r, err := devregistry.Start(devregistry.Options{Dir: t.TempDir(), TLS: true, User: "robot", Password: "hush hush"})
@@ -69,8 +69,7 @@ func TestPushAndPull(t *testing.T) {
 	wantFailure(t, "docker login", "pull", ca, ref)
 }
 
-// The archive is one that container runtimes import, and has the digest that
-// push would print.
+// Container runtimes can import the archive, and its digest is that of push.
 func TestPack(t *testing.T) {
 	b := newBench(t)
 	address, ca := b.registryFor(t)
@@ -101,7 +100,7 @@ func TestPack(t *testing.T) {
 			}
 		}
 	}
-	// An index, and for two platforms a manifest and a configuration, and one layer.
+	// An index, a manifest and a configuration for each of two platforms, and one layer.
 	if len(blobs) != 6 || len(index.Manifests) != 1 || !blobs[index.Manifests[0].Digest.String()] || index.Manifests[0].Annotations["io.containerd.image.name"] != ref {
 		t.Errorf("blobs %v, index %+v", blobs, index)
 	}

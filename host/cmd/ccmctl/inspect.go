@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,9 +17,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 func newInspect() *cobra.Command {
@@ -25,7 +31,9 @@ func newInspect() *cobra.Command {
 		Short: "Show what a module is, what it asks of the administrator, and whether the manager would take it",
 		Long: "Show a module without running it: its manifest, imports and sizes, what to grant it,\n" +
 			"the rights that the manager then needs in the cluster, and whether a signature lies\n" +
-			"beside it. It ends with 1 where the manager would refuse the module.",
+			"beside it. The module is checked and compiled as the manager does it, with the limits\n" +
+			"of the configuration that is shown; that of a large one takes minutes. It ends with 1\n" +
+			"where the manager would refuse the module.",
 		Example: "  ccmctl inspect build/mycloud.wasm",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,8 +41,9 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			i, err := inspect(wasm)
-			if err != nil {
+			i, unreadable := inspect(wasm)
+			// Even for an unreadable module the manager's error comes first.
+			if err := cmp.Or(i.verify(cmd.Context(), wasm, limitsFor(len(wasm))), unreadable); err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			_, i.unsigned = os.Stat(signatureOf(args[0]))
@@ -43,7 +52,7 @@ func newInspect() *cobra.Command {
 	}
 }
 
-// inspection is what can be seen of a module without running it.
+// inspection is the visible content of a module that does not run.
 type inspection struct {
 	manifest   *manifest.Manifest
 	parsed     *module.Module
@@ -51,25 +60,68 @@ type inspection struct {
 	size       int
 	compressed int
 	unsigned   error
+	// unseen lists skipped checks.
+	unseen []string
 }
 
-// inspect refuses what the manager would refuse whatever is granted.
+// inspect reads a module's sections.
 func inspect(wasm []byte) (inspection, error) {
 	m, err := readManifest(wasm)
 	if err != nil {
-		return inspection{}, err
+		return inspection{manifest: &manifest.Manifest{}}, err
 	}
-	policy := module.Policy{Capabilities: abi.Capabilities(), Signer: slices.Contains(m.Ops, abi.OpSign.String())}
-	parsed, m, err := module.Check(wasm, policy)
+	parsed, err := module.Parse(wasm)
 	if err != nil {
-		return inspection{}, fmt.Errorf("the manager would refuse it: %w", err)
+		return inspection{manifest: m}, err
 	}
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
-		return inspection{}, err
+		return inspection{manifest: m}, err
 	}
 	compressed := encoder.EncodeAll(wasm, nil)
 	return inspection{manifest: m, parsed: parsed, digest: provenance.Digest(wasm), size: len(wasm), compressed: len(compressed)}, nil
+}
+
+// signer reports whether it is a credential's signer.
+func (i inspection) signer() bool { return slices.Contains(i.manifest.Ops, abi.OpSign.String()) }
+
+// verify makes the manager's checks before a module runs, with its own Loader
+// and everything granted.
+func (i *inspection) verify(ctx context.Context, wasm []byte, limits v1alpha1.Limits) (err error) {
+	i.unseen = []string{"the engine wasmtime", "what the module answers (ccmctl run, ccmctl conformance)"}
+	loader, remove, err := i.loader(limits)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if runtime.GOOS != "linux" { // the compiler cannot be bounded there
+		i.unseen = append(i.unseen, "the code: ccmctl on Linux compiles it")
+		_, err = loader.Job(wasm)
+	} else {
+		err = loader.Verify(ctx, wasm)
+	}
+	if err != nil {
+		return fmt.Errorf("the manager would refuse it: %w", err)
+	}
+	return nil
+}
+
+func (i *inspection) loader(limits v1alpha1.Limits) (loader *plugin.Loader, remove func(), err error) {
+	cache, remove, err := cacheDir("")
+	if err != nil {
+		return nil, nil, fmt.Errorf("a directory for compiled modules: %w", err)
+	}
+	base := plugin.Loader{NewHost: func(*manifest.Manifest) (engine.Host, io.Writer, io.Writer) { return nil, nil, nil }}
+	if base.Engine, base.Compiler, err = newEngine(cache); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	if i.signer() {
+		return grant.SignerLoader(base), remove, nil
+	}
+	c := v1alpha1.HostConfiguration{Providers: []v1alpha1.Provider{{Capabilities: abi.Capabilities(), Limits: limits}}}
+	v1alpha1.SetDefaults(&c)
+	return grant.Loader(base, &c.Providers[0]), remove, nil
 }
 
 func (i inspection) write(out io.Writer, signature string) error {
@@ -85,15 +137,19 @@ func (i inspection) write(out io.Writer, signature string) error {
 	if errors.Is(i.unsigned, os.ErrNotExist) {
 		signed = "none beside it; ccmctl sign makes one"
 	}
-	fmt.Fprintf(w, "signature:\t%s\n", signed)
+	fmt.Fprintf(w, "signature:\t%s\nnot seen:\t%s\n", signed, strings.Join(i.unseen, "; "))
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, i.grants()+i.rights())
+	suggestion, err := i.suggestion()
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, suggestion+i.rights())
 	return err
 }
 
-// maxConfigMap is what fits into one ConfigMap beside a configuration, in bytes.
+// maxConfigMap is the space for a module in a ConfigMap beside a configuration, in bytes.
 const maxConfigMap = 1000 << 10
 
 func tooLarge(compressed int) string {
@@ -103,7 +159,7 @@ func tooLarge(compressed int) string {
 	return ""
 }
 
-// imports are names of functions, without those of WASI and of the log.
+// imports are the names of imported functions, except WASI's and the log.
 func (i inspection) imports() []string {
 	var names []string
 	for _, imported := range i.parsed.Imports {
@@ -115,74 +171,7 @@ func (i inspection) imports() []string {
 	return slices.Compact(names)
 }
 
-// grants is a beginning of the HostConfiguration, in its own words.
-func (i inspection) grants() string {
-	m := i.manifest
-	var b strings.Builder
-	if slices.Contains(m.Ops, abi.OpSign.String()) {
-		return "\nA signer: it is named by a credential's signer, and is granted nothing.\n"
-	}
-	fmt.Fprintf(&b, "\nIn the HostConfiguration:\n\n  providers:\n  - name: %s\n    source: %s\n    capabilities: [%s]\n", m.Name, i.source(), strings.Join(m.Capabilities, ", "))
-	if slices.Contains(m.Capabilities, abi.CapabilityHTTP) {
-		b.WriteString("    grants:" + beginnings(m) + "\n")
-	}
-	if len(m.Credentials) > 0 {
-		b.WriteString("    credentials:\n")
-	}
-	for _, name := range m.Credentials {
-		fmt.Fprintf(&b, "    - {name: %s, secret: {namespace: kube-system, name: %s}, bearer: {}}  # or another kind\n", text.Line(name, 64), m.Name)
-	}
-	if slices.Contains(m.Capabilities, abi.CapabilityKube) {
-		b.WriteString("    kube: {nodes: true}  # the objects of the cluster that it reads\n")
-	}
-	if i.size > largeModule {
-		b.WriteString("    limits: {memory: 128Mi, module: 128Mi, compile: {memory: 3Gi, cpu: 10m, wall: 20m, output: 512Mi}}  # the module is large\n")
-	}
-	return b.String()
-}
-
-// largeModule is from where on compiling a module needs more than a provider
-// may have by default.
-const largeModule = 16 << 20
-
-// source is where a module of this size can be.
-func (i inspection) source() string {
-	if i.compressed > maxConfigMap {
-		return fmt.Sprintf("{oci: {reference: registry.example.com/providers/%s:v1}}  # ccmctl push", i.manifest.Name)
-	}
-	return fmt.Sprintf("{configMap: {namespace: kube-system, name: %s}}", i.manifest.Name)
-}
-
-// beginnings are the grants that the manifest asks for.
-func beginnings(m *manifest.Manifest) string {
-	if len(m.Hosts) == 0 {
-		return " []  # the manifest names no hosts: which does its configuration name?"
-	}
-	var b strings.Builder
-	for _, host := range m.Hosts {
-		fmt.Fprintf(&b, "\n    - %s", grantOf(text.Line(host, 256), m.Credentials))
-	}
-	return b.String()
-}
-
-func grantOf(address string, credentials []string) string {
-	scheme, rest, _ := strings.Cut(address, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	name, port, hasPort := strings.Cut(host, ":")
-	fields := []string{"host: " + name, "pathPrefix: /" + path}
-	if scheme != "https" {
-		fields = append([]string{"scheme: " + scheme}, fields...)
-	}
-	if hasPort {
-		fields = append(fields, "port: "+port)
-	}
-	if len(credentials) > 0 {
-		fields = append(fields, "credentials: ["+strings.Join(credentials, ", ")+"]")
-	}
-	return "{" + strings.Join(fields, ", ") + "}"
-}
-
-// rights are what the manager needs beyond what it needs for any provider.
+// rights that the manager needs for this provider, beyond those for any.
 func (i inspection) rights() string {
 	var b strings.Builder
 	b.WriteString("\nRights of the manager in the cluster, which the chart gives for these values:\n")

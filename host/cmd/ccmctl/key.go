@@ -11,7 +11,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
 
-// passwordVariable is where cosign takes the password from, too.
+// passwordVariable is cosign's variable for the password.
 const passwordVariable = "COSIGN_PASSWORD"
 
 // newPassword is the password for a new key, nil for none.
@@ -22,8 +22,8 @@ func newPassword(bool) ([]byte, error) {
 	return nil, nil
 }
 
-// readPassword is the password of an encrypted key. It may be empty: cosign
-// encrypts with the empty one, too.
+// readPassword is the password of an encrypted key. It may be empty, as cosign
+// allows.
 func readPassword(bool) ([]byte, error) {
 	password, ok := os.LookupEnv(passwordVariable)
 	if !ok {
@@ -32,7 +32,7 @@ func readPassword(bool) ([]byte, error) {
 	return []byte(password), nil
 }
 
-// readPrivateKey takes PKCS8, SEC 1, PKCS1 and cosign's encrypted keys. Its
+// readPrivateKey accepts PKCS8, SEC 1, PKCS1 and cosign's encrypted keys. Its
 // errors do not quote the file.
 func readPrivateKey(path string) (crypto.PrivateKey, error) {
 	data, err := readFile(path, maxSmall)

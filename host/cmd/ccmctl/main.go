@@ -1,8 +1,8 @@
-// Command ccmctl prepares modules for the manager: it shows what a module is,
-// signs it, verifies signatures, makes the ConfigMaps for kubectl, and pushes and
-// pulls images, and asks a manager of a cluster how its providers and their objects
-// are (ccmctl status). The other commands talk to no cluster, and to no network but
-// for a registry, and the cloud that a provider is tested against (ccmctl conformance).
+// Command ccmctl prepares modules for the manager: it inspects and signs them,
+// verifies signatures, creates ConfigMaps for kubectl, and pushes and pulls
+// images; and it asks the manager of a cluster about its providers and their
+// objects (ccmctl status). The other commands access no cluster, and no network
+// but a registry, and the cloud of a tested provider (ccmctl conformance).
 package main
 
 import (
@@ -31,13 +31,13 @@ func main() {
 	}
 }
 
-// complain writes an error, which may quote manifests that others wrote.
+// complain prints an error, which may quote foreign manifests.
 func complain(w io.Writer, err error) {
 	const most = 8 << 10
 	fmt.Fprintln(w, "error:", text.Line(err.Error(), most))
 }
 
-// compileChild is what the conformance kit's compiler starts.
+// compileChild is the compiling child process of the conformance kit.
 func compileChild() int {
 	return compile.RunChild(context.Background(), os.Stdin, os.Stdout, func(_, cacheDir string) (engine.Engine, error) {
 		return wazero.New(wazero.Options{CacheDir: cacheDir}), nil
@@ -56,7 +56,7 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// displayName is what people type: a program that is called kubectl-ccm is a plugin
+// displayName is the command as typed: a program named kubectl-ccm is a plugin
 // of kubectl.
 func displayName(program string) string {
 	if strings.TrimSuffix(filepath.Base(program), ".exe") == "kubectl-ccm" {

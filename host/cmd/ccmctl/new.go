@@ -30,11 +30,11 @@ type newFlags struct {
 	Require string
 	// Host is the name of the cloud's API.
 	Host string
-	// Checkout is where wasm-ccm is, as go.mod and make find it.
+	// Checkout is the path to wasm-ccm for go.mod and make.
 	Checkout string
-	// Version is the guest's.
+	// Version of the guest.
 	Version string
-	// Module is the path of the guest's Go module, SDK the version of ours.
+	// Module is the path of the guest's Go module, SDK the version of this project's module.
 	Module, SDK string
 }
 
@@ -73,7 +73,7 @@ func newNew() *cobra.Command {
 	cmd.Flags().StringVar(&f.Version, "version", "0.1.0", "the guest's version")
 	cmd.Flags().StringVar(&f.Module, "module", "", "the path of the new Go module (default the name; with --upstream guest-NAME)")
 	cmd.Flags().StringVar(&f.SDK, "sdk", "", "the version of the SDK (default that of ccmctl)")
-	_ = cmd.MarkFlagRequired("name") // fails only for a flag that is not there
+	_ = cmd.MarkFlagRequired("name") // fails only for an unknown flag
 	return cmd
 }
 
@@ -115,7 +115,7 @@ func (f *newFlags) check() error {
 	return nil
 }
 
-// write makes all texts before it makes the directory, and overwrites nothing.
+// write renders all texts before it creates the directory, and overwrites nothing.
 func (f *newFlags) write(dir string) error {
 	if err := f.check(); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (f *newFlags) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// goMod requires the provider, and the adapter as sdkModule does the SDK.
+// goMod requires the provider and the adapter, as sdkModule requires the SDK.
 func (f *newFlags) goMod() ([]byte, error) {
 	var file modfile.File
 	path, version, _ := strings.Cut(f.Require, "@")

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestGeneratedRepository is a vendor's first hour: the repository that new
-// writes, filled in as its README says, is built by its Makefile and passes its
-// own test. The provider in it is testdata/mycloud, a module of its own.
+// TestGeneratedRepository is a vendor's first hour: the repository of new,
+// filled in as its README says, builds with its Makefile and passes its own
+// test. The provider is testdata/mycloud, a module of its own.
 func TestGeneratedRepository(t *testing.T) {
 	checkout := vendorsHour(t)
 	dir := filepath.Join(t.TempDir(), "guest-mycloud")
@@ -25,8 +25,8 @@ func TestGeneratedRepository(t *testing.T) {
 	makeTest(t, dir, os.Environ(), "probe-credentials", "safe-exists", "fault-401")
 }
 
-// The same without a checkout: go.mod requires the modules of ours by a version,
-// which a proxy of files has, and the go command's cache knows nothing of them.
+// The same without a checkout: go.mod requires versions of this project's
+// modules, from a proxy of files and with a go command's empty cache.
 func TestGeneratedRepositoryByVersion(t *testing.T) {
 	checkout := vendorsHour(t)
 	const version = "v0.9.0"
@@ -57,7 +57,7 @@ func TestGeneratedRepositoryByVersion(t *testing.T) {
 	}
 }
 
-// vendorsHour takes some minutes. It returns where this repository is.
+// vendorsHour is skipped in short tests. It returns the path of this repository.
 func vendorsHour(t *testing.T) (checkout string) {
 	t.Helper()
 	if testing.Short() {
@@ -70,7 +70,7 @@ func vendorsHour(t *testing.T) (checkout string) {
 	return checkout
 }
 
-// fillIn does what the README of the directory says, for a cloud that runs.
+// fillIn follows the README of the directory, for a running cloud.
 func fillIn(t *testing.T, dir, checkout string) {
 	t.Helper()
 	vendor := mycloudModule(t, checkout)
@@ -79,10 +79,10 @@ func fillIn(t *testing.T, dir, checkout string) {
 	address := strings.TrimPrefix(api.URL, "http://")
 	host, port, _ := strings.Cut(address, ":")
 	for _, e := range []struct{ file, old, new string }{
-		{"go.mod", "\nrequire", "\nreplace example.com/mycloud => " + vendor + "\n\nrequire"}, // it is published nowhere
+		{"go.mod", "\nrequire", "\nreplace example.com/mycloud => " + vendor + "\n\nrequire"}, // it is unpublished
 		{"manifest.json", "\"instance_metadata\",\n    \"lb_get\", \"lb_name\", \"lb_ensure\", \"lb_update\", \"lb_delete\",\n    \"route_list\", \"route_create\", \"route_delete\"", "\"instance_metadata\""},
 		{"main.go", "// upstream.ProbeInstance(\"mycloud://none\"),", "upstream.ProbeInstance(\"mycloud://none\"),"},
-		{"config.yaml", "env: {}", "env: {MYCLOUD_URL: \"" + api.URL + "\"}\nloopback: [\"" + api.URL + "\"]"},
+		{"config.yaml", "env: {}", "env: {MYCLOUD_URL: \"" + api.URL + "\"}\nloopback: [\"" + api.URL + "\"]\ngone: [machine_not_found]"},
 		{"config.yaml", "api.example.com", host},
 		{"host.yaml", "{host: api.example.com,", fmt.Sprintf("{scheme: http, host: %s, port: %s,", host, port)},
 	} {
@@ -97,7 +97,7 @@ func fillIn(t *testing.T, dir, checkout string) {
 	}
 }
 
-// makeTest builds the guest and wants these clauses of the contract to hold.
+// makeTest builds the guest and requires these clauses to pass.
 func makeTest(t *testing.T, dir string, env []string, clauses ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "make", "test", "CCMCTL="+releasedCcmctl(t))
@@ -116,7 +116,7 @@ func makeTest(t *testing.T, dir string, env []string, clauses ...string) {
 	}
 }
 
-// mycloudModule makes the vendor's module in a directory.
+// mycloudModule creates the vendor's module in a directory.
 func mycloudModule(t *testing.T, checkout string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -152,7 +152,7 @@ func mycloudModule(t *testing.T, checkout string) (dir string) {
 
 const mycloudToken = "mycloud-token-of-the-test"
 
-// mycloudAPI has worker-1 and worker-2, for who has the token.
+// mycloudAPI has worker-1 and worker-2, for requests with the token.
 func mycloudAPI(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+mycloudToken {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
@@ -172,7 +172,10 @@ func mycloudAPI(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.NotFound(w, r)
+	// The cloud's own code, named in config.yaml: a gateway answers 404, too.
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = fmt.Fprintf(w, `{"code": "machine_not_found", "id": %q}`, strings.TrimPrefix(r.URL.Path, "/machines/"))
 }
 
 func edit(t *testing.T, path, old, changed string) {
@@ -189,8 +192,8 @@ func edit(t *testing.T, path, old, changed string) {
 	}
 }
 
-// releasedCcmctl is what vendors have: the test binary may be one with the race
-// detector, whose compiling processes want more memory than they may have.
+// releasedCcmctl is the binary of vendors: the test binary may have the race
+// detector, whose compiling children exceed their memory limit.
 func releasedCcmctl(t *testing.T) string {
 	t.Helper()
 	build := os.Getenv("CCM_BUILD")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 var newArguments = []string{
@@ -28,7 +28,7 @@ func runNew(t *testing.T, dir string, more ...string) error {
 	return cmd.Execute()
 }
 
-// What new writes is what the build, the manager and the kit read.
+// The build, the manager and the kit can read the output of new.
 func TestNewUpstream(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "guest")
 	if err := runNew(t, dir); err != nil {
@@ -52,7 +52,7 @@ func TestNewUpstream(t *testing.T) {
 	if _, err := manifest.Parse(read("manifest.json")); err != nil {
 		t.Error(err)
 	}
-	if _, err := v1alpha1.Decode(read("host.yaml")); err != nil {
+	if _, err := validation.Decode(read("host.yaml")); err != nil {
 		t.Error(err)
 	}
 	mod, err := modfile.Parse("go.mod", read("go.mod"), nil)
@@ -82,8 +82,8 @@ func TestNewUpstream(t *testing.T) {
 	}
 }
 
-// Without a checkout, everything is of a release: nothing that new writes leads
-// to a directory of somebody's machine.
+// Without a checkout all references are to a release: the output of new
+// contains no path of this machine.
 func TestNewUpstreamOfAVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "guest")
 	if _, err := runCommand(t, "new", "--upstream", "--name", "mycloud", "--package", "example.com/mycloud", "--require", "example.com/mycloud@v1.0.0",
@@ -110,7 +110,7 @@ func TestNewUpstreamOfAVersion(t *testing.T) {
 	}
 }
 
-// A vendor begins with a repository: git's directory and a license are there.
+// A vendor may begin with a repository: with git's directory and a license.
 func TestNewInARepository(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("free"), 0o600); err != nil {
@@ -124,7 +124,7 @@ func TestNewInARepository(t *testing.T) {
 	}
 }
 
-// Nothing is overwritten, and nothing is written where a file would be.
+// Nothing is overwritten, and nothing is written if a file is in the way.
 func TestNewOverwritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")

@@ -18,7 +18,7 @@ import (
 
 const home = "github.com/wasm-ccm/wasm-ccm/"
 
-// checkSDK fills in what new knows itself.
+// checkSDK fills in the values that new knows itself.
 func (f *newFlags) checkSDK() error {
 	if f.Module == "" {
 		f.Module = f.Name
@@ -44,7 +44,7 @@ func (f *newFlags) checkSDK() error {
 	return nil
 }
 
-// sdkFiles are those of the example under another name.
+// sdkFiles are the example's files under another name.
 func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 	files := map[string][]byte{".gitignore": []byte("/build/\n/secrets/\n")}
 	rename := strings.NewReplacer(
@@ -59,7 +59,7 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 			return err
 		}
 		text = []byte(rename.Replace(string(text)))
-		if path.Ext(name) == ".go" { // The new name may sort elsewhere among the imports.
+		if path.Ext(name) == ".go" { // The new name may change the order of the imports.
 			text, err = format.Source(text)
 		}
 		files[strings.TrimPrefix(name, "example/")] = text
@@ -82,7 +82,7 @@ func (f *newFlags) sdkModule() ([]byte, error) {
 	return file.Format()
 }
 
-// requireOwn requires modules of ours by their version, or leads to a checkout.
+// requireOwn requires this project's modules by version, or replaces them by a checkout.
 func (f *newFlags) requireOwn(file *modfile.File, modules ...string) error {
 	required := f.SDK
 	if required == "" {

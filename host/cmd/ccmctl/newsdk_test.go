@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 )
 
 // runCommand runs ccmctl, and returns what it prints.
@@ -25,7 +25,7 @@ func runCommand(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// What new writes is tested, built and configured under the name it was given.
+// The output of new is tested, built and configured under its given name.
 func TestNewProvider(t *testing.T) {
 	checkout, err := filepath.Abs("../../..")
 	if err != nil {
@@ -66,7 +66,7 @@ func TestNewProvider(t *testing.T) {
 	if _, err := manifest.Parse(read("manifest.json")); err != nil {
 		t.Error(err)
 	}
-	if c, err := v1alpha1.Decode(read("host.yaml")); err != nil || c.Providers[0].Name != "acme" {
+	if c, err := validation.Decode(read("host.yaml")); err != nil || c.Providers[0].Name != "acme" {
 		t.Errorf("%v, %v", c, err)
 	}
 	if _, err := conformance.ParseCases(read("cases.yaml")); err != nil {

@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// What the templates of a guest for upstream's interface call the programs and
-// files of ours: those of a checkout, or of a release.
+// The paths of this project's programs and files in the templates of a guest
+// for upstream's interface: in a checkout, or of a release.
 
-// Ccmctl is the command, as somebody in the new directory types it.
+// Ccmctl is the command as typed in the new directory.
 func (f *newFlags) Ccmctl() string {
 	if f.Checkout != "" {
 		return f.Checkout + "/build/ccmctl"
@@ -13,7 +13,7 @@ func (f *newFlags) Ccmctl() string {
 	return "ccmctl"
 }
 
-// Chart is what helm installs.
+// Chart is the chart for helm install.
 func (f *newFlags) Chart() string {
 	if f.Checkout != "" {
 		return f.Checkout + "/deploy/chart"

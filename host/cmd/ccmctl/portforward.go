@@ -23,17 +23,21 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/klog/v2"
 	streamhttp "k8s.io/streaming/pkg/httpstream"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/check"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// What the chart calls the manager, its Lease, and who may read its API.
+// The chart's names of the manager, its Lease, and its API's reader.
 const (
 	managerName = "cloud-controller-manager"
 	viewerName  = managerName + "-viewer"
 	selector    = "app.kubernetes.io/name=" + managerName
 )
 
-// viewerSeconds is how long a token of the viewer lives; the API server gives
-// none for less.
+// viewerSeconds is the lifetime of the viewer's token, the API server's
+// minimum.
 const viewerSeconds = 600
 
 // cluster finds managers in Pods.
@@ -43,9 +47,9 @@ type cluster struct {
 	namespace string
 }
 
-// connect forwards a port of the leader's Pod, or with orStandby of another one's. The
-// manager gets a short-lived token of the ServiceAccount viewerName: the credential of
-// who asks stays with the API server.
+// connect forwards a port of the leader's Pod, or with orStandby of another
+// one's. The manager gets a short-lived token of the ServiceAccount viewerName:
+// the user's own credential stays with the API server.
 func (c *cluster) connect(ctx context.Context, orStandby bool) (*managerClient, error) {
 	pods, err := c.pods(ctx)
 	if err != nil {
@@ -58,6 +62,10 @@ func (c *cluster) connect(ctx context.Context, orStandby bool) (*managerClient, 
 	var standby *managerClient
 	var failed []error
 	for _, pod := range pods {
+		if what, mend := check.Fault(&pod); what != "" {
+			failed = append(failed, fmt.Errorf("pod %s: %s -> %s", pod.Name, text.Line(what, v1alpha1.MaxText), text.Line(mend, v1alpha1.MaxText)))
+			continue
+		}
 		found, err := c.forward(ctx, pod, token)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("pod %s: %w", pod.Name, err))
@@ -80,6 +88,7 @@ func (c *cluster) connect(ctx context.Context, orStandby bool) (*managerClient, 
 		}
 	}
 	if standby != nil && orStandby {
+		standby.silent = errors.Join(failed...)
 		return standby, nil
 	}
 	if standby != nil {
@@ -89,15 +98,15 @@ func (c *cluster) connect(ctx context.Context, orStandby bool) (*managerClient, 
 	return nil, errors.Join(failed...)
 }
 
-// pods are those of the manager that run, the Lease's holder first.
+// pods are the manager's running Pods, the Lease's holder first.
 func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.client.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err
 	}
-	running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+	running := slices.DeleteFunc(slices.Clone(list.Items), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 	if len(running) == 0 {
-		return nil, fmt.Errorf("no Pod of the manager runs in namespace %s (kubectl -n %[1]s get pods -l %[2]s); is it in another (--manager-namespace), or in no Pod (--server)?", c.namespace, selector)
+		return nil, c.nobody(ctx, list.Items)
 	}
 	holder := ""
 	if lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, managerName, metav1.GetOptions{}); err == nil && lease.Spec.HolderIdentity != nil {
@@ -113,7 +122,16 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return running, nil
 }
 
-// token asks for one of the viewer.
+// nobody is the error without a running Pod of the manager.
+func (c *cluster) nobody(ctx context.Context, pods []corev1.Pod) error {
+	said := fmt.Sprintf("no Pod of the manager runs in namespace %s (kubectl -n %[1]s get pods -l %[2]s); is it in another (--manager-namespace), or in no Pod (--server)?", c.namespace, selector)
+	for _, f := range check.Missing(ctx, c.client, c.namespace, pods) {
+		said += fmt.Sprintf(" %s: %s -> %s.", f.Where, f.What, f.Mend)
+	}
+	return errors.New(said)
+}
+
+// token requests a token of the viewer.
 func (c *cluster) token(ctx context.Context) (string, error) {
 	seconds := int64(viewerSeconds)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
@@ -127,8 +145,8 @@ func (c *cluster) token(ctx context.Context) (string, error) {
 	return answer.Status.Token, nil
 }
 
-// forward opens a port of this machine that leads to the manager's secure port. Its
-// certificate is its own, and not looked at: the API server says which Pod this is.
+// forward opens a local port that leads to the manager's secure port. The manager's
+// own certificate is not verified: the API server identifies the Pod.
 func (c *cluster) forward(ctx context.Context, pod corev1.Pod, token string) (*managerClient, error) {
 	dialer, err := c.dialer(pod)
 	if err != nil {
@@ -167,7 +185,7 @@ func (c *cluster) forward(ctx context.Context, pod corev1.Pod, token string) (*m
 	return client, nil
 }
 
-// dialer is kubectl's: a WebSocket, or SPDY with older API servers.
+// dialer is kubectl's: a WebSocket, or SPDY for older API servers.
 func (c *cluster) dialer(pod corev1.Pod) (streamhttp.Dialer, error) {
 	address := c.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
@@ -184,7 +202,7 @@ func (c *cluster) dialer(pod corev1.Pod) (streamhttp.Dialer, error) {
 	}), nil
 }
 
-// securePort is that of the container, by the name that the chart gives it.
+// securePort is the container's port with the chart's name for it.
 func securePort(pod corev1.Pod) int32 {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {

@@ -10,8 +10,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// progress says what is being waited for: on a terminal in one line that is written
-// over, and elsewhere in a line for each change.
+// progress shows what a command waits for: on a terminal in one line that is
+// overwritten, elsewhere in a line for each change.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -25,7 +25,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// maxProgress is how long a line may be, in bytes.
+// maxProgress bounds a line, in bytes.
 const maxProgress = 200
 
 func (p *progress) say(what string) {
@@ -41,7 +41,7 @@ func (p *progress) say(what string) {
 	fmt.Fprintln(p.w, "waiting:", what)
 }
 
-// width is that of the terminal, without its last column.
+// width of the terminal, without its last column.
 func (p *progress) width() int {
 	const fallback = 80
 	file, _ := p.w.(*os.File)

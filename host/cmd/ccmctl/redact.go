@@ -2,63 +2,63 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/base64"
 	"regexp"
 	"slices"
-
-	"sigs.k8s.io/yaml"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 )
 
-// redactor removes secrets from texts: values that it knows, in all the encodings that
-// the manager's own scrubber knows, and what looks like one.
+// redactor removes secrets from texts: known values, in all encodings of the
+// manager's own scrubber, and texts that look like secrets.
 type redactor struct {
 	known [][]byte
-	exact *credential.Scrubber // nil: to be made
+	exact *credential.Scrubber // nil: not yet built
 }
 
-// minKnown is how long a value must be that is looked for, in bytes: what is shorter
-// stands everywhere.
-const minKnown = 6
+// minKnown is the length of the shortest known value in the search, in bytes:
+// shorter ones occur everywhere.
+const minKnown = 4
 
-// know adds a value of a Secret: as a whole, and the texts in it if it is JSON or YAML.
+// separators surround values in JSON, YAML, INI and lists.
+var separators = regexp.MustCompile("[\\s\"'`,;{}\\[\\]]+|[=:][\\s\"']")
+
+// know adds a value of a Secret: as a whole, and its words, in any syntax. Of
+// user:password in base64, as in a Secret of docker, the words are added, too.
 func (r *redactor) know(value []byte) {
 	r.exact = nil
-	if len(value) >= minKnown {
-		r.known = append(r.known, value)
-	}
-	var document any
-	if yaml.Unmarshal(value, &document) == nil {
-		r.leaves(document)
+	r.learn(bytes.TrimSpace(value))
+	for _, one := range separators.Split(string(value), -1) {
+		r.learn([]byte(one))
+		if _, after, found := strings.Cut(one, "="); found { // INI
+			r.learn([]byte(after))
+		}
+		if pair, err := base64.StdEncoding.DecodeString(one); err == nil && utf8.Valid(pair) {
+			for half := range bytes.SplitSeq(pair, []byte(":")) {
+				r.learn(half)
+			}
+		}
 	}
 }
 
-// leaves adds the texts of a document.
-func (r *redactor) leaves(document any) {
-	switch x := document.(type) {
-	case map[string]any:
-		for _, v := range x {
-			r.leaves(v)
-		}
-	case []any:
-		for _, v := range x {
-			r.leaves(v)
-		}
-	case string:
-		if len(x) >= minKnown {
-			r.known = append(r.known, []byte(x))
-		}
+func (r *redactor) learn(value []byte) {
+	if len(value) >= minKnown && !slices.Contains(ordinary, string(value)) {
+		r.known = append(r.known, value)
 	}
 }
+
+// ordinary are common words of configurations and logs that are no secret.
+var ordinary = []string{"true", "false", "null", "none", "auth", "auths", "username", "password", "https", "http"}
 
 const scrubbed = "[scrubbed]"
 
-// privateKey is the one look that has several lines.
+// privateKey is the only pattern over several lines.
 var privateKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY-----|\z)`)
 
-// looks are what secrets look like in a line that has one of the hints, which are in
-// lower case, and what stands in their place.
+// looks are the patterns of secrets in a line with one of the hints, which are
+// in lower case, and their replacements.
 var looks = []struct {
 	hints   []string
 	pattern *regexp.Regexp
@@ -75,7 +75,7 @@ var looks = []struct {
 	{[]string{"basic"}, regexp.MustCompile(`\b(Basic)(\s+|%20|\+)[A-Za-z0-9+/=_-]{6,}`), "${1} " + scrubbed},
 	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`), scrubbed},
 	{[]string{"akia", "asia"}, regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), scrubbed},
-	// NAME=VALUE, NAME: VALUE and "NAME": "VALUE" where the name is that of a secret.
+	// NAME=VALUE, NAME: VALUE and "NAME": "VALUE" with a name that suggests a secret.
 	{
 		[]string{"passw", "passphrase", "secret", "token", "key", "authorization", "cookie"},
 		regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|cookie)` +
@@ -108,36 +108,4 @@ func cleanLine(line []byte) []byte {
 		text = append(slices.Clip(text), '\n')
 	}
 	return text
-}
-
-// json returns a document as JSON whose texts have no secrets.
-func (r *redactor) json(object any) ([]byte, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var document any
-	if err := json.Unmarshal(data, &document); err != nil {
-		return nil, err
-	}
-	data, err = json.MarshalIndent(r.document(document), "", "  ")
-	return append(data, '\n'), err
-}
-
-func (r *redactor) document(document any) any {
-	switch x := document.(type) {
-	case map[string]any:
-		clean := make(map[string]any, len(x))
-		for k, v := range x {
-			clean[string(r.clean([]byte(k)))] = r.document(v)
-		}
-		return clean
-	case []any:
-		for i := range x {
-			x[i] = r.document(x[i])
-		}
-	case string:
-		return string(r.clean([]byte(x)))
-	}
-	return document
 }

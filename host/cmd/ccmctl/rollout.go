@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,11 +20,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // rolloutFlags are the flags of the commands of rollout.
 type rolloutFlags struct {
-	clusterFlags
+	managerFlags
 	timeout time.Duration
 }
 
@@ -32,7 +34,8 @@ func newRollout() *cobra.Command {
 		Use:   "rollout",
 		Short: "Pause, promote and roll back what a provider is offered",
 		Long: "Steer the rollout of a provider by the annotations of its ConfigMap, and wait for\n" +
-			"the manager's answer. deploy/docs/upgrade.md has the phases.",
+			"the manager's answer. deploy/docs/upgrade.md has the phases. With --server that\n" +
+			"manager is asked first whether it leads and has the provider.",
 		Example: "  ccmctl rollout pause static\n" +
 			"  ccmctl rollout pause static --resume\n" +
 			"  ccmctl rollout promote static 3f2a9c01d4e5\n" +
@@ -43,9 +46,9 @@ func newRollout() *cobra.Command {
 	return cmd
 }
 
-// add adds the flags to a command that takes a provider first.
+// add adds the flags to a command whose first argument is a provider.
 func (f *rolloutFlags) add(cmd *cobra.Command) *cobra.Command {
-	f.clusterFlags.add(cmd)
+	f.managerFlags.add(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long the manager's answer is waited for")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -56,7 +59,7 @@ func (f *rolloutFlags) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// providers are the names of those that the cluster knows; none with an error.
+// providers are the names of the cluster's providers; none after an error.
 func (f *rolloutFlags) providers(ctx context.Context) (names []string) {
 	_, client, err := f.client()
 	if err != nil {
@@ -91,7 +94,7 @@ func newPause() *cobra.Command {
 	return f.add(cmd)
 }
 
-// promotableText is what promote takes: the beginning of a digest, or true.
+// promotableText is the argument of promote: the beginning of a digest, or true.
 var promotableText = regexp.MustCompile(`^(true|(sha256:)?[0-9a-f]{8,64})$`)
 
 func newPromote() *cobra.Command {
@@ -130,11 +133,14 @@ func newRollback() *cobra.Command {
 	})
 }
 
-// maxTold bounds a message, in bytes: an Event has no more.
+// maxTold bounds a message, in bytes, as in an Event.
 const maxTold = 1 << 10
 
 // object is the ConfigMap of a provider.
 func (f *rolloutFlags) object(ctx context.Context, client kubernetes.Interface, provider string) (*corev1.ConfigMap, error) {
+	if err := f.has(ctx, provider); err != nil {
+		return nil, err
+	}
 	cm, err := client.CoreV1().ConfigMaps(f.managers).Get(ctx, status.Name(provider), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("no manager in namespace %s has, or had, a provider %s: %w (--manager-namespace; kubectl -n %[1]s get configmap -l %[4]s)", f.managers, text.Quote(provider), err, status.LabelProvider)
@@ -142,11 +148,34 @@ func (f *rolloutFlags) object(ctx context.Context, client kubernetes.Interface, 
 	return cm, err
 }
 
-// orderPeriod is the time between two looks for an answer.
+// has verifies with the manager of --server that it has the provider of this
+// cluster.
+func (f *rolloutFlags) has(ctx context.Context, provider string) error {
+	if f.server == "" {
+		return nil
+	}
+	manager, err := f.direct()
+	if err != nil {
+		return err
+	}
+	defer manager.close()
+	s, err := manager.status(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--server %s: %w", f.server, err)
+	case !s.Manager.Leads:
+		return fmt.Errorf("--server %s: this manager stands by; %s leads: name that one, or leave --server out", f.server, cmp.Or(s.Manager.Holder, "nobody"))
+	case !slices.ContainsFunc(s.Providers, func(p v1alpha1.Provider) bool { return p.Name == provider }):
+		return fmt.Errorf("--server %s: this manager has no provider %s: is it the manager of this cluster?", f.server, text.Quote(provider))
+	}
+	return nil
+}
+
+// orderPeriod is the time between two checks for an answer.
 const orderPeriod = 300 * time.Millisecond
 
-// order sets an annotation, or removes it for nil, and waits until the manager says
-// what became of it.
+// order sets an annotation, or removes it for nil, and waits for the manager's
+// answer.
 func (f *rolloutFlags) order(cmd *cobra.Command, provider, annotation string, value *string, answer string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
@@ -176,7 +205,7 @@ func (f *rolloutFlags) order(cmd *cobra.Command, provider, annotation string, va
 	return f.answer(ctx, cmd, client, cm, before, answer)
 }
 
-// answer waits for an Event of the manager that was not there before.
+// answer waits for a new Event of the manager.
 func (f *rolloutFlags) answer(ctx context.Context, cmd *cobra.Command, client kubernetes.Interface, cm *corev1.ConfigMap, before []corev1.Event, answer string) error {
 	const refused = "ProviderCommandRefused"
 	for {
@@ -203,7 +232,7 @@ func (f *rolloutFlags) answer(ctx context.Context, cmd *cobra.Command, client ku
 	}
 }
 
-// events are those of a provider's ConfigMap, the oldest first.
+// events of a provider's ConfigMap, the oldest first.
 func (f *rolloutFlags) events(ctx context.Context, client kubernetes.Interface, cm *corev1.ConfigMap) ([]corev1.Event, error) {
 	list, err := client.CoreV1().Events(f.managers).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=ConfigMap,involvedObject.name=" + cm.Name})
 	if err != nil {
@@ -213,7 +242,7 @@ func (f *rolloutFlags) events(ctx context.Context, client kubernetes.Interface, 
 	return list.Items, nil
 }
 
-// told is when an Event happened last.
+// told is the time of an Event's last occurrence.
 func told(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// runFlags are those of ccmctl run.
+// runFlags are the flags of ccmctl run.
 type runFlags struct {
 	guestFlags
 	wait    bool
@@ -58,7 +58,7 @@ The exit code is 1 when the op answers with an error.`,
 	return cmd
 }
 
-// askable are the ops that run by themselves.
+// askable are the ops that can run alone.
 func askable() (names []string) {
 	for _, op := range abi.Ops() {
 		if op != abi.OpDescribe && op != abi.OpConfigure && op != abi.OpSign {
@@ -75,7 +75,7 @@ func completeOp(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	return askable(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// errOpFailed is the end of a run whose op answered with an error.
+// errOpFailed is the error of a run whose op failed.
 var errOpFailed = errors.New("the op failed, see above")
 
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
@@ -92,7 +92,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // once more ends without tidying up
+	context.AfterFunc(ctx, stop) // a second signal ends it without cleaning up
 	options := conformance.Options{DriveTimeout: f.timeout}
 	if err := f.read(&options); err != nil {
 		return err
@@ -150,5 +150,5 @@ func (f *runFlags) write(out io.Writer, a *conformance.Answer) error {
 	return err
 }
 
-// asText is a line without control characters: the guest and its cloud wrote it.
+// asText is a line without control characters: the guest and its cloud are untrusted.
 func asText(line string) string { return text.Line(line, 4<<10) }

@@ -19,7 +19,7 @@ func runOf(b bench, op ...string) []string {
 		"--provider-config", "../../../testdata/conformance/static-inventory.yaml", "--compilation-cache-dir", b.path("cache"))
 }
 
-// TestRun: one op, its requests and its answer.
+// TestRun: one op, with its requests and its answer.
 func TestRun(t *testing.T) {
 	b := newBench(t)
 	out := mustCcmctl(t, runOf(b, "lb_ensure", "chosen")...)
@@ -35,7 +35,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunRefuses what cannot be run, by what can; an op that fails ends with 1.
+// TestRunRefuses: a refusal lists the known ops or objects; a failed op ends with 1.
 func TestRunRefuses(t *testing.T) {
 	b := newBench(t)
 	out, err := ccmctl(runOf(b, "tick")...)
@@ -50,11 +50,11 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// slowFor is how long the cloud of the test takes: more than a manager waits for an op
-// before it lets the others pass (ops.foreground).
+// slowFor is the delay of the test's cloud: longer than a manager waits for an
+// op in the foreground (ops.foreground).
 const slowFor = 3 * time.Second
 
-// slowCloud has every server, and says so late.
+// slowCloud has every server, and answers late.
 func slowCloud(t *testing.T) (host, port string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func slowCloud(t *testing.T) (host, port string) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-r.Context().Done(): // who asked has left
+		case <-r.Context().Done(): // the client may be gone
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -70,8 +70,8 @@ func slowCloud(t *testing.T) (host, port string) {
 	return host, port
 }
 
-// TestRunOfASlowCloud: an op is waited for as long as the manager lets it run, and
-// which bound ended it is told.
+// TestRunOfASlowCloud: an op may run as long as in the manager, and the error
+// names the bound that ended it.
 func TestRunOfASlowCloud(t *testing.T) {
 	b := newBench(t)
 	module, err := os.ReadFile(filepath.Join(os.Getenv("CCM_BUILD"), "faulty.wasm"))

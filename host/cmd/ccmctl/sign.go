@@ -43,12 +43,12 @@ func newSign() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&keyFile, "key", "", "the private key")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "where the signature goes (default NAME.wasm.sig beside the module)")
-	_ = cmd.MarkFlagRequired("key") // fails only for a flag that is not there
+	_ = cmd.MarkFlagRequired("key") // fails only for an unknown flag
 	return cmd
 }
 
-// sign returns the signature in base64. A key that the manager would not take
-// is refused here.
+// sign returns the signature in base64. It refuses keys that the manager would
+// not accept.
 func sign(keyFile string, module []byte) ([]byte, error) {
 	key, err := readPrivateKey(keyFile)
 	if err != nil {

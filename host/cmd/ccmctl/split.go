@@ -36,8 +36,8 @@ func newSplit() *cobra.Command {
 	cmd.Flags().StringVar(&f.namespace, "namespace", "", "its namespace")
 	cmd.Flags().StringVar(&f.config, "config", "", "the provider's configuration, for example cloud.conf")
 	cmd.Flags().StringVar(&f.signature, "signature", "", "the signature, or a bundle of sigstore (default NAME.wasm.sig beside the module, if it is there)")
-	_ = cmd.MarkFlagRequired("name")      // fails only for a flag
-	_ = cmd.MarkFlagRequired("namespace") // that is not there
+	_ = cmd.MarkFlagRequired("name")      // fails only for an unknown flag
+	_ = cmd.MarkFlagRequired("namespace") // as above
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (f splitFlags) split(path string) ([]corev1.ConfigMap, error) {
 	return maps, nil
 }
 
-// readSignature returns nil when none is named and none is beside the module.
+// readSignature returns nil when no file is named and none is beside the module.
 func (f splitFlags) readSignature(path string) ([]byte, error) {
 	if f.signature != "" {
 		return readFile(f.signature, maxSmall)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
@@ -55,7 +55,7 @@ func newStatus() *cobra.Command {
 
 func addOutput(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", outputs[0], "one of "+strings.Join(outputs, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
 func checkOutput(output string) error {
@@ -94,10 +94,10 @@ func (f *statusFlags) ask(ctx context.Context) (*v1alpha1.Status, error) {
 	return status, nil
 }
 
-// waitPeriod is the time between two questions of --wait.
+// waitPeriod is the time between two requests of --wait.
 const waitPeriod = time.Second
 
-// await asks until nothing is left to wait for. With an error it returns the last
+// await asks until every wait is over. With an error it returns the last
 // status, if there was one.
 func (f *statusFlags) await(cmd *cobra.Command) (*v1alpha1.Status, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
@@ -125,8 +125,8 @@ func (f *statusFlags) await(cmd *cobra.Command) (*v1alpha1.Status, error) {
 	}
 }
 
-// over says whether the time of a context is up. client-go refuses a question when it
-// is, a moment before the context ends.
+// over reports whether a context's deadline has passed. client-go refuses a
+// request then, a moment before the context ends.
 func over(ctx context.Context) bool {
 	deadline, set := ctx.Deadline()
 	return ctx.Err() != nil || set && !time.Now().Before(deadline)
@@ -139,7 +139,7 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-// unready says what --wait waits for, or "".
+// unready is the reason why --wait still waits, or "".
 func unready(s *v1alpha1.Status) string {
 	if !s.Manager.Leads {
 		return "this manager does not lead; " + cmpOr(s.Manager.Holder, "nobody") + " does"
@@ -171,7 +171,7 @@ func objectName(o v1alpha1.Object) string {
 	return name
 }
 
-// printObject writes an answer as JSON or YAML; it returns false for other outputs.
+// printObject writes an answer as JSON or YAML; it returns false for other formats.
 func printObject(w io.Writer, output string, object any) (bool, error) {
 	switch output {
 	case "json":
@@ -208,7 +208,11 @@ func printStatus(w io.Writer, output string, s *v1alpha1.Status) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	printStuck(w, s)
+	most := shortStuck
+	if output == "wide" {
+		most = math.MaxInt
+	}
+	printStuck(w, s, most)
 	return nil
 }
 
@@ -219,10 +223,12 @@ func row(w io.Writer, wide bool, cells, more []string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
-// printStuck names what is stuck, and how to see more of it.
-func printStuck(w io.Writer, s *v1alpha1.Status) {
-	var first *v1alpha1.Object
-	all := slices.Clone(s.Nobodys)
+// shortStuck bounds the named stuck objects, unless the output is wide.
+const shortStuck = 10
+
+// printStuck names the stuck objects, and the command for more.
+func printStuck(w io.Writer, s *v1alpha1.Status, most int) {
+	all, total := slices.Clone(s.Nobodys), len(s.Nobodys)
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		if p.Message != "" && p.Phase != v1alpha1.PhaseKept {
@@ -231,36 +237,30 @@ func printStuck(w io.Writer, s *v1alpha1.Status) {
 		if p.Paused {
 			fmt.Fprintf(w, "\nprovider %s is paused: nothing else serves until: ccmctl rollout pause %s --resume\n", p.Name, p.Name)
 		}
-		for _, c := range faults(p) {
+		for _, c := range p.Faults() {
 			fmt.Fprintf(w, "\nprovider %s: %s is False (%s): %s\n", p.Name, c.Type, c.Reason, c.Message)
 		}
 		all = append(all, p.Stuck...)
+		total += max(stuck(p), len(p.Stuck))
 	}
-	for n := range all {
-		if first == nil {
-			fmt.Fprintln(w, "\nStuck:")
-			first = &all[n].Object
-		}
-		fmt.Fprintf(w, "  %s: %s: %s\n", objectName(all[n].Object), all[n].Cause, all[n].Message)
+	if len(all) == 0 {
+		return
 	}
-	if first != nil {
-		fmt.Fprintf(w, "\nMore: ccmctl why %s\n", whyArguments(*first))
+	slices.SortStableFunc(all, func(a, b v1alpha1.Explanation) int {
+		return strings.Compare(objectName(a.Object), objectName(b.Object))
+	})
+	fmt.Fprintln(w, "\nStuck:")
+	shown := all[:min(len(all), most)]
+	for _, e := range shown {
+		fmt.Fprintf(w, "  %s: %s: %s\n", objectName(e.Object), e.Cause, e.Message)
 	}
+	if more := total - len(shown); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	fmt.Fprintf(w, "\nMore: ccmctl why %s\n", whyArguments(all[0].Object))
 }
 
-// faults are the conditions that are False where they should be True, besides those
-// of the phase: such as Configured, when a changed configuration is rejected.
-func faults(p *v1alpha1.Provider) (out []metav1.Condition) {
-	ofPhase := []string{v1alpha1.ConditionServing, v1alpha1.ConditionProgressing}
-	for _, c := range p.Conditions {
-		if c.Status == metav1.ConditionFalse && !slices.Contains(ofPhase, c.Type) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// whyArguments are what why is asked with.
+// whyArguments are the arguments of why for an object.
 func whyArguments(o v1alpha1.Object) string {
 	arguments := strings.ToLower(o.Kind) + " " + o.Name
 	if o.Namespace != "" {
@@ -308,7 +308,7 @@ func stuck(p *v1alpha1.Provider) (n int) {
 	return n
 }
 
-// hostStates counts hosts, and names those to which nothing is sent.
+// hostStates counts hosts, and names those whose breaker is not closed.
 func hostStates(hosts []v1alpha1.Host) string {
 	said := fmt.Sprint(len(hosts))
 	for _, h := range hosts {

@@ -28,7 +28,7 @@ func newVerify() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&keyFile, "key", "", "the public key")
 	cmd.Flags().StringVar(&signatureFile, "signature", "", "the signature, or a bundle of sigstore (default NAME.wasm.sig beside the module)")
-	_ = cmd.MarkFlagRequired("key") // fails only for a flag that is not there
+	_ = cmd.MarkFlagRequired("key") // fails only for an unknown flag
 	return cmd
 }
 

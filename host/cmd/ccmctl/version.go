@@ -8,7 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// newVersion prints what the build stamps into the manager, too.
+// newVersion prints the same version as the manager's.
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

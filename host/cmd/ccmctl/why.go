@@ -13,7 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// whyKinds are what people call the kinds.
+// whyKinds are people's names of the kinds.
 var whyKinds = map[string]string{
 	"service": v1alpha1.KindService, "services": v1alpha1.KindService, "svc": v1alpha1.KindService,
 	"node": v1alpha1.KindNode, "nodes": v1alpha1.KindNode, "no": v1alpha1.KindNode,
@@ -64,7 +64,7 @@ func completeWhy(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	return []string{"service", "node", "route", "provider"}, cobra.ShellCompDirectiveNoFileComp
 }
 
-// object reads KIND NAME or KIND/NAME.
+// object parses KIND NAME or KIND/NAME.
 func (f *whyFlags) object(args []string) (v1alpha1.Object, error) {
 	kind, name := args[0], ""
 	if len(args) == 2 {
@@ -104,7 +104,7 @@ func (f *whyFlags) run(cmd *cobra.Command, o v1alpha1.Object) error {
 	return printExplanation(cmd.OutOrStdout(), f.output, e)
 }
 
-// colours of states, on a terminal.
+// colours of states, for terminals.
 var colours = map[v1alpha1.State]string{v1alpha1.StateDone: "32", v1alpha1.StateProgressing: "33", v1alpha1.StateStuck: "31"}
 
 func coloured(w io.Writer, state v1alpha1.State, s string) string {
@@ -142,7 +142,7 @@ func printExplanation(w io.Writer, output string, e *v1alpha1.Explanation) error
 	return nil
 }
 
-// line writes a word and what belongs to it; nothing if there is nothing.
+// line prints a word and its text; nothing without a text.
 func line(w io.Writer, word, said string) {
 	if said == "" {
 		return
@@ -153,7 +153,7 @@ func line(w io.Writer, word, said string) {
 	fmt.Fprintf(w, "  %-11s %s\n", word, said)
 }
 
-// opLine says what was asked, when, how long it took, and what was answered.
+// opLine describes an op: its name, time, duration and answer.
 func opLine(o *v1alpha1.Op) string {
 	if o == nil {
 		return ""

@@ -1,5 +1,5 @@
 // Package mycloud is a provider of upstream's interface for a cloud with one
-// kind of object. Its constructor asks the cloud for nothing.
+// kind of object. Its constructor sends no request.
 package mycloud
 
 import (
@@ -82,7 +82,7 @@ func (c *cloud) get(ctx context.Context, path string, into any) error {
 	return fmt.Errorf("GET %s: %s", path, response.Status)
 }
 
-// InstanceExists is part of cloudprovider.InstancesV2.
+// InstanceExists implements cloudprovider.InstancesV2.
 func (c *cloud) InstanceExists(ctx context.Context, node *v1.Node) (bool, error) {
 	_, err := c.find(ctx, node)
 	if errors.Is(err, cloudprovider.InstanceNotFound) {
@@ -91,13 +91,13 @@ func (c *cloud) InstanceExists(ctx context.Context, node *v1.Node) (bool, error)
 	return err == nil, err
 }
 
-// InstanceShutdown is part of cloudprovider.InstancesV2.
+// InstanceShutdown implements cloudprovider.InstancesV2.
 func (c *cloud) InstanceShutdown(ctx context.Context, node *v1.Node) (bool, error) {
 	_, err := c.find(ctx, node)
 	return false, err
 }
 
-// InstanceMetadata is part of cloudprovider.InstancesV2.
+// InstanceMetadata implements cloudprovider.InstancesV2.
 func (c *cloud) InstanceMetadata(ctx context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
 	m, err := c.find(ctx, node)
 	if err != nil {
