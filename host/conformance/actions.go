@@ -11,17 +11,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Actions say what the requests of an API do whose method does not tell, as of
-// AWS and of SOAP: everything is a POST, and the body names an action. Both are
+// Actions classify the requests of an API whose methods do not, such as AWS's
+// or SOAP: every request is a POST, and the body names an action. Both are
 // regular expressions.
 type Actions struct {
-	// Name finds the name in a body: it is what the first group matches.
+	// Name finds the action's name in a body, as its first group.
 	Name string `json:"name"`
-	// Reads matches the names of the actions that change nothing.
+	// Reads matches the names of read-only actions.
 	Reads string `json:"reads"`
 }
 
-// actions are compiled Actions. The zero value knows methods only.
+// actions are compiled Actions. The zero value classifies by method only.
 type actions struct{ name, reads *regexp.Regexp }
 
 func newActions(from *Actions) (a actions, err error) {
@@ -64,7 +64,7 @@ func (a actions) write(r *abi.HttpRequest) bool {
 	return name == "" || !a.reads.MatchString(name)
 }
 
-// about is method, path and action; a query could hold anything.
+// about is method, path and action; a query could contain anything.
 func (a actions) about(r *abi.HttpRequest) string {
 	u, err := url.Parse(r.GetUrl())
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// With actions a POST that reads is no write, and reports tell which it was.
+// With actions a reading POST is no write, and reports name the action.
 func TestActions(t *testing.T) {
 	query := &Actions{Name: `(?:^|&)Action=(\w+)`, Reads: `^Describe`}
 	soap := &Actions{Name: `<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`, Reads: `^Retrieve`}

@@ -15,38 +15,38 @@ import (
 
 // Question is one op of a guest.
 type Question struct {
-	// Op is none of describe, configure and sign.
+	// Op is any op but describe, configure and sign.
 	Op abi.Op
-	// Object is the name of the Node, Service or PersistentVolume of the Cases that
-	// the op is about, or the destination of a route. Empty: the first one there.
+	// Object names the op's Node, Service or PersistentVolume in the Cases, or
+	// the destination of a route. Empty: the first object there.
 	Object string
 	// Wait repeats the op as the manager does while the guest answers retry_after,
 	// for at most Options.DriveTimeout.
 	Wait bool
 }
 
-// Answer is what came of a Question. Texts have no secret.
+// Answer is the result of a Question. Its texts have no secret.
 type Answer struct {
 	Op string `json:"op"`
-	// Code is ok, or that of the guest's error.
+	// Code is ok, or the code of the guest's error.
 	Code string `json:"code"`
-	// Error is empty when the code is ok; Crash are further lines of it, where the
-	// guest crashed.
+	// Error is empty when the code is ok; Crash has further lines if the guest
+	// crashed.
 	Error string   `json:"error,omitempty"`
 	Crash []string `json:"crash,omitempty"`
-	// Milliseconds are those of all tries.
+	// Milliseconds of all tries together.
 	Milliseconds int64 `json:"milliseconds"`
 	Tries        int   `json:"tries"`
-	// Requests are those that the op sent, in their order, at most 1,000.
+	// Requests of the op, in order, at most 1,000.
 	Requests []string `json:"requests"`
-	// Said are lines of the log and Events.
+	// Said are the lines of the log and the Events.
 	Said []string `json:"said"`
-	// Response is the message of the answer, null without one.
+	// Response is the response message, null without one.
 	Response any `json:"response"`
 }
 
-// Ask loads the guest and runs one op of it. The error says that there was no
-// op: the guest does not load, or there is no such object.
+// Ask loads the guest and runs one op. The error means that no op ran: the
+// guest does not load, or the object is not in the cases.
 func Ask(ctx context.Context, o Options, q Question) (*Answer, error) {
 	k, err := newKit(ctx, o)
 	if err != nil {
@@ -64,7 +64,7 @@ func Ask(ctx context.Context, o Options, q Question) (*Answer, error) {
 	return k.answer(response, out, said())
 }
 
-// answer is what people see of an outcome.
+// answer is the outcome in its form for people.
 func (k *kit) answer(response any, o outcome, said []string) (*Answer, error) {
 	a := &Answer{Op: o.op.String(), Code: o.code().String(), Milliseconds: o.took.Milliseconds(), Tries: o.ops, Requests: []string{}, Said: []string{}}
 	for _, line := range said {
@@ -87,8 +87,8 @@ func (k *kit) answer(response any, o outcome, said []string) (*Answer, error) {
 	return a, err
 }
 
-// hide takes secrets out of a text. The host knows those that were used already;
-// a guest may have others in its configuration.
+// hide removes secrets from a text. The host scrubs the ones already used; a
+// guest may have others in its configuration.
 func (k *kit) hide(text string) string {
 	for _, secret := range k.ear.secrets {
 		text = strings.ReplaceAll(text, secret, "[secret]")
@@ -96,8 +96,8 @@ func (k *kit) hide(text string) string {
 	return k.network.scrub(text)
 }
 
-// askedPage is how many machines list_instances is asked for; a guest may have
-// more or fewer of them on a page.
+// askedPage is the requested page size of list_instances; a guest may return
+// more or fewer machines.
 const askedPage = 100
 
 func (k *kit) ask(ctx context.Context, q Question) (response any, o outcome, err error) {
@@ -193,7 +193,7 @@ func (k *kit) askVolume(ctx context.Context, q Question) (response any, o outcom
 	return response, o, nil
 }
 
-// named is the object of a name, or the first one.
+// named is the object with that name, or the first one.
 func named[T any](all []T, name, field string, of func(T) string) (found T, err error) {
 	if len(all) == 0 {
 		return found, fmt.Errorf("the cases have no %s: write the object there", field)

@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
 
-// asked is the answer to a question about the cloud for tests, in JSON.
+// asked is the answer to a question about the test cloud, in JSON.
 func asked(t *testing.T, o conformance.Options, q conformance.Question) (*conformance.Answer, string) {
 	t.Helper()
 	a, err := conformance.Ask(t.Context(), o, q)
@@ -25,7 +25,7 @@ func asked(t *testing.T, o conformance.Options, q conformance.Question) (*confor
 	return a, string(text)
 }
 
-// Every op can be asked, says which requests it sent, and answers in words.
+// Every op can run, lists its requests, and has a readable answer.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	o := widgetOptions(t, "")
@@ -59,7 +59,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A guest that knows a secret and logs it tells it nobody.
+// A secret in a guest's log is not in the answer.
 func TestAnswersToldHaveNoSecret(t *testing.T) {
 	t.Parallel()
 	a, text := asked(t, widgetOptions(t, "the secret is logged"), conformance.Question{Op: abi.OpLoadBalancerGet})
@@ -93,7 +93,7 @@ func TestAskedErrors(t *testing.T) {
 	}
 }
 
-// away is a cloud that does not answer.
+// away is an unavailable cloud.
 type away struct{}
 
 func (away) Send(_ context.Context, _ []*abi.HttpRequest) ([]*abi.HttpResult, error) {

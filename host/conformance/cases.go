@@ -21,38 +21,37 @@ const (
 	maxObjects    = 32 // Services, routes, volumes
 )
 
-// Cases are what the kit has to know of a cloud.
+// Cases are the kit's inputs about a cloud.
 type Cases struct {
-	// ClusterName goes along with ops. Default "conformance".
+	// ClusterName is sent with ops. Default "conformance".
 	ClusterName string `json:"clusterName,omitempty"`
-	// Nodes are machines that the cloud has, at least two.
+	// Nodes are existing machines of the cloud, at least two.
 	Nodes []Node `json:"nodes"`
-	// UnknownNode is a machine that the cloud does not have. Default: a name
-	// that nobody gives, and a provider ID like that of the first node.
+	// UnknownNode is a machine that the cloud does not have. Default: an
+	// unlikely name, and a provider ID like the first node's.
 	UnknownNode Node `json:"unknownNode,omitempty"`
-	// ForeignProviderID is one of another cloud. Default
+	// ForeignProviderID is a provider ID of another cloud. Default
 	// "other-cloud://i-0123456789".
 	ForeignProviderID string `json:"foreignProviderID,omitempty"`
-	// BadConfigs are configurations that the provider has to refuse, beside
-	// some rubbish of the kit's own.
+	// BadConfigs are configurations that the provider must refuse, beside
+	// malformed ones from the kit.
 	BadConfigs []string `json:"badConfigs,omitempty"`
-	// Actions are for clouds that read by POST, too. None: GET, HEAD and OPTIONS
-	// read, and every other request writes.
+	// Actions are for clouds that also read by POST. None: GET, HEAD and
+	// OPTIONS read, and every other request writes.
 	Actions *Actions `json:"actions,omitempty"`
-	// Services are of type LoadBalancer, in Kubernetes' own form. What is left
-	// out is filled in as an API server would. Default: one with port 80.
+	// Services are of type LoadBalancer, in Kubernetes' own form. Missing
+	// fields get the API server's defaults. Default: one with port 80.
 	Services []corev1.Service `json:"services,omitempty"`
-	// Routes lead to pods of the nodes.
+	// Routes to pods of the nodes.
 	Routes []Route `json:"routes,omitempty"`
 	// Volumes are PersistentVolumes in Kubernetes' own form.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// ForeignVolume is not of this cloud. Default: one of the CSI driver
-	// other-cloud.example.com.
+	// ForeignVolume is a volume of another cloud. Default: one of the CSI
+	// driver other-cloud.example.com.
 	ForeignVolume *corev1.PersistentVolume `json:"foreignVolume,omitempty"`
 }
 
-// Node is a machine, with the expected answers of the provider where they are
-// given.
+// Node is a machine, optionally with the provider's expected answers.
 type Node struct {
 	Name       string               `json:"name"`
 	ProviderID string               `json:"providerID,omitempty"`
@@ -61,14 +60,14 @@ type Node struct {
 	Labels     map[string]string    `json:"labels,omitempty"`
 }
 
-// Route is a destination and the name of the node behind which it is.
+// Route is a destination and the name of its node.
 type Route struct {
 	Node string `json:"node"`
 	CIDR string `json:"cidr"`
 }
 
-// Volume is a PersistentVolume and the labels that it has to get; without any
-// they only have to be the same each time.
+// Volume is a PersistentVolume with its expected labels; without any, the
+// labels only have to stay the same.
 type Volume struct {
 	PersistentVolume corev1.PersistentVolume `json:"persistentVolume"`
 	Labels           map[string]string       `json:"labels,omitempty"`
@@ -114,7 +113,7 @@ func (c *Cases) validate() error {
 	return err
 }
 
-// withDefaults does not change what c refers to.
+// withDefaults does not change the objects that c refers to.
 func (c Cases) withDefaults() Cases {
 	setDefault(&c.ClusterName, "conformance")
 	setDefault(&c.ForeignProviderID, "other-cloud://i-0123456789")
@@ -138,8 +137,8 @@ func (c Cases) withDefaults() Cases {
 	return c
 }
 
-// fillService does what an API server does, and a chart where the Service has
-// neither labels nor annotations: in clusters most have several of both.
+// fillService adds the API server's defaults, and labels and annotations like a
+// chart's to a Service without any: most Services in clusters have several.
 func fillService(s *corev1.Service, cluster string, number int32) {
 	setDefault(&s.Namespace, "conformance")
 	if s.Labels == nil && s.Annotations == nil {
@@ -177,8 +176,8 @@ func fillPort(p *corev1.ServicePort, nodePort int32) {
 	}
 }
 
-// uidOf is the same for the same text in each run, so that a run finds and
-// removes what one before it has left.
+// uidOf returns the same UID for the same text in each run, so that a run finds
+// and removes the leftovers of an earlier one.
 func uidOf(text string) types.UID {
 	d := sha256.Sum256([]byte(text))
 	h := hex.EncodeToString(d[:])
@@ -195,7 +194,7 @@ func (n Node) object() *corev1.Node {
 
 var uuidInID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// unlike returns a provider ID of the form of a known one that no machine has.
+// unlike returns an unused provider ID in the form of a known one.
 func unlike(known, name string) string {
 	if uuidInID.MatchString(known) {
 		return uuidInID.ReplaceAllString(known, "c0ffee00-dead-4bad-8bad-00c0ffee0000")

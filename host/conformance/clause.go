@@ -8,24 +8,24 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// clause is one thing that has to hold.
+// clause is one rule of the contract.
 type clause struct {
 	id, text string
-	// ops are needed, all of them.
+	// ops that the clause needs, all of them.
 	ops []abi.Op
-	// lacks says why the clause does not apply, or ""; may be nil.
+	// lacks returns why the clause does not apply, or ""; may be nil.
 	lacks func(*kit) string
 	check func(ctx context.Context, c *check)
 }
 
-// check is a clause that runs.
+// check is a running clause.
 type check struct {
 	*kit
 	clause clause
-	// ended reports whether the run is: what fails then is the end's doing.
+	// ended reports the end of the run, which then causes further failures.
 	ended func() bool
 	note  string
-	// idle: there was nothing to try.
+	// idle: there was nothing to test.
 	idle     bool
 	tries    int
 	failures int
@@ -38,7 +38,7 @@ const (
 	maxCalls    = 40
 )
 
-// failf says that the clause does not hold, with the host calls of an op.
+// failf reports a violation of the clause, with the host calls of an op.
 func (c *check) failf(o outcome, format string, args ...any) {
 	if c.ended() {
 		return
@@ -58,19 +58,18 @@ func (c *check) failf(o outcome, format string, args ...any) {
 	}
 }
 
-// goesOn reports whether it makes sense to try more: after some failures all
-// is said.
+// goesOn reports whether more tries are useful: a few failures suffice.
 func (c *check) goesOn(ctx context.Context) bool { return ctx.Err() == nil && c.failures < maxFailures }
 
-// trying tells who waits what comes next.
+// trying reports the next try to Progress.
 func (c *check) trying(p *plan) {
 	c.Progress(Result{ID: c.clause.id, Clause: c.clause.text, Note: p.String()})
 }
 
-// notef says what was tried.
+// notef sets the note about the tries.
 func (c *check) notef(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
 
-// tried notes how often something was tried. Never is no proof of anything.
+// tried sets the note to the number of tries. Zero tries prove nothing.
 func (c *check) tried(n int, what string) {
 	c.tries += n
 	c.notef("%d %s", c.tries, what)
@@ -79,10 +78,10 @@ func (c *check) tried(n int, what string) {
 	}
 }
 
-// Run walks the guest through all clauses. The error says that the kit itself
-// could not be set up, or that the context has ended, with a report of the
-// clauses before and of what the last one had found; what is wrong with the guest stands in the report. Objects
-// that a clause has made are deleted in either case.
+// Run tests the guest with all clauses. The error means that the kit could not
+// be set up, or that the context has ended; the report then has the finished
+// clauses and the findings of the last one. Violations by the guest are only in
+// the report. Objects that a clause has created are deleted in either case.
 func Run(ctx context.Context, o Options) (Report, error) {
 	k, err := newKit(ctx, o)
 	if err != nil {
@@ -153,7 +152,7 @@ func (k *kit) inapplicable(one clause) string {
 	return ""
 }
 
-// IDs are those of all clauses, in the order in which they run.
+// IDs of all clauses, in running order.
 func IDs() (ids []string) {
 	for _, one := range clauses() {
 		ids = append(ids, one.id)
@@ -161,7 +160,7 @@ func IDs() (ids []string) {
 	return ids
 }
 
-// clauses are all of them, in the order in which they run.
+// clauses are all clauses, in running order.
 func clauses() (all []clause) {
 	for _, group := range [][]clause{
 		loadClauses(), instanceClauses(), listClauses(), balancerClauses(), safetyClauses(), crashClauses(), faultClauses(),

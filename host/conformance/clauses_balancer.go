@@ -30,8 +30,8 @@ func balancerClauses() []clause {
 	return all
 }
 
-// backends are the nodes of the cases as the API server has them: with the
-// provider ID and addresses that the guest gives them, where it does.
+// backends are the nodes of the cases as the API server would have them: with
+// the guest's provider IDs and addresses, if it answers any.
 func (k *kit) backends(ctx context.Context) []*corev1.Node {
 	nodes := k.nodes()
 	if !k.slot.Supports(abi.OpInstanceMetadata) {
@@ -41,15 +41,15 @@ func (k *kit) backends(ctx context.Context) []*corev1.Node {
 		m, o := k.metadata(ctx, nil, n)
 		converted, err := convert.InstanceMetadata(m, k.policy)
 		if o.err != nil || err != nil {
-			continue // the clauses about instances tell
+			continue // the clauses about instances report it
 		}
 		n.Spec.ProviderID, n.Status.Addresses = converted.ProviderID, converted.NodeAddresses
 	}
 	return nodes
 }
 
-// service is the first Service of the cases; the clauses about crashes and
-// faults use it.
+// service is the first Service of the cases, for the clauses about crashes and
+// faults.
 func (k *kit) service() *corev1.Service { return k.Cases.Services[0].DeepCopy() }
 
 func checkName(ctx context.Context, c *check) {
@@ -92,8 +92,8 @@ func checkAbsent(ctx context.Context, c *check) {
 	}
 }
 
-// fresh ensures a Service of which nothing is there, and returns what the
-// witness said before. Remove has to be called at the end.
+// fresh creates the load balancer of a Service from nothing, and returns the
+// witness's lines from before. The caller ends with remove.
 func (c *check) fresh(ctx context.Context, s *corev1.Service, nodes []*corev1.Node) (status *abi.LoadBalancerStatus, before []string, ok bool) {
 	if o := c.cleared(ctx, s); o.err != nil {
 		c.failf(o, "Service %s: before anything: %s", s.Name, o)
@@ -113,12 +113,12 @@ func (c *check) fresh(ctx context.Context, s *corev1.Service, nodes []*corev1.No
 	return status, before, true
 }
 
-// remove tidies up; whether that works is another clause's.
+// remove cleans up; its success is checked by another clause.
 func (c *check) remove(ctx context.Context, s *corev1.Service) {
 	c.cleared(context.WithoutCancel(ctx), s)
 }
 
-// checkQuiet fails when an op that has nothing to do writes.
+// checkQuiet fails if an op writes although nothing has changed.
 func (c *check) checkQuiet(o outcome, what string) {
 	switch writes := o.writes(); {
 	case o.err != nil:
@@ -145,7 +145,7 @@ func (c *check) eachService(ctx context.Context, check func(s *corev1.Service, n
 	}
 }
 
-// known is the status as the service controller writes it into the Service.
+// known is the status in the service controller's form.
 func (c *check) known(s *abi.LoadBalancerStatus) corev1.LoadBalancerStatus {
 	converted, err := convert.CloudLoadBalancerStatus(s, c.policy)
 	if err != nil {
@@ -162,7 +162,7 @@ func checkEnsure(ctx context.Context, c *check) {
 			if a, b := inJSON(status), inJSON(again); a != b {
 				c.failf(o, "Service %s: the status is %s, and before %s", s.Name, b, a)
 			}
-			c.restart(ctx) // the next one remembers nothing
+			c.restart(ctx) // the next op has an empty cache
 		}
 		got, o := c.lbGet(ctx, nil, s)
 		if o.err != nil || got.Existence != abi.Existence_EXISTENCE_EXISTS || inJSON(got.Status) != inJSON(status) {
@@ -199,9 +199,9 @@ func checkNodes(ctx context.Context, c *check) {
 	})
 }
 
-// checkJoining: between its registration and its initialisation a node has
-// nothing but a name, and upstream names it as a backend all the same. An
-// error would keep the others from being followed for that long.
+// checkJoining: between its registration and its initialisation a node has only
+// a name, and upstream lists it as a backend all the same. An error would delay
+// updates of the other backends until then.
 func checkJoining(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
 		what := "Service " + s.Name + ", one more node that has no addresses yet: "
@@ -222,8 +222,8 @@ func checkJoining(ctx context.Context, c *check) {
 	})
 }
 
-// checkOrder: the order of the nodes says nothing. The manager sorts them by
-// name, but what a load balancer has was written by others, too.
+// checkOrder: the order of the nodes is irrelevant. The manager sorts them by
+// name, but a load balancer's list may come from other writers.
 func checkOrder(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, _ []string) {
 		backwards := slices.Clone(nodes)
@@ -242,8 +242,8 @@ func checkOrder(ctx context.Context, c *check) {
 	})
 }
 
-// checkChanged fails when the witness does not see a change, and returns what
-// it sees. Without one nothing can be told.
+// checkChanged fails if the witness does not see a change, and returns the
+// witness's lines. Without a witness it checks nothing.
 func (c *check) checkChanged(ctx context.Context, last []string, changes bool, o outcome, what string) []string {
 	lines := last
 	for end := time.Now().Add(c.Settle); ; {
@@ -264,7 +264,7 @@ func (c *check) checkChanged(ctx context.Context, last []string, changes bool, o
 	return lines
 }
 
-// changes are the ports of a Service after each of several changes.
+// changes are the ports of a Service after each of several changes, with a name each.
 func changes(s *corev1.Service) (all []*corev1.Service, names []string) {
 	next := s
 	change := func(name string, f func(ports []corev1.ServicePort) []corev1.ServicePort) {
@@ -276,7 +276,7 @@ func changes(s *corev1.Service) (all []*corev1.Service, names []string) {
 		added := corev1.ServicePort{Name: "added", Port: 18080}
 		fillPort(&added, 31900)
 		if len(ports) == 1 && ports[0].Name == "" {
-			ports[0].Name = "first" // as the API server requires
+			ports[0].Name = "first" // required by the API server
 		}
 		return append(ports, added)
 	})
@@ -319,7 +319,7 @@ func checkPorts(ctx context.Context, c *check) {
 	})
 }
 
-// ingressOf is the addresses of a status.
+// ingressOf lists the addresses of a status.
 func ingressOf(s *abi.LoadBalancerStatus) string {
 	all := ""
 	for _, in := range s.GetIngress() {
@@ -331,7 +331,7 @@ func ingressOf(s *abi.LoadBalancerStatus) string {
 func checkDelete(ctx context.Context, c *check) {
 	c.eachService(ctx, func(s *corev1.Service, _ []*corev1.Node, _ *abi.LoadBalancerStatus, before []string) {
 		s = s.DeepCopy()
-		s.Spec.LoadBalancerClass = nil // an API server takes it away with the type
+		s.Spec.LoadBalancerClass = nil // an API server drops it with the type
 		o := c.undone(ctx, nil, s)
 		if o.err != nil {
 			c.failf(o, "Service %s: %s", s.Name, o)

@@ -23,8 +23,8 @@ func crashClauses() []clause {
 	return all
 }
 
-// disturbed are the plans that end an op at one position after the other.
-// Run reports whether it makes sense to go on with the next position.
+// disturbed runs the plans that end an op, at one position after the other. Run
+// reports whether the next position is useful.
 func (c *check) disturbed(ctx context.Context, plans []plan, run func(p *plan) (ok bool)) {
 	points, what := 0, "points"
 	for _, one := range plans {
@@ -82,7 +82,7 @@ func (c *check) disturbEnsure(ctx context.Context, plans []plan) {
 	})
 }
 
-// checkSettled: nothing is left to do.
+// checkSettled: the op has nothing left to do.
 func (c *check) checkSettled(ctx context.Context, s *corev1.Service, nodes []*corev1.Node, status *abi.LoadBalancerStatus, after string) {
 	again, o := c.ensured(ctx, nil, s, nodes)
 	c.checkQuiet(o, after+", lb_ensure again")
@@ -91,7 +91,7 @@ func (c *check) checkSettled(ctx context.Context, s *corev1.Service, nodes []*co
 	}
 }
 
-// gone deletes a Service as upstream does, and reports whether nothing of it is left.
+// gone deletes a Service as upstream does, and reports whether no trace of it remains.
 func (c *check) gone(ctx context.Context, s *corev1.Service, before []string, after string) bool {
 	after += ", then lb_get, and lb_delete of what exists"
 	o := c.undone(ctx, patient(), s)
@@ -102,7 +102,7 @@ func (c *check) gone(ctx context.Context, s *corev1.Service, before []string, af
 	return c.checkWitness(ctx, before, o, after)
 }
 
-// checkHalfMade deletes a Service that was deleted while it was being made.
+// checkHalfMade deletes a Service whose creation was interrupted.
 func checkHalfMade(ctx context.Context, c *check) {
 	s, nodes := c.service(), c.backends(ctx)
 	_, before, ok := c.fresh(ctx, s, nodes)
@@ -117,7 +117,7 @@ func checkHalfMade(ctx context.Context, c *check) {
 		c.drive(ctx, true, func(ctx context.Context) outcome {
 			_, o := c.lbEnsure(ctx, p, s, nodes)
 			if o.crashed {
-				o.err = nil // it is not asked again
+				o.err = nil // upstream does not repeat it
 			}
 			return o
 		})

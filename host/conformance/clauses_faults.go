@@ -19,17 +19,16 @@ func faultClauses() []clause {
 	}
 }
 
-// subject is an op that can be asked again and again, as it does not get far
-// while its requests fail.
+// subject is a repeatable op, for tests in which its requests fail.
 type subject struct {
 	name string
 	ask  func(p *plan) outcome
-	// prepare makes it that there is something to do; may be nil.
+	// prepare creates work for the op; may be nil.
 	prepare func()
 }
 
-// subjects are the ops of this guest. What they are about is there until
-// remove is called.
+// subjects are the ops of this guest. Their objects exist until remove is
+// called.
 func (c *check) subjects(ctx context.Context) (all []subject, remove func()) {
 	add := func(name string, ask func(p *plan) outcome) { all = append(all, subject{name: name, ask: ask}) }
 	remove = func() {}
@@ -84,8 +83,8 @@ func (c *check) balancerSubjects(ctx context.Context) (all []subject, remove fun
 		}
 }
 
-// eachSubject asks every op with each fault from its first request on, then
-// from its second, and so on. Judge is told which request was the first.
+// eachSubject runs every op with each fault from its first request on, then
+// from its second, and so on. Judge gets the first faulty position.
 func (c *check) eachSubject(ctx context.Context, all []*fault, judge func(name string, f *fault, at int, o outcome)) {
 	subjects, remove := c.subjects(ctx)
 	defer remove()
@@ -118,10 +117,10 @@ func (c *check) meet(ctx context.Context, s subject, p *plan) (o outcome, fired 
 }
 
 func checkFaultError(ctx context.Context, c *check) {
-	all := slices.DeleteFunc(faults(), func(f *fault) bool { return f.hangs }) // another clause
+	all := slices.DeleteFunc(faults(), func(f *fault) bool { return f.hangs }) // tested by another clause
 	c.eachSubject(ctx, all, func(name string, f *fault, at int, o outcome) {
 		switch {
-		case o.err == nil && at > 1: // it did without; whether that is right is another clause's
+		case o.err == nil && at > 1: // it did without the request; another clause judges that
 		case o.err == nil:
 			c.failf(o, "%s: ok, although the cloud answered nothing else: answer an error", name)
 		case strings.TrimSpace(o.err.Error()) == "" || o.err.Error() == o.code().String():
@@ -132,8 +131,8 @@ func checkFaultError(ctx context.Context, c *check) {
 	})
 }
 
-// names reports whether an error tells what the cloud answered: the number, or
-// a code that stands for it.
+// names reports whether an error names the cloud's answer: its status, or an
+// equivalent code.
 func names(o outcome, f *fault) bool {
 	switch code := o.code(); {
 	case f.status == 0, strings.Contains(o.err.Error(), strconv.Itoa(f.status)), isStore(o):
@@ -146,7 +145,7 @@ func names(o outcome, f *fault) bool {
 	return false
 }
 
-// isStore reports whether the failed call was one of the store; those have no
+// isStore reports whether the failed call was a store call; those have no
 // status.
 func isStore(o outcome) bool {
 	return len(o.trace) > 0 && strings.HasPrefix(o.trace[len(o.trace)-1].what, "store ")

@@ -21,8 +21,8 @@ func instanceClauses() []clause {
 	}
 }
 
-// identified are the nodes with the provider IDs that the guest itself gives
-// them, as the API server has them from the second round on.
+// identified are the nodes with the guest's own provider IDs, as the API server
+// has them from the second round on.
 func (c *check) identified(ctx context.Context) (nodes []*corev1.Node) {
 	for _, n := range c.Cases.Nodes {
 		node := n.object()
@@ -75,7 +75,7 @@ func checkMetadata(ctx context.Context, c *check) {
 	}
 }
 
-// checkFit checks metadata by the host's rules and against the cases.
+// checkFit checks metadata against the host's rules and the cases.
 func (c *check) checkFit(o outcome, want Node, m *abi.InstanceMetadata) {
 	converted, err := convert.InstanceMetadata(m, c.policy)
 	switch {
@@ -99,7 +99,7 @@ func (c *check) checkFit(o outcome, want Node, m *abi.InstanceMetadata) {
 	}
 }
 
-// reserved reports whether a label is of kubernetes.io or k8s.io.
+// reserved reports whether a label belongs to kubernetes.io or k8s.io.
 func reserved(key string) bool {
 	domain, _, found := strings.Cut(key, "/")
 	return found && (domain == "kubernetes.io" || domain == "k8s.io" ||
@@ -118,8 +118,8 @@ func checkShutdown(ctx context.Context, c *check) {
 	}
 }
 
-// unknown is the node that the cloud does not have: by name, and by a provider
-// ID of this cloud.
+// unknown is the node that the cloud lacks: by name, and by a provider ID of
+// this cloud.
 func (c *check) unknown(ctx context.Context) []*corev1.Node {
 	byName := c.Cases.UnknownNode.object()
 	byName.Spec.ProviderID = ""
@@ -135,7 +135,7 @@ func checkUnknown(ctx context.Context, c *check) {
 	for _, node := range c.unknown(ctx) {
 		for range 2 {
 			e, o := c.exists(ctx, nil, node)
-			// That no machine has a name may be all that a cloud can say: an empty
+			// A cloud may only be able to say that no machine has the name: an empty
 			// list is no answer (SPEC.md, the rule of explicit existence).
 			if node.Spec.ProviderID == "" && o.code() == abi.CodeInvalid {
 				continue

@@ -19,7 +19,7 @@ func listClauses() []clause {
 // maxPages bounds one list.
 const maxPages = 10_000
 
-// listed asks for all pages. The plan holds for all of them.
+// listed requests all pages. The plan covers all of them.
 func (k *kit) listed(ctx context.Context, p *plan, size uint32) (all []*abi.Instance, sum outcome) {
 	sum.op = abi.OpListInstances
 	for token := ""; sum.ops < maxPages; {
@@ -36,7 +36,7 @@ func (k *kit) listed(ctx context.Context, p *plan, size uint32) (all []*abi.Inst
 
 var errEndless = &abi.Error{Code: abi.CodeInternal, Message: "there are more than 10000 pages"}
 
-// sorted are the instances in one order, as text.
+// sorted are the instances as sorted lines.
 func sorted(all []*abi.Instance) []string {
 	lines := make([]string, len(all))
 	for i, one := range all {

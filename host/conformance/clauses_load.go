@@ -40,7 +40,7 @@ func checkGroups(_ context.Context, c *check) {
 	}
 }
 
-// checkRubbish loads the guest with configurations that are none.
+// checkRubbish loads the guest with malformed configurations.
 func checkRubbish(ctx context.Context, c *check) {
 	rubbish := append([]string{"\x00\xff\xfe rubbish", "}{ this is : no [configuration\n\t\t- \"", "<html></html>"}, c.Cases.BadConfigs...)
 	loader := c.loader(c.host, nil)
@@ -48,7 +48,7 @@ func checkRubbish(ctx context.Context, c *check) {
 		g, err := loader.Prepare(ctx, plugin.Bundle{Module: c.Module, Config: []byte(config)}, func(string) {})
 		if err == nil {
 			c.failf(outcome{}, "the configuration %s is accepted", text.Quote(config))
-			_ = g.Close(ctx) // what it would say is of no use here
+			_ = g.Close(ctx) // the error is irrelevant here
 			continue
 		}
 		c.ear.hear("the error of configure", err.Error())
@@ -81,8 +81,8 @@ func noCredentials(k *kit) string {
 	return ""
 }
 
-// checkWrongCredentials loads the guest a second time, with Secrets that the
-// cloud refuses.
+// checkWrongCredentials loads the guest again, with Secrets that the cloud
+// refuses.
 func checkWrongCredentials(ctx context.Context, c *check) {
 	network, err := newNetwork(ctx, &c.Options, c.WrongSecrets)
 	if err != nil {
@@ -97,7 +97,7 @@ func checkWrongCredentials(ctx context.Context, c *check) {
 		return
 	}
 	err = g.Probe(ctx)
-	_ = g.Close(ctx) // nothing depends on it
+	_ = g.Close(ctx) // the error is irrelevant here
 	if err == nil {
 		c.failf(outcome{}, "probe is ready although the credentials are wrong")
 		return

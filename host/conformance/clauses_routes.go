@@ -25,7 +25,7 @@ func noRoutes(k *kit) string {
 	return ""
 }
 
-// wantedRoutes are those of the cases, as the route controller asks for them.
+// wantedRoutes are the routes of the cases, in the route controller's form.
 func (k *kit) wantedRoutes(ctx context.Context) (all []*abi.Route) {
 	byName := map[string]*corev1.Node{}
 	for _, n := range k.backends(ctx) {
@@ -56,7 +56,7 @@ func routeTo(n *corev1.Node, cidr string) *abi.Route {
 	return route
 }
 
-// routeLines are node and destination of each route.
+// routeLines lists node and destination of each route.
 func routeLines(all []*abi.Route) []string {
 	lines := make([]string, len(all))
 	for i, r := range all {
@@ -86,7 +86,7 @@ func (c *check) makeRoutes(ctx context.Context) bool {
 	return true
 }
 
-// removeRoutes tidies up.
+// removeRoutes cleans up.
 func (c *check) removeRoutes(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	for _, r := range c.wantedRoutes(ctx) {
@@ -96,7 +96,7 @@ func (c *check) removeRoutes(ctx context.Context) {
 	}
 }
 
-// find returns the route of the list, which the controller would delete.
+// find returns the listed route, for its deletion by the controller.
 func (c *check) find(ctx context.Context, want *abi.Route) *abi.Route {
 	all, _ := c.routes(ctx, nil)
 	for _, r := range all {

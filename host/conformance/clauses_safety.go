@@ -20,8 +20,8 @@ func safetyClauses() []clause {
 	}
 }
 
-// eachFault runs an op with each fault: at every request, and at one request
-// after the other. Wrong returns what is wrong with the answer, or "".
+// eachFault runs an op with each fault: at all requests, and at each single
+// request. Wrong describes a wrong answer, or is "".
 func (c *check) eachFault(ctx context.Context, run func(p *plan) (wrong string, o outcome)) {
 	runs := 0
 	for _, f := range faults() {
@@ -45,7 +45,7 @@ func (c *check) eachFault(ctx context.Context, run func(p *plan) (wrong string, 
 	c.tried(runs, "faults")
 }
 
-// String says what a plan does.
+// String describes a plan.
 func (p *plan) String() string {
 	what := p.crash.String()
 	if p.fault != nil {
@@ -62,7 +62,7 @@ func (p *plan) String() string {
 	return fmt.Sprintf("%s at request %d", what, p.at)
 }
 
-// bothWays are a node by name and by provider ID.
+// bothWays are a node by name and a node by provider ID.
 func (c *check) bothWays(ctx context.Context) []*corev1.Node {
 	nodes := c.identified(ctx)
 	if len(nodes) == 0 {
@@ -136,8 +136,8 @@ func checkSafeGet(ctx context.Context, c *check) {
 	})
 }
 
-// checkSafeDelete makes a load balancer anew where a fault did not keep
-// lb_delete from its work.
+// checkSafeDelete recreates a load balancer after each lb_delete that succeeded
+// in spite of a fault.
 func checkSafeDelete(ctx context.Context, c *check) {
 	s, nodes := c.service(), c.backends(ctx)
 	_, before, ok := c.fresh(ctx, s, nodes)

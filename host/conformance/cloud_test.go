@@ -15,7 +15,7 @@ import (
 const token = "correct-horse-battery"
 
 // widgets is a small cloud: three servers, load balancers with members, routes
-// and a volume, as JSON behind a bearer token.
+// and a volume, as JSON with a bearer token.
 type widgets struct {
 	server *httptest.Server
 
@@ -147,7 +147,7 @@ func (w *widgets) changeRoute(rw http.ResponseWriter, r *http.Request) {
 	reply(rw, 200, map[string]any{})
 }
 
-// inspect is the witness: it asks no guest.
+// inspect is the witness, independent of the guest.
 func (w *widgets) inspect() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

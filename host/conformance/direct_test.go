@@ -28,8 +28,8 @@ func (d direct) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.H
 	return results, nil
 }
 
-// TestCloudAsAFunction: a Go test needs no HostConfiguration, and its faults
-// are as real as with one.
+// TestCloudAsAFunction: a Go test needs no HostConfiguration, and has the same
+// faults as with one.
 func TestCloudAsAFunction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ear hears all that a guest says: errors, log lines, Events, before and after
-// the host has scrubbed them. It looks for secrets in it, and keeps nothing until
-// somebody listens.
+// ear receives every text of a guest: errors, log lines, Events, before and
+// after the host's scrubbing. It searches them for secrets, and keeps lines
+// only while there is a listener.
 type ear struct {
 	secrets []string
 
@@ -25,27 +25,27 @@ type ear struct {
 
 const maxHits = 10
 
-// hear looks at a text; where says where it was seen.
+// hear checks a text; where names its source.
 func (e *ear) hear(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.said++
 	for _, secret := range e.secrets {
 		if strings.Contains(text, secret) && len(e.hits) < maxHits {
-			// Not the text itself: the report would repeat the secret.
+			// The text itself is left out: the report would repeat the secret.
 			e.hits = append(e.hits, fmt.Sprintf("%s holds a secret of %d bytes", where, len(secret)))
 		}
 	}
 }
 
-// heard returns how much was said, and what should not have been.
+// heard returns the number of texts, and the texts with a secret.
 func (e *ear) heard() (said int, hits []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.said, append([]string(nil), e.hits...)
 }
 
-// maxKept bounds the lines that are kept for who listens.
+// maxKept bounds the lines kept for a listener.
 const maxKept = 1000
 
 // listen keeps lines of the log and Events from now on; heard returns them.
@@ -75,7 +75,7 @@ func (e *ear) logger() logr.Logger {
 	}, funcr.Options{Verbosity: 10})
 }
 
-// Event is hostfunc.EventRecorder.
+// Event implements hostfunc.EventRecorder.
 func (e *ear) Event(_ runtime.Object, kind, reason, message string) {
 	e.hear("an Event", reason+" "+message)
 	e.keep("event " + kind + " " + reason + ": " + message)

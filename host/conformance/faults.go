@@ -18,34 +18,34 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
-// fault is a way in which a cloud fails. Requests that meet one are sent to a
-// server of the kit, over a real connection and through the host's own client,
-// or, with mangle, to the cloud, whose answer is spoiled.
+// fault is a failure of a cloud. A faulty request goes to a server of the kit,
+// over a real connection and through the host's own client, or, with mangle, to
+// the cloud, whose answer is changed.
 type fault struct {
 	name string
-	// answer is the server's; it may be nil with mangle.
+	// answer is the server's handler; it may be nil with mangle.
 	answer func(w http.ResponseWriter, r *http.Request)
-	// status is what a message should name, or 0.
+	// status is the status that a message should name, or 0.
 	status int
-	// mangle changes what the cloud answered.
+	// mangle changes the cloud's answer.
 	mangle func(*abi.HttpResult)
-	// store is what a call of the store answers; abi.CodeOK: it meets no fault.
+	// store is the store's answer; abi.CodeOK: the store has no fault.
 	store abi.Code
-	// lost: the request is carried out.
+	// lost: the request is carried out, and its answer lost.
 	lost bool
-	// hangs: the answer comes with the end of the op.
+	// hangs: there is no answer before the end of the op.
 	hangs bool
-	// readsOnly: a write may well be answered so by a cloud that works.
+	// readsOnly: for a write this may be a correct answer.
 	readsOnly bool
 }
 
-// retryAfter is what a throttling cloud asks for: more than the host waits by
+// retryAfter is the delay of a throttling cloud: longer than the host waits by
 // itself, so that it reaches the provider.
 const retryAfter = 120 * time.Second
 
 const page = "<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>"
 
-// faults returns all of them.
+// faults returns all faults.
 func faults() []*fault {
 	return []*fault{
 		throttling(),
@@ -63,14 +63,14 @@ func faults() []*fault {
 	}
 }
 
-// conflict is an object that is busy, or was changed by somebody else.
+// conflict is the answer for a busy or concurrently changed object.
 func conflict() *fault {
 	f := status(http.StatusConflict, "application/json", `{"error":{"code":409,"message":"the object is busy"}}`, nil)
 	f.store = abi.CodeConflict
 	return f
 }
 
-// lostAnswer is a request that is carried out and whose answer never comes.
+// lostAnswer is a request that is carried out without an answer.
 func lostAnswer() *fault {
 	return &fault{name: "answer lost", mangle: lose, store: abi.CodeUnavailable, lost: true}
 }
@@ -106,20 +106,20 @@ func answering(code int, kind, body string, headers map[string]string) http.Hand
 
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// reset closes the connection in the middle of an exchange, without goodbye.
+// reset aborts the connection in the middle of an exchange.
 func reset(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // else it is closed in the usual way
+		_ = tcp.SetLinger(0) // otherwise the close is graceful
 	}
 	_ = conn.Close()
 }
 
-// truncate leaves half of a body, with a length that fits. Of a refusal nothing
-// is left, since its status alone would tell.
+// truncate cuts a body in half, with a matching length. A refusal loses its
+// whole body, since its status alone is sufficient.
 func truncate(r *abi.HttpResult) {
 	if r.Response.GetStatus() >= http.StatusBadRequest {
 		lose(r)
@@ -132,11 +132,10 @@ func lose(r *abi.HttpResult) {
 	*r = abi.HttpResult{Code: uint32(abi.CodeUnavailable), Error: &abi.ErrorDetail{Message: "connection reset by peer"}}
 }
 
-// quickly is the host's first wait before it sends a request again, which
-// would only take time here.
+// quickly is the host's first delay before a retry, reduced to save time.
 const quickly = 10 * time.Millisecond
 
-// faultServer is a cloud that fails. It listens on loopback.
+// faultServer is a failing cloud. It listens on loopback.
 type faultServer struct {
 	server  *http.Server
 	address netip.AddrPort
@@ -146,14 +145,14 @@ type faultServer struct {
 	names   []string // of credentials
 }
 
-// newFaultServer serves until close. The requests are sent with these options.
+// newFaultServer serves until close. The options are those for the requests.
 func newFaultServer(ctx context.Context, options egress.Options, credentials []string) (*faultServer, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("a server for faults: %w", err)
 	}
-	options.Backoff = quickly // its failures are not overload
+	options.Backoff = quickly // its failures are no overload
 	s := &faultServer{address: listener.Addr().(*net.TCPAddr).AddrPort(), options: options, names: credentials}
 	s.server = &http.Server{ReadHeaderTimeout: grant.LoadTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.served.Add(1)
@@ -165,14 +164,14 @@ func newFaultServer(ctx context.Context, options egress.Options, credentials []s
 
 func (s *faultServer) close() { _ = s.server.Close() }
 
-// client returns one without history: no breaker is open and no budget used.
+// client returns a client without history: no breaker is open and no budget used.
 func (s *faultServer) client() (*egress.Client, error) {
 	return egress.New([]egress.Grant{{
 		Scheme: "http", Host: s.address.Addr().String(), Port: s.address.Port(), PathPrefix: "/", Credentials: s.names,
 	}}, s.options)
 }
 
-// redirected is the request, to the server.
+// redirected is the request with the server's address.
 func (s *faultServer) redirected(request *abi.HttpRequest) (*abi.HttpRequest, error) {
 	u, err := url.Parse(request.GetUrl())
 	if err != nil {
@@ -183,14 +182,14 @@ func (s *faultServer) redirected(request *abi.HttpRequest) (*abi.HttpRequest, er
 		Method: request.GetMethod(), Url: u.String(), Headers: request.GetHeaders(), Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
 		FollowRedirects: request.GetFollowRedirects(),
 	}
-	// With Options.HTTP the credentials are its own.
+	// Options.HTTP has its own credentials.
 	if slices.Contains(s.names, request.GetCredential()) {
 		out.Credential, out.CredentialScope = request.GetCredential(), request.GetCredentialScope()
 	}
 	return out, nil
 }
 
-// send lets requests meet the fault.
+// send sends requests into the fault.
 func (s *faultServer) send(ctx context.Context, f *fault, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 	client, err := s.client()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-// shelf is the cloud of guests/faulty, behind tokens of a Keystone.
+// shelf is the cloud of guests/faulty, with tokens of a Keystone.
 type shelf struct {
 	server *httptest.Server
 
@@ -84,7 +84,7 @@ func (s *shelf) object(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// faultyOptions run guests/faulty with the module signer-keystone beside it.
+// faultyOptions run guests/faulty with the signer module signer-keystone.
 func faultyOptions(tb testing.TB, config string) (conformance.Options, *shelf) {
 	s := newShelf(tb)
 	p := provider(tb, s.server.URL)
@@ -112,8 +112,8 @@ func faultyOptions(tb testing.TB, config string) (conformance.Options, *shelf) {
 	}, s
 }
 
-// TestFaulty: what the compiled guest does wrong by its configuration is found
-// on the real engine, over the network and with a signer.
+// TestFaulty: configured mistakes of the compiled guest are found on the real
+// engine, over the network and with a signer.
 func TestFaulty(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
@@ -127,7 +127,7 @@ func TestFaulty(t *testing.T) {
 		{name: "well", config: counting,
 			pass: "load probe probe-credentials instance-exists instance-metadata instance-foreign safe-exists " +
 				"lb-name lb-ensure lb-nodes lb-ports crash-ensure crash-update crash-delete recover-ensure fault-401 throttled hang route-crash secrets",
-			fail: "instance-unknown"}, // nobody is ever shut down
+			fail: "instance-unknown"}, // there is no shutdown
 		{name: "routes lead to unknown nodes", config: counting, fail: "route-unknown"},
 		{name: "every instance exists", config: "exists=yes", fail: "instance-unknown instance-foreign lb-absent lb-delete"},
 		{name: "no instance exists", config: "exists=no", fail: "instance-exists"},

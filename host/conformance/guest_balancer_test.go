@@ -19,8 +19,8 @@ func (g *guest) name(s *abi.Service) string {
 	return "lb-" + s.Uid
 }
 
-// lookup returns the load balancers of a name; that there are several is not
-// the guest's doing, unless it is sabotaged.
+// lookup returns the load balancers with a name; only a sabotaged guest creates
+// several.
 func (g *guest) lookup(c *callOf, name string) ([]*widget, error) {
 	var found struct {
 		LBs []*widget `json:"lbs"`
@@ -77,7 +77,7 @@ func statusOf(lb *widget) *abi.LoadBalancerStatus {
 	return &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: lb.IP, IpMode: "VIP"}}}
 }
 
-// keep makes the load balancer what the Service wants.
+// keep makes the load balancer match the Service.
 func (g *guest) keep(c *callOf, req *abi.LoadBalancerRequest, name string, found []*widget) (*widget, error) {
 	members, err := g.members(c, req)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
-// guest is a provider of the cloud widgets that does everything right, but for
-// what sabotage names.
+// guest is a correct provider of the cloud widgets, apart from its sabotage.
 type guest struct {
 	base     string
 	sabotage string
@@ -23,7 +22,7 @@ func answered(code uint32, detail *abi.ErrorDetail) error {
 	return &abi.Error{Code: abi.Code(code), Message: detail.GetMessage(), RetryAfter: time.Duration(detail.GetRetryAfterMs()) * time.Millisecond}
 }
 
-// unexpected is the error for a status.
+// unexpected is the error for an unexpected status.
 func (g *guest) unexpected(what string, status int) error {
 	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: the cloud answered %d", what, status)}
 	switch {
@@ -123,7 +122,7 @@ func (m machine) metadata(number int) *abi.InstanceMetadata {
 	}
 }
 
-// find answers nil when the cloud said that there is no such server.
+// find returns nil when the cloud reported that there is no such server.
 func (g *guest) find(c *callOf, name string) (*machine, error) {
 	m := &machine{}
 	status, err := c.http("GET", g.base+"/servers/"+url.PathEscape(name), nil, m)

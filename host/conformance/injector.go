@@ -12,41 +12,41 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// crash is when an op is ended, as by the end of the manager.
+// crash is the moment at which an op ends, as by the end of the manager.
 type crash int
 
 const (
 	noCrash crash = iota
-	// crashBefore a request is carried out.
+	// crashBefore ends the op before a request is carried out.
 	crashBefore
-	// crashAfter it was carried out, before the guest has the answer.
+	// crashAfter ends the op after the request, before the guest has the answer.
 	crashAfter
 )
 
 func (c crash) String() string { return [...]string{"no crash", "crash before", "crash after"}[c] }
 
-// plan says what is to happen to the requests (HTTP requests and calls of the
+// plan describes a disturbance of the requests (HTTP requests and calls of the
 // store) of one or more ops. It happens once, at one position, or to all.
 type plan struct {
 	// at is the position from 1 on; 0 is every request.
 	at    int
 	fault *fault
 	crash crash
-	// onwards: it happens to all requests from the position on.
+	// onwards: the disturbance covers all requests from the position on.
 	onwards bool
-	// writes: only requests that change something count.
+	// writes: only changing requests count.
 	writes bool
 
 	seen  int
 	fired bool
-	// dead: the op has crashed, nothing of it is carried out any more.
+	// dead: the op has crashed, and its further requests are not carried out.
 	dead bool
 }
 
-// patient disturbs nothing; it makes drive go on after errors.
+// patient disturbs nothing; drive then continues after errors.
 func patient() *plan { return &plan{at: -1} }
 
-// meets reports whether the next request is the one.
+// meets reports whether the plan disturbs the next request.
 func (p *plan) meets(write, store bool) bool {
 	if p == nil || p.dead || p.writes && !write {
 		return false
@@ -62,7 +62,7 @@ func (p *plan) meets(write, store bool) bool {
 	return true
 }
 
-// exchange is one request of a guest and what became of it.
+// exchange is one request of a guest and its outcome.
 type exchange struct {
 	what  string // method and path
 	how   string // status, code or fault
@@ -71,8 +71,8 @@ type exchange struct {
 
 func (e exchange) String() string { return e.what + " -> " + e.how }
 
-// injector stands between the host calls and what is behind them. One op runs
-// at a time.
+// injector sits between the host calls and their implementation. One op runs at
+// a time.
 type injector struct {
 	http    hostfunc.HTTP
 	store   hostfunc.Store
@@ -85,17 +85,17 @@ type injector struct {
 	trace  []exchange
 }
 
-// maxTrace bounds the exchanges that are kept of one op.
+// maxTrace bounds the recorded exchanges of one op.
 const maxTrace = 1000
 
-// begin starts an op, which a crash ends by cancel.
+// begin starts an op; a crash calls cancel.
 func (i *injector) begin(p *plan, cancel context.CancelFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.plan, i.cancel, i.trace = p, cancel, nil
 }
 
-// end returns what the op did and whether it crashed.
+// end returns the op's exchanges, and whether it crashed.
 func (i *injector) end() (trace []exchange, crashed bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -123,7 +123,7 @@ func (i *injector) die() error {
 	return &abi.Error{Code: abi.CodeDeadline, Message: "the op was ended"}
 }
 
-// next decides about a request.
+// next decides the fate of a request.
 func (i *injector) next(write, store bool) (f *fault, c crash, dead bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -136,8 +136,8 @@ func (i *injector) next(write, store bool) (f *fault, c crash, dead bool) {
 	return i.plan.fault, i.plan.crash, false
 }
 
-// Send is hostfunc.HTTP. Requests of a batch count one by one: one of them may
-// fail, and an op can end when a part of them was carried out.
+// Send implements hostfunc.HTTP. Requests of a batch count one by one: one of
+// them may fail, and an op can end after a part of them.
 func (i *injector) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 	met := make([]*fault, len(requests))
 	for n, request := range requests {
@@ -183,7 +183,7 @@ func (i *injector) sendAll(ctx context.Context, requests []*abi.HttpRequest, met
 	return results, nil
 }
 
-// sendBatch sends a batch as one where no request of it meets a fault.
+// sendBatch sends a batch without faulty requests as one.
 func (i *injector) sendBatch(ctx context.Context, requests []*abi.HttpRequest, met []*fault) ([]*abi.HttpResult, error) {
 	if !slices.ContainsFunc(met, func(f *fault) bool { return f != nil }) {
 		return i.http.Send(ctx, requests)
@@ -221,12 +221,12 @@ func outcomeOf(r *abi.HttpResult) string {
 	return abi.Code(r.GetCode()).String()
 }
 
-// Read is hostfunc.Store.
+// Read implements hostfunc.Store.
 func (i *injector) Read(ctx context.Context, prefix string) (*abi.StoreResponse, error) {
 	return i.callStore(ctx, "store read "+prefix, false, func() (*abi.StoreResponse, error) { return i.store.Read(ctx, prefix) })
 }
 
-// Write is hostfunc.Store.
+// Write implements hostfunc.Store.
 func (i *injector) Write(ctx context.Context, write *abi.StoreWrite) (*abi.StoreResponse, error) {
 	var keys []string
 	for _, e := range write.GetPut() {
@@ -246,7 +246,7 @@ func (i *injector) callStore(ctx context.Context, what string, write bool, call 
 		return nil, &abi.Error{Code: abi.CodeDeadline, Message: "the op was ended"}
 	case f != nil:
 		if f.lost {
-			_, _ = call() // what it answers is lost
+			_, _ = call() // the answer is lost
 		}
 		return nil, i.storeFault(ctx, what, f)
 	}

@@ -24,8 +24,7 @@ import (
 
 const hostVersion = "v0-conformance"
 
-// kit is a guest that is tested, with all that is around it. It runs one op at
-// a time.
+// kit is the guest under test with its environment. It runs one op at a time.
 type kit struct {
 	Options
 	network  *network
@@ -38,7 +37,7 @@ type kit struct {
 	manifest *manifest.Manifest
 	policy   *addresses.Policy
 	slot     *plugin.Slot
-	// loaded is why the guest did not load.
+	// loaded is the error of a guest that did not load.
 	loaded error
 }
 
@@ -86,20 +85,20 @@ func (k *kit) close(ctx context.Context) {
 	k.network.close(ctx)
 }
 
-// switched is an engine.Host whose memory can be emptied.
+// switched is an engine.Host that can be replaced by an empty one.
 type switched struct{ current atomic.Pointer[hostfunc.Host] }
 
-// HostCall is engine.Host.
+// HostCall implements engine.Host.
 func (s *switched) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
 	return s.current.Load().HostCall(ctx, name, request)
 }
 
-// newHost answers host calls, with an empty cache, by the injector.
+// newHost answers host calls through the injector, with an empty cache.
 func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.Host {
 	return hostfunc.New(hostfunc.Options{
 		Provider: k.Provider.Name, Logger: k.ear.logger(), Events: k.ear, Nodes: true,
 		Cache: hostfunc.NewCache(clock.RealClock{}), Store: k.injector, HTTP: http, Kube: k.seen,
-		// What a guest says must hold no secret before the host removes it, too.
+		// Texts of a guest must not contain a secret even before scrubbing.
 		Scrub: func(text string) string {
 			k.ear.hear("a line of the log or an Event", text)
 			return scrub(text)
@@ -112,8 +111,7 @@ func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.H
 	})
 }
 
-// restart is what the end of a manager does to the next op: nothing that was
-// kept in memory is there any more.
+// restart simulates the restart of a manager: all state in memory is lost.
 func (k *kit) restart(ctx context.Context) {
 	k.host.current.Store(k.newHost(k.injector, k.network.scrub))
 	if g := k.slot.Serving(); g != nil {
@@ -125,7 +123,7 @@ func (k *kit) restart(ctx context.Context) {
 func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
 	return grant.Loader(plugin.Loader{
 		Engine: k.Engine, Compiler: k.Compiler, ClusterName: k.Cases.ClusterName, HostVersion: hostVersion,
-		RequireClusterID: true, // as the manager does
+		RequireClusterID: true, // as in the manager
 		NewHost: func(declared *manifest.Manifest) (engine.Host, io.Writer, io.Writer) {
 			if m != nil {
 				*m = *declared
@@ -140,7 +138,7 @@ func (k *kit) loader(host engine.Host, m *manifest.Manifest) *plugin.Loader {
 	}, &k.Provider)
 }
 
-// load brings the guest as far as its configuration.
+// load loads and configures the guest.
 func (k *kit) load(ctx context.Context) error {
 	k.restart(ctx)
 	k.manifest = &manifest.Manifest{}
@@ -162,7 +160,7 @@ func (k *kit) load(ctx context.Context) error {
 // outcome is the result of one op, repetitions included.
 type outcome struct {
 	op abi.Op
-	// err is nil when the guest answered ok and the answer is usable.
+	// err is nil when the guest answered ok with a usable answer.
 	err     error
 	trace   []exchange
 	ops     int
@@ -170,8 +168,8 @@ type outcome struct {
 	crashed bool
 }
 
-// code is abi.CodeOK without an error. What is no answer of the guest is
-// internal.
+// code is abi.CodeOK without an error, and internal without an answer of the
+// guest.
 func (o outcome) code() abi.Code { return codeOf(o.err) }
 
 func codeOf(err error) abi.Code {
@@ -203,7 +201,7 @@ func (o outcome) writes() (all []exchange) {
 	return all
 }
 
-// String says what the op answered; what else is known of a crash, crash says.
+// String describes the op's answer; crash has more about a crash.
 func (o outcome) String() string {
 	if o.err == nil {
 		return o.op.String() + ": ok"
@@ -216,7 +214,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s: %s: %s", o.op, o.code(), text.Line(why, 300))
 }
 
-// crash returns what is known of a crash of the guest, in lines.
+// crash describes a crash of the guest, in lines.
 func (o outcome) crash() (lines []string) {
 	var crash *plugin.Crash
 	if !errors.As(o.err, &crash) {
@@ -231,7 +229,7 @@ func (o outcome) crash() (lines []string) {
 	return lines
 }
 
-// errCrashed is what is left of an op that was ended: nobody saw its answer.
+// errCrashed is the error of an op that the kit ended: its answer is lost.
 var errCrashed = errors.New("the op was ended by the kit")
 
 // call runs one op.
@@ -258,13 +256,13 @@ func (k *kit) call(ctx context.Context, p *plan, about opcontext.Op, op abi.Op, 
 	return o
 }
 
-// maxErrors is how often in a row an op may fail after a crash or a fault
-// before it is taken for stuck.
+// maxErrors bounds consecutive failures of an op after a crash or a fault;
+// above it the op is stuck.
 const maxErrors = 5
 
 // drive repeats an op as the manager does, until it is done or fails. With
-// patience it goes on after errors that are no retry_after, too, as a controller
-// does.
+// patience it continues after errors other than retry_after, too, as a
+// controller does.
 func (k *kit) drive(ctx context.Context, patience bool, op func(ctx context.Context) outcome) outcome {
 	ctx, cancel := context.WithTimeout(ctx, k.DriveTimeout)
 	defer cancel()
@@ -303,7 +301,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// nodes are those of the cases.
+// nodes of the cases.
 func (k *kit) nodes() []*corev1.Node {
 	all := make([]*corev1.Node, len(k.Cases.Nodes))
 	for i, n := range k.Cases.Nodes {

@@ -11,9 +11,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
-// seen answers the capability kube with the Nodes and Services of the cases, as
-// far as the provider is granted them. Changes are checked, and not kept: no op
-// is told of another one's.
+// seen answers the capability kube with the Nodes and Services of the cases,
+// within the provider's grants. Changes are checked and discarded: ops do not
+// see each other's.
 type seen struct{ *kubecache.View }
 
 func newSeen(o *Options) seen {
@@ -27,12 +27,12 @@ func newSeen(o *Options) seen {
 	return seen{kubecache.Of(objects...).Open(grant.Kube(&o.Provider.Kube), func(string, string) {})}
 }
 
-// Read is hostfunc.Kube.
+// Read implements hostfunc.Kube.
 func (s seen) Read(ctx context.Context, request *abi.KubeRequest) ([]byte, int, error) {
 	return s.View.Read(ctx, 1, request)
 }
 
-// Patch is hostfunc.Kube.
+// Patch implements hostfunc.Kube.
 func (s seen) Patch(_ context.Context, request *abi.KubeRequest, own *corev1.ObjectReference) error {
 	_, err := s.View.Patch(request, own)
 	return err

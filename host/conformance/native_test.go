@@ -13,8 +13,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// native is an engine whose only guest is the function serve: what the kit has
-// to find is quicker written in Go than compiled.
+// native is an engine with the function serve as its only guest: guests with
+// mistakes are quicker to write in Go than to compile.
 type native struct {
 	serve func(c *callOf, op abi.Op, request []byte) (abi.Message, error)
 }
@@ -42,8 +42,8 @@ type nativeInstance struct{ nativeModule }
 func (*nativeInstance) MemoryBytes() uint64         { return 1 }
 func (*nativeInstance) Close(context.Context) error { return nil }
 
-// Call runs an op by the calling convention of the other engines: the guest is
-// ended at a host call when its time is over.
+// Call runs an op by the calling convention of the other engines: when its time
+// is over, the guest is ended at a host call.
 func (i *nativeInstance) Call(ctx context.Context, op abi.Op, request []byte) (result engine.Result, err error) {
 	c := &callOf{ctx: ctx, host: i.host, instance: i}
 	defer func() {
@@ -100,7 +100,7 @@ func (c *callOf) log(text string) {
 	_ = c.hostCall(abi.ImportLog, &abi.LogRequest{Message: text, Severity: 2}, nil)
 }
 
-// nodes are the names of the op's nodes.
+// nodes returns the names of the op's nodes.
 func (c *callOf) nodes() (names []string, bare bool, err error) {
 	resp := &abi.NodesResponse{}
 	err = c.hostCall(abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: opcontext.SnapshotID}, resp)
@@ -111,7 +111,7 @@ func (c *callOf) nodes() (names []string, bare bool, err error) {
 	return names, bare, err
 }
 
-// http sends one request, and decodes what a 2xx answered.
+// http sends one request, and decodes the body of a 2xx.
 func (c *callOf) http(method, url string, body, into any) (status int, err error) {
 	request := &abi.HttpRequest{Method: method, Url: url, Credential: "cloud"}
 	if body != nil {

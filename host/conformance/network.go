@@ -10,8 +10,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
-// network is the way to the cloud that a HostConfiguration describes, with one
-// set of Secrets. It is made as the manager makes it.
+// network is the way to the cloud of a HostConfiguration, with one set of
+// Secrets. It is built as in the manager.
 type network struct {
 	*grant.Network
 	signers []*signer
@@ -31,7 +31,7 @@ func newNetwork(ctx context.Context, o *Options, secrets Secrets) (*network, err
 	return n, nil
 }
 
-// Send is hostfunc.HTTP.
+// Send implements hostfunc.HTTP.
 func (n *network) Send(ctx context.Context, requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 	return n.Client.Send(ctx, requests)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 )
 
-// Each op of the ABI, as the manager asks it. The plan may be nil.
+// The ops of the ABI, as the manager calls them. The plan may be nil.
 
 func (k *kit) probe(ctx context.Context, p *plan) outcome {
-	// probe is no op of the slot: the loader asks it.
+	// Probe is no op of the slot: the loader calls it.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if p != nil && p.fault != nil && p.fault.hangs {
@@ -52,7 +52,7 @@ func (k *kit) shutdown(ctx context.Context, n *corev1.Node) (abi.PowerState, out
 	return resp.State, o
 }
 
-// errNotMine is the answer about a node that is another controller's.
+// errNotMine is the answer for another controller's node.
 var errNotMine = errors.New("not_mine: the guest leaves the node alone")
 
 func (k *kit) metadata(ctx context.Context, p *plan, n *corev1.Node) (*abi.InstanceMetadata, outcome) {
@@ -70,7 +70,7 @@ func (k *kit) metadata(ctx context.Context, p *plan, n *corev1.Node) (*abi.Insta
 	return resp.Metadata, o
 }
 
-// inJSON is a message in one line, with the keys of maps in order.
+// inJSON is a message in one line, with sorted keys of maps.
 func inJSON(m any) string {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *kit) list(ctx context.Context, p *plan, token string, size uint32) (*ab
 	return resp, said(o, resp.Done)
 }
 
-// said makes an answer that is not done an error.
+// said turns an answer of unfinished work into an error.
 func said(o outcome, done bool) outcome {
 	if o.err == nil && !done {
 		o.err = fmt.Errorf("the answer does not say done")
@@ -125,7 +125,7 @@ func (k *kit) lbName(ctx context.Context, s *corev1.Service) (string, outcome) {
 	return resp.Name, o
 }
 
-// lbEnsure asks once; ensured asks until it is done.
+// lbEnsure runs the op once; ensured repeats it until it is done.
 func (k *kit) lbEnsure(ctx context.Context, p *plan, s *corev1.Service, nodes []*corev1.Node) (*abi.LoadBalancerStatus, outcome) {
 	resp := &abi.LoadBalancerEnsureResponse{}
 	o := k.balancing(ctx, p, abi.OpLoadBalancerEnsure, s, nodes, resp)
@@ -162,8 +162,8 @@ func (k *kit) lbDelete(ctx context.Context, p *plan, s *corev1.Service) outcome 
 	return said(o, resp.Done)
 }
 
-// undone deletes as upstream does: it asks whether there is a load balancer, and
-// deletes what exists.
+// undone deletes as upstream does: it asks whether there is a load balancer,
+// and deletes only an existing one.
 func (k *kit) undone(ctx context.Context, p *plan, s *corev1.Service) outcome {
 	return k.drive(ctx, p != nil, func(ctx context.Context) outcome {
 		got, o := k.lbGet(ctx, p, s)
@@ -180,8 +180,8 @@ func (k *kit) deleted(ctx context.Context, p *plan, s *corev1.Service) outcome {
 	return k.drive(ctx, p != nil, func(ctx context.Context) outcome { return k.lbDelete(ctx, p, s) })
 }
 
-// cleared deletes whatever an earlier run may have left, with patience, also
-// what lb_get does not know.
+// cleared deletes the leftovers of an earlier run, with patience, even those
+// that lb_get does not know.
 func (k *kit) cleared(ctx context.Context, s *corev1.Service) outcome {
 	return k.drive(ctx, true, func(ctx context.Context) outcome { return k.lbDelete(ctx, nil, s) })
 }

@@ -14,73 +14,71 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// Options are what a Run needs. Module, Engine and Cases are required; the zero
-// value of another field is its default.
+// Options of a Run. Module, Engine and Cases are required; the zero value of
+// another field is its default.
 type Options struct {
 	// Module is the uncompressed module of the provider.
 	Module []byte
-	// Config is the provider's configuration, as it would stand in its
-	// ConfigMap.
+	// Config is the provider's configuration, as in its ConfigMap.
 	Config []byte
 	// Engine runs the module and the signers.
 	Engine engine.Engine
-	// Compiler compiles apart; nil: the engine compiles in this process.
+	// Compiler compiles in another process; nil: the engine compiles in this one.
 	Compiler plugin.Compiler
-	// Provider is that of a HostConfiguration, with its defaults filled in:
-	// grants, credentials, capabilities, limits. Its source is not looked at.
-	// The zero value grants every capability, all Nodes and Services, and no URL.
+	// Provider is a provider of a HostConfiguration, with its defaults: grants,
+	// credentials, capabilities, limits. Its source is ignored. The zero value
+	// grants every capability, all Nodes and Services, and no URL.
 	Provider v1alpha1.Provider
-	// Secrets are those that the credentials name.
+	// Secrets that the credentials name.
 	Secrets Secrets
-	// WrongSecrets are refused by the cloud. Nil: Secrets with values spoiled.
+	// WrongSecrets are Secrets that the cloud refuses. Nil: Secrets with spoiled values.
 	WrongSecrets Secrets
-	// Signers are the uncompressed modules of the signers, by the name of
-	// their credential.
+	// Signers are the uncompressed modules of the signers, by the name of their
+	// credential.
 	Signers map[string][]byte
-	// HTTP reaches the cloud instead of the grants of Provider, for tests in
-	// which the cloud is a function.
+	// HTTP sends requests in place of Provider's grants, for tests with the
+	// cloud as a function.
 	HTTP hostfunc.HTTP
-	// Cases are what the kit has to know of the cloud.
+	// Cases are the kit's inputs about the cloud.
 	Cases Cases
-	// Inspect describes all that the cloud keeps for the cluster, in lines. It
+	// Inspect describes all of the cluster's objects in the cloud, in lines. It
 	// is the witness that nothing is left behind. Nil: there is none.
 	Inspect func(ctx context.Context) (string, error)
-	// IgnoreIPs treats all addresses in what Inspect says as equal.
+	// IgnoreIPs treats all addresses in Inspect's lines as equal.
 	IgnoreIPs bool
-	// Ignore matches what differs each time in what Inspect says, beside UUIDs,
-	// times and numbers of six digits and more; nil: nothing.
+	// Ignore matches variable parts of Inspect's lines, beside UUIDs, times and
+	// numbers of six digits and more; nil: nothing.
 	Ignore *regexp.Regexp
 	// Only picks the clauses whose ID it matches; nil takes all.
 	Only *regexp.Regexp
-	// Except leaves out the clauses whose ID it matches; the report has them as
-	// not applicable. Nil: none.
+	// Except leaves out the clauses whose ID it matches; the report lists them
+	// as not applicable. Nil: none.
 	Except *regexp.Regexp
-	// Progress is told when a clause begins and, with a Note, each time that
-	// it disturbs an op (no verdict yet), and when it ends; may be nil.
+	// Progress is called when a clause begins and, with a Note, for each
+	// disturbance of an op (no verdict yet), and when it ends; may be nil.
 	Progress func(Result)
 
-	// MaxWait bounds one wait that the guest asks for (retry_after), so that a
-	// run is quicker than a manager. Default 2 s.
+	// MaxWait bounds a single delay that the guest requests (retry_after), so
+	// that a run is quicker than a manager. Default 2 s.
 	MaxWait time.Duration
 	// DriveTimeout bounds an op with all its repetitions. Default 5 min.
 	DriveTimeout time.Duration
 	// FaultTimeout is the deadline of an op whose cloud hangs. Default 3 s.
 	FaultTimeout time.Duration
-	// MaxPositions bounds the host calls of one op at which it is ended or its
-	// cloud fails, each in a run of its own. Default 200.
+	// MaxPositions bounds the host calls of one op at which it is ended or gets
+	// a fault, each in a run of its own. Default 200.
 	MaxPositions int
-	// CrashAtWrites ends ops at requests that change something only, where
-	// every position would take too long.
+	// CrashAtWrites ends ops only at changing requests, for when every position
+	// would take too long.
 	CrashAtWrites bool
-	// Settle is how long a cloud may take to show by Inspect what an op has
-	// done. Default 5 s.
+	// Settle bounds the delay until Inspect shows an op's changes. Default 5 s.
 	Settle time.Duration
-	// MaxThrottled is how many requests one op may send to a cloud that answers
-	// 429. Default 8.
+	// MaxThrottled bounds the requests of one op to a cloud that answers 429.
+	// Default 8.
 	MaxThrottled int
 }
 
-// grace is how long after its deadline an op may still take to end.
+// grace is the time for an op to end after its deadline.
 const grace = 2 * time.Second
 
 func (o Options) withDefaults() Options {

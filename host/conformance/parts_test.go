@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// A guest with kube is shown the Nodes and Services of the cases.
+// A guest with kube sees the Nodes and Services of the cases.
 func TestTheKitShowsItsCases(t *testing.T) {
 	o := Options{Cases: Cases{Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Services: []corev1.Service{{}}}}.withDefaults()
 	s := newSeen(&o)
@@ -108,7 +108,7 @@ func TestUIDs(t *testing.T) {
 func TestPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan plan
-		want string // which of read, write, read, write, read of the store
+		want string // the disturbed requests: r and w by HTTP, S of the store
 	}{
 		"all":     {plan{fault: unavailable()}, "rwrwS"},
 		"second":  {plan{at: 2, fault: unavailable()}, "w"},
@@ -132,7 +132,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Objects of the kit are not simpler than those of clusters.
+// The kit's Services are as complex as those of charts.
 func TestTheServicesAreAsChartsMakeThem(t *testing.T) {
 	c := Cases{}.withDefaults()
 	if s := c.Services[0]; len(s.Labels) < 5 || len(s.Annotations) < 2 {

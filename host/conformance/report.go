@@ -10,45 +10,44 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Verdict is what became of a clause.
+// Verdict is the outcome of a clause.
 type Verdict string
 
-// The verdicts. A clause does not apply to a guest that lacks the ops or to
-// cases that lack the objects that it needs.
+// The verdicts. A clause does not apply to a guest without its ops, or to cases
+// without its objects.
 const (
 	Pass          Verdict = "PASS"
 	Fail          Verdict = "FAIL"
 	NotApplicable Verdict = "NOT APPLICABLE"
-	// Ended: the run was ended while the clause was looked at. What it had found
-	// until then is its evidence.
+	// Ended: the run ended during the clause. Its findings until then are the
+	// evidence.
 	Ended Verdict = "ENDED"
 )
 
-// Result is that of one clause.
+// Result of one clause.
 type Result struct {
-	// ID is short and does not change.
+	// ID is short and stable.
 	ID string `json:"id"`
-	// Clause is what has to hold.
+	// Clause is the rule.
 	Clause string `json:"clause"`
 	// Verdict is "" while the clause runs.
 	Verdict Verdict `json:"verdict"`
-	// Note says what was tried, or why the clause does not apply.
+	// Note is what was tried, or why the clause does not apply.
 	Note string `json:"note,omitempty"`
-	// Evidence says what happened where the clause does not hold, with the
-	// host calls, in lines.
+	// Evidence describes the violation, with the host calls, in lines.
 	Evidence []string      `json:"evidence,omitempty"`
 	Took     time.Duration `json:"tookNanoseconds"`
 }
 
-// Report is what a Run found.
+// Report is the result of a Run.
 type Report struct {
-	// Guest and Version are those of the manifest.
+	// Guest and Version from the manifest.
 	Guest   string   `json:"guest"`
 	Version string   `json:"version"`
 	Results []Result `json:"results"`
 }
 
-// Passed reports whether no clause failed or was ended, and one passed at least.
+// Passed reports whether no clause failed or was ended, and at least one passed.
 func (r Report) Passed() bool {
 	passed := 0
 	for _, one := range r.Results {
@@ -62,7 +61,7 @@ func (r Report) Passed() bool {
 	return passed > 0
 }
 
-// Result returns that of the clause, or the zero Result.
+// Result returns the result of the clause, or the zero Result.
 func (r Report) Result(id string) Result {
 	for _, one := range r.Results {
 		if one.ID == id {
@@ -72,7 +71,7 @@ func (r Report) Result(id string) Result {
 	return Result{}
 }
 
-// Count returns how many clauses have the verdict.
+// Count returns the number of clauses with the verdict.
 func (r Report) Count(v Verdict) int {
 	n := 0
 	for _, one := range r.Results {
@@ -83,8 +82,8 @@ func (r Report) Count(v Verdict) int {
 	return n
 }
 
-// WriteText writes a line for each clause, with the evidence below those that
-// failed, and the summary.
+// WriteText writes a line for each clause, with the evidence below failed ones,
+// and the summary.
 func (r Report) WriteText(w io.Writer) error {
 	for _, one := range r.Results {
 		if err := one.WriteText(w); err != nil {
@@ -94,7 +93,7 @@ func (r Report) WriteText(w io.Writer) error {
 	return r.WriteSummary(w)
 }
 
-// WriteSummary writes how many clauses have which verdict.
+// WriteSummary writes the number of clauses by verdict.
 func (r Report) WriteSummary(w io.Writer) error {
 	guest := text.Escape(r.Guest + " " + r.Version)
 	if r.Guest == "" {
@@ -111,7 +110,7 @@ func (r Report) WriteSummary(w io.Writer) error {
 	return err
 }
 
-// crashedSomewhere: it crashed, and nothing says in which line.
+// crashedSomewhere: the guest crashed, and no line of its source is known.
 func (r Report) crashedSomewhere() (crashed bool) {
 	for _, one := range r.Results {
 		for _, line := range one.Evidence {
@@ -124,7 +123,7 @@ func (r Report) crashedSomewhere() (crashed bool) {
 	return crashed
 }
 
-// trapped is in the evidence of a crash.
+// trapped marks the evidence of a crash.
 const trapped = "the guest trapped"
 
 // WriteText writes the line of one clause, with the evidence below it.

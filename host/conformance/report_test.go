@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
 
-// The summary names the guest, says so when there is none, and tells how to
-// find the line of a crash unless a line is there.
+// The summary names the guest, or says that there is none, and explains how to
+// find the line of a crash if it is missing.
 func TestSummary(t *testing.T) {
 	const hint = "GUEST_DEBUG=1"
 	crash := []string{"lb_ensure: internal: the guest trapped: wasm error: unreachable", "  it wrote: panic: runtime error: assignment to entry in nil map"}

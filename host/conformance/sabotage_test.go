@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/conformance"
 )
 
-// provider is a HostConfiguration's for the cloud at a URL.
+// provider is a HostConfiguration's provider for the cloud at a URL.
 func provider(tb testing.TB, base string) v1alpha1.Provider {
 	tb.Helper()
 	u, err := url.Parse(base)
@@ -42,8 +42,8 @@ func secrets() conformance.Secrets {
 	return conformance.Secrets{types.NamespacedName{Namespace: "kube-system", Name: "cloud"}: {"token": []byte(token + "\n")}}
 }
 
-// widgetOptions are those of the guest in this package. The module is one of
-// which only the manifest counts.
+// widgetOptions are for the guest in this package. Only the manifest of the
+// module counts.
 func widgetOptions(tb testing.TB, sabotage string) conformance.Options {
 	cloud := newWidgets(tb)
 	base := cloud.server.URL + "/v1"
@@ -61,7 +61,7 @@ func widgetOptions(tb testing.TB, sabotage string) conformance.Options {
 	}
 }
 
-// module has the ops of every clause in its manifest.
+// module is a module whose manifest has the ops of every clause.
 func module(tb testing.TB) []byte {
 	text := `{"name": "static", "version": "0.1.0", "abi": {"min": 1, "max": 1}, "capabilities": ["cache"], "credentials": ["cloud"], "ops": [` +
 		`"instance_exists", "instance_shutdown", "instance_metadata", "list_instances", "lb_get", "lb_name", "lb_ensure", "lb_update", "lb_delete", ` +
@@ -79,7 +79,7 @@ func volume() (pv corev1.PersistentVolume) {
 	return pv
 }
 
-// TestEveryClauseCanPass: nothing is sabotaged, and every clause applies.
+// TestEveryClauseCanPass: without sabotage every clause applies, and passes.
 func TestEveryClauseCanPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")
@@ -175,7 +175,7 @@ func TestEveryClauseCanFail(t *testing.T) {
 	}
 }
 
-// Many clouds list "behind this ID" and take any token: the guest has to check it.
+// Many clouds list "after this ID" and accept any token: the guest has to check it.
 func TestAnyTokenSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	o := widgetOptions(t, "any token")
@@ -211,8 +211,8 @@ func TestGroupsCanFail(t *testing.T) {
 	}
 }
 
-// list_instances goes with the instances: alone it is turned off, as the host
-// says when it loads the module.
+// list_instances needs the ops of instances: alone it is turned off, as the
+// host reports when it loads the module.
 func TestListAloneIsNoGroup(t *testing.T) {
 	t.Parallel()
 	o := widgetOptions(t, "")

@@ -15,15 +15,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 )
 
-// maxSecretBytes bounds one value of a Secret, as the API server does.
+// maxSecretBytes bounds one value of a Secret, as in the API server.
 const maxSecretBytes = 1 << 20
 
-// Secrets are the values of Kubernetes Secrets by their keys. It is a
-// credential.Secrets, and must not be changed while it is in use.
+// Secrets are the values of Kubernetes Secrets by their keys. It implements
+// credential.Secrets, and must not be changed while in use.
 type Secrets map[types.NamespacedName]map[string][]byte
 
-// ReadSecrets reads Secrets from files NAMESPACE/NAME/KEY. Names that begin
-// with a dot are left out.
+// ReadSecrets reads Secrets from files NAMESPACE/NAME/KEY. It skips names that
+// begin with a dot.
 func ReadSecrets(dir fs.FS) (Secrets, error) {
 	secrets := Secrets{}
 	if _, err := fs.Stat(dir, "."); err != nil {
@@ -62,7 +62,7 @@ func readValue(dir fs.FS, name string) ([]byte, error) {
 	return value, err
 }
 
-// Get is credential.Secrets.
+// Get implements credential.Secrets.
 func (s Secrets) Get(_ context.Context, namespace, name string) (map[string][]byte, string, error) {
 	data, ok := s[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok {
@@ -71,7 +71,7 @@ func (s Secrets) Get(_ context.Context, namespace, name string) (map[string][]by
 	return data, "1", nil
 }
 
-// spoiled returns Secrets that no cloud takes.
+// spoiled returns Secrets that every cloud refuses.
 func (s Secrets) spoiled(credentials []v1alpha1.Credential) Secrets {
 	secret := s.secretKeys(credentials)
 	out := Secrets{}
@@ -87,9 +87,9 @@ func (s Secrets) spoiled(credentials []v1alpha1.Credential) Secrets {
 	return out
 }
 
-// secretKeys returns which keys have values that are secret: those that are
-// called so, or, in a Secret where none is, all that the credentials do not
-// declare public.
+// secretKeys returns the keys with secret values: those with a telling name,
+// or, in a Secret without one, all keys that the credentials do not declare
+// public.
 func (s Secrets) secretKeys(credentials []v1alpha1.Credential) func(types.NamespacedName, string) bool {
 	public := publicKeys(credentials)
 	named := map[types.NamespacedName]bool{}
@@ -125,11 +125,11 @@ func publicKeys(credentials []v1alpha1.Credential) map[types.NamespacedName]map[
 	return public
 }
 
-// minSecretBytes is the length of the shortest value that is looked for:
-// shorter ones stand everywhere.
+// minSecretBytes is the length of the shortest value in the search: shorter
+// ones occur everywhere.
 const minSecretBytes = 6
 
-// values are those that must be seen nowhere.
+// values are the values that no text may contain.
 func (s Secrets) values(credentials []v1alpha1.Credential) (all []string) {
 	secret := s.secretKeys(credentials)
 	for id, data := range s {

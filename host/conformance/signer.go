@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
-// signer is the guest behind a credential.
+// signer is the guest of a credential.
 type signer struct{ slot *plugin.Slot }
 
 // signer loads the module of a credential's signer.

@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-// built reads a guest that make has built.
+// built reads a guest from the build directory.
 func built(tb testing.TB, name string) []byte {
 	tb.Helper()
 	dir := os.Getenv("CCM_BUILD")
@@ -62,8 +62,8 @@ func staticOptions(tb testing.TB) conformance.Options {
 	}
 }
 
-// TestStaticConforms: the provider of this project passes every clause that
-// applies to a provider without a network.
+// TestStaticConforms: this project's own provider passes every clause that
+// applies without a network.
 func TestStaticConforms(t *testing.T) {
 	report := run(t, staticOptions(t))
 	out := &strings.Builder{}

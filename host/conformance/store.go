@@ -18,10 +18,10 @@ import (
 
 const storeName = "conformance"
 
-// memory is the API server of one ConfigMap, for as much as package store
-// needs: the guest's store is the manager's own code.
+// memory is the API server of one ConfigMap, sufficient for package store: the
+// guest's store is the manager's own code.
 type memory struct {
-	corev1client.ConfigMapInterface // nil: nothing else is asked for
+	corev1client.ConfigMapInterface // nil: no other method is called
 
 	mu       sync.Mutex
 	kept     *corev1.ConfigMap
@@ -32,7 +32,7 @@ func newMemory() *memory { return &memory{} }
 
 func (m *memory) store() *store.Store { return store.New(m, "kube-system", storeName, storeName) }
 
-// ConfigMaps is corev1client.ConfigMapsGetter.
+// ConfigMaps implements corev1client.ConfigMapsGetter.
 func (m *memory) ConfigMaps(string) corev1client.ConfigMapInterface { return m }
 
 func (m *memory) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ConfigMap, error) {
@@ -69,7 +69,7 @@ func (m *memory) keep(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	return m.kept.DeepCopy()
 }
 
-// describe is a line for each entry.
+// describe returns a line for each entry.
 func (m *memory) describe() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

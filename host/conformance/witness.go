@@ -14,10 +14,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// What differs from run to run though nothing is different.
+// Variable parts of a description that mean no difference.
 var (
 	uuids = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b`)
-	// Numbers that are larger than a port: many clouds count their things.
+	// Numbers larger than a port: many clouds number their objects.
 	numbers = regexp.MustCompile(`\b[1-9]\d{5,}\b`)
 	times   = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?\b`)
 	macs    = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
@@ -25,8 +25,8 @@ var (
 	ipv6s   = regexp.MustCompile(`(?i)\b[0-9a-f]{1,4}(:[0-9a-f]{0,4}){2,7}\b`)
 )
 
-// normalise returns the lines of a description in one order, without what
-// differs each time; ignored may be nil.
+// normalise returns the sorted lines of a description, without the variable
+// parts; ignored may be nil.
 func normalise(description string, ips bool, ignored *regexp.Regexp) []string {
 	text := description
 	if ignored != nil {
@@ -47,8 +47,8 @@ func normalise(description string, ips bool, ignored *regexp.Regexp) []string {
 	return lines
 }
 
-// witness describes the objects of the cloud, told by somebody other than the
-// guest, and the contents of the store.
+// witness describes the cloud's objects, independently of the guest, and the
+// contents of the store.
 func (k *kit) witness(ctx context.Context) ([]string, error) {
 	lines := normalise(k.memory.describe(), false, nil)
 	if k.Inspect == nil {
@@ -61,8 +61,8 @@ func (k *kit) witness(ctx context.Context) ([]string, error) {
 	return append(lines, normalise(said, k.IgnoreIPs, k.Ignore)...), nil
 }
 
-// same compares the witness with what it should say, and says how it differs.
-// A cloud that is a little late is asked again.
+// same compares the witness with the wanted lines, and returns the differences.
+// It repeats the query if the cloud is late.
 func (k *kit) same(ctx context.Context, want []string) (differences []string) {
 	for end := time.Now().Add(k.Settle); ; {
 		got, err := k.witness(ctx)
@@ -102,8 +102,8 @@ func differ(want, got []string) (out []string) {
 	return out
 }
 
-// state is the end of an op on a Service: what the guest says of it, without
-// the addresses themselves, and what the witness says.
+// state is the result of an op on a Service: the guest's status without the
+// addresses themselves, and the witness's lines.
 type state struct {
 	status string
 	lines  []string
@@ -142,7 +142,7 @@ func (c *check) checkWitness(ctx context.Context, want []string, o outcome, afte
 	return len(differences) == 0
 }
 
-// shape is a status without its addresses, which may be others each time.
+// shape is a status without its addresses, which may differ each time.
 func shape(s *abi.LoadBalancerStatus) string {
 	var all []string
 	for _, in := range s.GetIngress() {

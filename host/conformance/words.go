@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// inWords is a message as JSON has it for people: under the names of its fields,
-// without what is empty, and with names in place of the numbers of enumerations.
+// inWords is a message as JSON for people: with the names of its fields,
+// without empty ones, and with names in place of the numbers of enumerations.
 func inWords(message any) any { return wordsOf(reflect.ValueOf(message)) }
 
 func wordsOf(v reflect.Value) any {
