@@ -117,6 +117,14 @@ func guestFile(tb testing.TB) []byte {
 // guestSlot loads the TinyGo guest.
 func guestSlot(tb testing.TB, host engine.Host) *plugin.Slot {
 	tb.Helper()
+	slot := plugin.NewSlot()
+	serve(tb, slot, host, inventory())
+	return slot
+}
+
+// serve loads the TinyGo guest into a slot.
+func serve(tb testing.TB, slot *plugin.Slot, host engine.Host, config []byte) {
+	tb.Helper()
 	limits := plugin.Limits{
 		MaxInstances: 4, MaxCallsPerInstance: 10_000, MaxMemoryBytes: 64 << 20, MaxTableElements: 1 << 16,
 		OpTimeout: 30 * time.Second, LoadTimeout: 30 * time.Second,
@@ -129,14 +137,12 @@ func guestSlot(tb testing.TB, host engine.Host) *plugin.Slot {
 			return host, os.Stderr, os.Stderr
 		},
 	}
-	g, err := loader.Load(tb.Context(), plugin.Bundle{Module: guestFile(tb), Config: inventory()})
+	g, err := loader.Load(tb.Context(), plugin.Bundle{Module: guestFile(tb), Config: config})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	slot := plugin.NewSlot()
 	slot.Swap(tb.Context(), g)
 	tb.Cleanup(func() { slot.Close(context.Background()) })
-	return slot
 }
 
 func benchNode() *corev1.Node {

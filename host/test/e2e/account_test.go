@@ -57,6 +57,10 @@ func (c *cloud) standIn(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // whoever asked is gone
 	}
+	if r.Header.Get("If-Match") == "*" && !a.has(r.PathValue("path")) {
+		w.WriteHeader(http.StatusPreconditionFailed)
+		return
+	}
 	status, answer := a.answer(r.Method, r.PathValue("path"), r.Header.Get("Authorization"), string(body))
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, answer)
@@ -87,6 +91,13 @@ func (a *account) answer(method, path, authorization, body string) (status int, 
 		delete(a.objects, path)
 	}
 	return http.StatusOK, old
+}
+
+func (a *account) has(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, found := a.objects[path]
+	return found
 }
 
 func (a *account) routes() (lines string) {
@@ -172,13 +183,16 @@ func (a *account) writtenSinceMark() (lines string) {
 }
 
 // String is everything that it keeps.
-func (a *account) String() (text string) {
+func (a *account) String() string { return strings.Join(a.list(), "") }
+
+// list has each object that it keeps, with its path.
+func (a *account) list() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, path := range slices.Sorted(maps.Keys(a.objects)) {
-		text += path + "\n" + a.objects[path]
+		all = append(all, path+"\n"+a.objects[path])
 	}
-	return text
+	return all
 }
 
 // wrong compares the load balancers with the Services, which are all that
@@ -205,9 +219,9 @@ func (a *account) wrong(services []corev1.Service) (lines string) {
 			lines += fmt.Sprintf("%s %s: %q, want %q\n", s.Name, path, got, want)
 		}
 	}
-	for path := range left {
+	for path, body := range left {
 		if strings.HasPrefix(path, "lb/") {
-			lines += path + ": is of no Service\n"
+			lines += path + ": is of no Service: " + body
 		}
 	}
 	return lines

@@ -36,6 +36,9 @@ type slowCloud struct {
 	next   http.Handler
 	server *http.Server
 	port   string
+	// byOp: it takes its time for each op of a provider. Of those with two requests
+	// the second one is a PUT.
+	byOp bool
 
 	mu    sync.Mutex
 	takes time.Duration
@@ -44,7 +47,7 @@ type slowCloud struct {
 
 // slowOne is one call of it.
 type slowOne struct {
-	what         string
+	what, op     string
 	begun, ended time.Time
 	cut          bool // whoever asked has not waited for the answer
 }
@@ -84,7 +87,22 @@ func (s *slowCloud) begin(r *http.Request) (*slowOne, time.Duration) {
 	defer s.mu.Unlock()
 	call := &slowOne{what: r.Method + " " + r.URL.Path, begun: time.Now()}
 	s.calls = append(s.calls, call)
+	if s.byOp && r.Method == http.MethodPut {
+		return call, 0
+	}
+	call.op = r.Header.Get("X-Op")
 	return call, s.takes
+}
+
+// ops counts those of a provider by name.
+func (s *slowCloud) ops() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]int{}
+	for _, call := range s.calls {
+		all[call.op]++
+	}
+	return all
 }
 
 func (s *slowCloud) end(call *slowOne, cut bool) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -68,8 +69,13 @@ func buildDir(t *testing.T) string {
 	return abs
 }
 
+// starting: what starts a control plane fills in defaults of its package.
+var starting sync.Mutex
+
 func startCluster(t *testing.T) *devcluster.Cluster {
 	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
 	cluster, err := devcluster.Start(devcluster.Options{AssetsDir: assetsDir(t), Dir: t.TempDir(), Audit: true})
 	if err != nil {
 		t.Fatal(err)

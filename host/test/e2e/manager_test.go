@@ -16,9 +16,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
 )
@@ -88,6 +90,9 @@ func (h *harness) start(ts *testscript.TestScript, name string, extra []string) 
 	}
 	m, err := newManager(name, h.namespace+"-"+name, ts.MkAbs("."))
 	ts.Check(err)
+	if h.show.stays { // on a machine that does other things as well
+		extra = append(extra, "--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=90s")
+	}
 	kubeconfig, err := h.cluster.UserKubeconfig(m.user, "system:masters")
 	ts.Check(err)
 	ts.Check(m.start(filepath.Join(h.build, cmp.Or(ts.Getenv("MANAGER"), "cloud-controller-manager")), append(withoutSource(h.flags(m, kubeconfig), extra), extra...)))
@@ -161,6 +166,17 @@ func withoutSource(flags, extra []string) []string {
 		return flags
 	}
 	return slices.DeleteFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--provider-configmap=") })
+}
+
+// certificate writes NAME.crt and NAME.key, for the secure port of a manager:
+//
+//	certificate NAME DAYS
+func (h *harness) certificate(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "certificate NAME DAYS")
+	days, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	public, private, err := certutil.GenerateSelfSignedCertKeyWithOptions(certutil.SelfSignedCertKeyOptions{Host: "localhost", MaxAge: time.Duration(days) * 24 * time.Hour})
+	ts.Check(errors.Join(err, os.WriteFile(ts.MkAbs(args[0]+".crt"), public, 0o600), os.WriteFile(ts.MkAbs(args[0]+".key"), private, 0o600)))
 }
 
 // freeAddress is a loopback address that nobody listens on.

@@ -86,7 +86,11 @@ func (h *harness) api(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func (h *harness) runCcmctl(ts *testscript.TestScript, m *manager, args []string) (stdout, stderr string, err error) {
-	return viewer{h.cluster, h.client, h.build, h.namespace, ts.MkAbs(".")}.ccmctl(context.Background(), m, args)
+	return h.viewer(ts).ccmctl(context.Background(), m, args)
+}
+
+func (h *harness) viewer(ts *testscript.TestScript) viewer {
+	return viewer{h.cluster, h.client, h.build, h.namespace, ts.MkAbs(".")}
 }
 
 // viewer runs ccmctl as the chart's viewer of a namespace, in a directory.
@@ -100,12 +104,12 @@ type viewer struct {
 
 // ccmctl asks a manager. An error without any output is one of the test itself.
 func (v viewer) ccmctl(ctx context.Context, m *manager, args []string) (stdout, stderr string, err error) {
-	file, err := v.token(ctx)
-	if err != nil {
-		return "", "", err
-	}
 	if args[0] != "rollout" { // which asks the API server alone
-		args = append(args, "--server=https://"+m.secure, "--token-file="+file, "--insecure-skip-tls-verify")
+		flags, err := v.flags(ctx, m)
+		if err != nil {
+			return "", "", err
+		}
+		args = append(args, flags...)
 	}
 	args = append(args, "--kubeconfig="+v.cluster.Kubeconfig(), "--manager-namespace="+v.namespace)
 	cmd := exec.CommandContext(ctx, filepath.Join(v.build, "ccmctl"), args...)
@@ -114,6 +118,12 @@ func (v viewer) ccmctl(ctx context.Context, m *manager, args []string) (stdout, 
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err = cmd.Run()
 	return out.String(), complaint.String(), err
+}
+
+// flags are those by which ccmctl finds a manager that is in no Pod.
+func (v viewer) flags(ctx context.Context, m *manager) ([]string, error) {
+	file, err := v.token(ctx)
+	return []string{"--server=https://" + m.secure, "--token-file=" + file, "--insecure-skip-tls-verify"}, err
 }
 
 // token is the file with that of the viewer.

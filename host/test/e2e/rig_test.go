@@ -144,7 +144,7 @@ func (r *rig) untilWithin(ctx context.Context, t *testing.T, m *manager, limit t
 		return done, nil
 	})
 	if err != nil {
-		t.Fatalf("%s: %v; last seen:\n%s\nlast of the log:\n%s", what, err, seen, m.tail(8<<10))
+		t.Fatalf("%s: %s: %v; last seen:\n%s\nlast of the log:\n%s", m.name, what, err, seen, m.tail(8<<10))
 	}
 }
 

@@ -182,13 +182,25 @@ func (h *harness) stay(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	m := h.manager(ts, args[0])
-	kubectl := "  " + h.cluster.Kubectl() + " --kubeconfig=" + ts.Getenv("KUBECONFIG") + " --namespace=" + h.namespace
-	h.show.step("it stays up until Ctrl-C; try")
-	fmt.Fprintln(h.show.out, kubectl, "get nodes,svc,pv -L topology.kubernetes.io/zone")
-	fmt.Fprintln(h.show.out, kubectl, "get events --field-selector involvedObject.name="+configMap)
-	fmt.Fprintln(h.show.out, kubectl, "get configmap -l wasm-ccm.dev/provider -L wasm-ccm.dev/phase,wasm-ccm.dev/version,wasm-ccm.dev/since")
-	fmt.Fprintln(h.show.out, kubectl, "create service loadbalancer another --tcp=80")
-	fmt.Fprintln(h.show.out, kubectl, "edit configmap", configMap, "   # the inventory")
+	h.show.step("it stays up until Ctrl-C; in another shell, try")
+	fmt.Fprintf(h.show.out, `  export KUBECONFIG=%s
+  alias kubectl='%s --namespace=%s'
+  kubectl get nodes,svc,pv -L topology.kubernetes.io/zone
+  kubectl create service loadbalancer another --tcp=80
+  kubectl edit configmap inventory
+  kubectl get events --field-selector involvedObject.name=%s
+`, ts.Getenv("KUBECONFIG"), h.cluster.Kubectl(), h.namespace, configMap)
+	flags := []string{"--manager-namespace=" + h.namespace}
+	if !h.existing { // there, nothing is bound to a role for all namespaces
+		found, err := h.viewer(ts).flags(context.Background(), m)
+		ts.Check(err)
+		flags = append(flags, found...)
+	}
+	fmt.Fprintf(h.show.out, `  ccmctl() { %s "$@" %s; }
+  ccmctl status
+  ccmctl why service another
+  ccmctl rollout history static
+`, filepath.Join(h.build, "ccmctl"), strings.Join(flags, " "))
 	fmt.Fprintln(h.show.out, "  tail -f", m.logPath)
 	select {
 	case <-h.show.interrupted:

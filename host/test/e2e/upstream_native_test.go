@@ -7,13 +7,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -72,10 +70,7 @@ func runNative(t *testing.T) run {
 		t.Fatal(err)
 	}
 	m, usual := u.manager(t, "native")
-	flags := slices.DeleteFunc(usual, func(flag string) bool {
-		return strings.HasPrefix(flag, "--provider-") || strings.HasPrefix(flag, "--health-probe") || strings.HasPrefix(flag, "--allocate-node-cidrs")
-	})
-	u.start(t, m, filepath.Join(u.build, "bin", "aws-cloud-controller-manager"), append(flags, "--cloud-provider=aws", "--cloud-config="+config, "--allocate-node-cidrs=true", nativeStatus))
+	u.start(t, m, filepath.Join(u.build, "bin", "aws-cloud-controller-manager"), append(upstreams(usual), "--cloud-provider=aws", "--cloud-config="+config, "--allocate-node-cidrs=true", nativeStatus))
 	u.until(t.Context(), t, m, "the manager leads", func() (bool, string) {
 		leases, err := u.client.CoordinationV1().Leases(u.namespace).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(leases.Items) > 0 && leases.Items[0].Spec.HolderIdentity != nil, fmt.Sprint(err)
@@ -116,29 +111,9 @@ func (u *upstreamRig) life(t *testing.T, m *manager) (r run) {
 		return len(classic)+len(network)+len(u.services(t)) == 0, fmt.Sprint(classic, network)
 	})
 	r.deleted, r.after = time.Since(begin), memoryOf(t, m)
-	r.state += u.moto.state(t, nil) + u.labels(t)
+	r.state += u.moto.state(t, nil) + identifiers.ReplaceAllString(u.fromTheCloud(t), "ID")
 	r.counts, _ = u.proxy.seen()
 	return r
-}
-
-// labels are what the Nodes have from the cloud.
-func (u *upstreamRig) labels(t *testing.T) string {
-	t.Helper()
-	nodes, err := u.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	for _, n := range nodes.Items {
-		delete(n.Labels, "wasm-ccm.dev/provider")
-		for _, condition := range n.Status.Conditions {
-			if condition.Type == corev1.NodeNetworkUnavailable {
-				n.Labels["condition"] = string(condition.Status)
-			}
-		}
-		fmt.Fprintln(&b, n.Name, identifiers.ReplaceAllString(n.Spec.ProviderID, "ID"), n.Labels, n.Status.Addresses, n.Spec.Taints)
-	}
-	return b.String()
 }
 
 // taken is the memory of a process: its own, and the pages of files that happen
@@ -163,38 +138,4 @@ func memoryOf(t *testing.T, m *manager) taken {
 		return kib >> 10
 	}
 	return taken{own: mib("RssAnon") + mib("RssShmem"), files: mib("RssFile")}
-}
-
-func merged(one, other map[string]int) map[string]int {
-	both := maps.Clone(one)
-	for action := range other {
-		both[action] += 0
-	}
-	return both
-}
-
-func sideBySide(native, guest map[string]int) string {
-	var b strings.Builder
-	for _, action := range slices.Sorted(maps.Keys(merged(native, guest))) {
-		fmt.Fprintf(&b, "%6d %6d %s\n", native[action], guest[action], action)
-	}
-	return b.String()
-}
-
-// difference shows the lines that only one of both has.
-func difference(one, other string) string {
-	count := map[string]int{}
-	for _, line := range strings.Split(one, "\n") {
-		count[line]++
-	}
-	for _, line := range strings.Split(other, "\n") {
-		count[line]--
-	}
-	var b strings.Builder
-	for _, line := range slices.Sorted(maps.Keys(count)) {
-		if n := count[line]; n != 0 {
-			fmt.Fprintf(&b, "%+d %s\n", -n, line)
-		}
-	}
-	return b.String()
 }

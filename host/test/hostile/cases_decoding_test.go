@@ -50,7 +50,7 @@ func requestCases() []hostileCase {
 		call("http_unknown", abi.CapabilityHTTP, "One request with four million unknown fields.", http("\x78\x01")),
 		call("http_groups", abi.CapabilityHTTP, "Groups that nest four million deep.", repeated{"", "\x0b", most}),
 		// In the memory of eight, and once more each in what was copied and what was decoded.
-		mayGrow(200, call("http_body", abi.CapabilityHTTP, "A proper request with a body of 8 MiB.",
+		mayGrow(240, call("http_body", abi.CapabilityHTTP, "A proper request with a body of 8 MiB.",
 			repeated{string(slices.Concat([]byte("\x0a"), binary.AppendUvarint(nil, uint64(most-5)), []byte("\x0a\x03PUT\x12\x0fhttps://x.test/"), []byte("\x22"), binary.AppendUvarint(nil, uint64(most-32)))), "b", most})),
 		call("store_put", abi.CapabilityStore, "A write of four million entries.", lengthPrefixed(1<<3|2, "\x12\x00", most)),
 		call("store_delete", abi.CapabilityStore, "A write that deletes four million keys.", lengthPrefixed(1<<3|2, "\x1a\x00", most)),

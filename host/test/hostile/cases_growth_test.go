@@ -131,6 +131,10 @@ func instanceCases() []hostileCase {
 	}
 }
 
+// stacksGrow are the MiB of eight stacks of 8 MiB, the halves that they grew from, and
+// those of the ops before, which wait for the collector.
+const stacksGrow = 240
+
 // 15: frames are large where a function seems small.
 func frameCases() []hostileCase {
 	const i64, v128 = 0x7e, 0x7b
@@ -138,7 +142,7 @@ func frameCases() []hostileCase {
 	sink := map[byte][]byte{i64: {0x24, 0}, v128: {0x24, 1}}
 	// recursion is a function that calls itself for ever, with this type.
 	recursion := func(name, tries string, params, results []byte, locals [][]byte, before, after []byte) hostileCase {
-		return inAllInstances(builtCase(name, tries, phaseOp, trapped, func(b *built) {
+		return mayGrow(stacksGrow, inAllInstances(builtCase(name, tries, phaseOp, trapped, func(b *built) {
 			b.globals = [][]byte{{i64, 1, 0x42, 1, 0x0b}, slices.Concat([]byte{v128, 1, 0xfd, 12}, make([]byte, 16), []byte{0x0b})}
 			own, index := uint32(len(b.types)), uint32(len(b.imports)+len(b.bodies))
 			b.types = append(b.types, slices.Concat([]byte{0x60}, wasmbin.AppendU32(nil, uint32(len(params))), params, wasmbin.AppendU32(nil, uint32(len(results))), results))
@@ -152,7 +156,7 @@ func frameCases() []hostileCase {
 				rest = append(rest, drop...)
 			}
 			b.attacks(nil, arguments, call, rest)
-		}))
+		})))
 	}
 	repeat := func(n int, code ...byte) []byte { return bytes.Repeat(code, n) }
 	each := func(n uint32, code func(i uint32) []byte) (all []byte) {
@@ -183,9 +187,7 @@ func frameCases() []hostileCase {
 		recursion("frame_blocks", "100 blocks whose ends merge 100 numbers.", nil, nil, [][]byte{locals(100)},
 			repeat(100, slices.Concat([]byte{0x02, 0x40, 0x41, 0, 0x0d, 0}, each(100, change), []byte{0x0b})...), each(100, keep)),
 		recursion("frame_nothing", "Functions without anything.", nil, nil, nil, nil, nil),
-		// Eight stacks of 8 MiB, the halves that they grew from, and those of the
-		// ops before.
-		mayGrow(220, inAllInstances(builtCase("frame_doubled", "Frames that make wazero double its stack at the very end.", phaseOp, trapped, func(b *built) {
+		mayGrow(stacksGrow, inAllInstances(builtCase("frame_doubled", "Frames that make wazero double its stack at the very end.", phaseOp, trapped, func(b *built) {
 			const n = 360
 			b.globals = [][]byte{slices.Concat([]byte{v128, 1, 0xfd, 12}, make([]byte, 16), []byte{0x0b})}
 			for range n {
@@ -196,13 +198,13 @@ func frameCases() []hostileCase {
 				each(n, func(i uint32) []byte { return wasmbin.AppendU32([]byte{0x23}, i+1) }), []byte{0x10, index}, repeat(n, 0x24, 0)))
 			b.attacks(nil, []byte{0x10, index})
 		}))),
-		inAllInstances(builtCase("frame_indirect", "1,000 vectors as results, through a table.", phaseOp, trapped, func(b *built) {
+		mayGrow(stacksGrow, inAllInstances(builtCase("frame_indirect", "1,000 vectors as results, through a table.", phaseOp, trapped, func(b *built) {
 			own, index := byte(len(b.types)), byte(len(b.imports)+len(b.bodies))
 			b.types = append(b.types, slices.Concat([]byte{0x60, 0}, wasmbin.AppendU32(nil, 1000), repeat(1000, v128)))
 			b.tables, b.elements = [][]byte{{0x70, 0, 1}}, [][]byte{{0, 0x41, 0, 0x0b, 1, index}}
 			b.function(uint32(own), nil, []byte{0x41, 0, 0x11, own, 0})
 			b.attacks(nil, []byte{0x10, index}, repeat(1000, drop...))
-		})),
+		}))),
 		builtCase("frame_of_one", "One function that counts as more than the whole stack.", phaseOp, trapped, func(b *built) {
 			index := byte(len(b.imports) + len(b.bodies))
 			vectorOfNothing := slices.Concat(i32Zero, []byte{0xfd, 0, 0, 0}, drop) // a load, behind a return

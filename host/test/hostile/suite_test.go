@@ -39,7 +39,7 @@ type bounds struct {
 // provider is served, and an op ends.
 func theBounds() bounds {
 	if os.Getenv("HOSTILE_STRICT") == "1" {
-		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond, late: 50 * time.Millisecond, tries: 1}
+		return bounds{duration: 1500 * time.Millisecond, opTimeout: 1500 * time.Millisecond, p99: 50 * time.Millisecond, late: 50 * time.Millisecond, tries: 3}
 	}
 	return bounds{duration: 200 * time.Millisecond, opTimeout: 400 * time.Millisecond, p99: 2 * time.Second, late: 3 * time.Second, tries: 3}
 }

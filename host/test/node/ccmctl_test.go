@@ -71,7 +71,7 @@ func testCcmctl(t *testing.T, c *cluster) {
 	u.says(t, []string{`(?m)^0 errors, `}, "check", "--all")
 	u.says(t, []string{`ProviderPaused: `}, "rollout", "pause", providerName)
 	u.says(t, []string{`ProviderResumed: `}, "rollout", "pause", providerName, "--resume")
-	u.says(t, []string{`ProviderPaused .*\n(.*\n)*.*ProviderResumed `, `(?m)^now: phase \S+, serving [0-9a-f]{12}`}, "rollout", "history", providerName)
+	u.says(t, []string{`ProviderPaused .*\n(.*\n)*.*ProviderResumed `, `(?m)^now: phase \S+.*, serving [0-9a-f]{12}`}, "rollout", "history", providerName)
 	u.bundle(t)
 }
 
@@ -79,14 +79,14 @@ func testCcmctl(t *testing.T, c *cluster) {
 func (u user) bundle(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	u.says(t, []string{regexp.QuoteMeta(file)}, "bundle", "-o", file)
+	u.says(t, []string{regexp.QuoteMeta(file)}, "bundle", "--logs", "-o", file)
 	names := archived(t, file)
-	for _, want := range []string{"README.md", "status.json", "why.txt", "calls.json", "reachability.json", "metrics.txt", "events.txt", "lease.json", "pods.json", "providers.json"} {
+	for _, want := range []string{"README.md", "status.json", "why.json", "calls.json", "reachability.json", "metrics.txt", "events.json", "lease.json", "pods.json", "providers.json", "workloads.json", "nodes.json", "findings.json"} {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "/"+want) }) {
 			t.Errorf("the bundle has no %s: %q", want, names)
 		}
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/logs/"+workload) }) {
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/free-text/logs/"+workload) }) {
 		t.Errorf("the bundle has no log: %q", names)
 	}
 }
@@ -138,7 +138,7 @@ func testCcmctlRights(t *testing.T, c *cluster) {
 	u.fails(t, `cannot get resource "configmaps"`, "rollout", "history", providerName)
 	u.fails(t, `cannot get resource "configmaps"`, "rollout", "pause", providerName)
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	u.says(t, []string{`configmaps`, `pods/log`}, "bundle", "-o", file)
+	u.says(t, []string{`configmaps`, `pods/log`}, "bundle", "--logs", "-o", file)
 	u.fails(t, `cannot get resource "configmaps"`, "dev", providerName, built("static-next.wasm"), "--once")
 
 	c.kubectl(t, "delete", "clusterrolebinding", "wasm-ccm:viewer")

@@ -21,6 +21,11 @@ import (
 func testFirstNode(t *testing.T, c *cluster) {
 	cp1 := c.join(t, 1)
 	file := values(t, inventory(1), "")
+	// As in every cluster that is older than some seconds: helm refuses what comes while it looks.
+	c.await(t, "kube-controller-manager has its ServiceAccount", patience, func(ctx context.Context) bool {
+		_, err := c.admin.CoreV1().ServiceAccounts("kube-system").Get(ctx, "node-controller", metav1.GetOptions{})
+		return err == nil
+	})
 	begun := time.Now()
 	c.offer(t, "create", module("static.wasm"))
 	c.helm(t, "install", "--values", file)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
@@ -117,7 +118,7 @@ func objectCases() []peakCase {
 const hostConfiguration = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: p\n  source: {directory: /p}\n"
 
 func decodeConfiguration(_ *testing.T, text string) error {
-	_, err := v1alpha1.Decode([]byte(text))
+	_, err := validation.Decode([]byte(text))
 	return err
 }
 
