@@ -7,18 +7,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// States says what the states of a thing of the cloud mean for who waits for
-// it. A state that is in neither list is of the way there.
+// States groups the states of a cloud object for Await. A state in neither list
+// means that the work is in progress.
 type States struct {
-	// Ready and Failed are the states that last, as the cloud spells them.
+	// Ready and Failed are the final states, as the cloud spells them.
 	Ready, Failed []string
-	// Every is when to ask again; 5 s where it is 0.
+	// Every is the time between two queries; 5 s where it is 0.
 	Every time.Duration
 }
 
-// Await answers nil for a state that is ready, an error for one that failed,
-// and RetryAfter for all others. It does not wait itself: an op has some
-// seconds, and the manager asks again. What is "load balancer web (lb-17)".
+// Await returns nil for a ready state, an error for a failed one, and RetryAfter for
+// all others. It does not block: an op lasts seconds, and the manager repeats it.
+// What names the object, such as "load balancer web (lb-17)".
 func (s States) Await(what, state string) error {
 	switch {
 	case slices.Contains(s.Ready, state):
@@ -36,36 +36,36 @@ func orEvery(every time.Duration) time.Duration {
 	return every
 }
 
-// Task is work of the cloud that has an ID of its own and takes longer than
-// one op: POST answers "202, operation 17", and GET /operations/17 says when it
-// is done.
+// Task is an asynchronous operation of the cloud with an ID, which may outlast
+// one op: POST answers "202, operation 17", and GET /operations/17 returns its
+// state.
 type Task struct {
-	// Key is what the work is about, the same in each op: "create " + name. At
-	// most 200 bytes.
+	// Key identifies the task, the same in each op: "create " + name. At most
+	// 200 bytes.
 	Key string
-	// Every is when to ask again; 5 s where it is 0.
+	// Every is the time between two queries; 5 s where it is 0.
 	Every time.Duration
-	// Start starts the work and returns its ID; an empty one says that it is
-	// done, so take care that none is empty by mistake (rest.Call.Item). It may run again although the work runs: it looks for what is there
-	// first, or gives the cloud a key of idempotency.
+	// Start starts the task and returns its ID. An empty ID means that the task is already
+	// done, so make sure that none is empty by mistake (rest.Call.Item). Start may run again
+	// while the task runs: it first looks for an existing object, or sends an idempotency key.
 	Start func() (id string, err error)
-	// Done asks whether it is done. An error ends the work: the next op starts
-	// it again.
+	// Done reports whether the task is done. After an error the next op starts
+	// the task again.
 	Done func(id string) (bool, error)
 }
 
-// taskTTL is how long an ID is kept: no cloud's work takes longer.
+// taskTTL is the time for which an ID is kept, longer than any cloud's tasks.
 const taskTTL = time.Hour
 
-// Await starts the work in the first op, and asks for it at once and in the ops
-// behind: nil when it is done, RetryAfter before. The ID is in the cache, so the
+// Await starts the task in the first op, and queries it at once and in later
+// ops: nil when it is done, RetryAfter before. The ID is in the cache, so the
 // provider needs the capability cache.
 //
-// The ID is kept until Await has said how the work ended, an hour at most. Who
-// sees by other means that the work is done, and does not call Await any more,
-// leaves it there: Await then answers nil once for the next work with this Key,
-// without starting it. So look for the thing again after Await, and answer
-// RetryAfter where it is not there.
+// The ID is kept until Await has returned the task's outcome, for at most an
+// hour. If a provider learns by other means that the task is done, and stops
+// calling Await, the ID stays: Await then returns nil once for the next task
+// with this Key, without starting it. So look for the object again after Await,
+// and answer RetryAfter if it does not exist.
 func (op *Op) Await(task Task) error {
 	key := "task " + task.Key
 	kept, _, err := op.Cache().Get(key)
@@ -94,7 +94,7 @@ func (op *Op) Await(task Task) error {
 	return err
 }
 
-// temporary says that the work may run although it could not be asked for.
+// temporary reports whether the task may still run although the query failed.
 func temporary(err error) bool {
 	switch CodeOf(err) {
 	case abi.CodeRetryAfter, abi.CodeThrottled, abi.CodeUnavailable, abi.CodeDeadline, abi.CodeUnauthenticated, abi.CodeDenied:

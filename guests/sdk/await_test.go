@@ -25,7 +25,7 @@ func TestStatesAwait(t *testing.T) {
 	}
 }
 
-// The work is started once, asked for until it is done, and may be done again.
+// A task is started once, queried until it is done, and may then run again.
 func TestTaskOverSeveralOps(t *testing.T) {
 	h := sdktest.New(t)
 	started, asked, fail := 0, 0, error(nil)

@@ -6,14 +6,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Cache is shared by the instances of one generation of the provider in one
-// manager. A value may vanish at any time: never the only place of anything.
+// Cache is shared by the instances of one generation of the provider in one manager.
+// A value may vanish at any time: never keep the only copy of anything in it.
 type Cache struct{ op *Op }
 
 // Cache needs the capability cache.
 func (op *Op) Cache() Cache { return Cache{op} }
 
-// Get returns the value of a key and whether there is one.
+// Get returns the value of a key, and whether it exists.
 func (c Cache) Get(key string) (value []byte, found bool, err error) {
 	var resp abi.CacheResponse
 	err = c.op.call(abi.CapabilityCache, importCache, &abi.CacheRequest{Key: key}, &resp)

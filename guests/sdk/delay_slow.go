@@ -8,12 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// slowDelay is what each op takes longer with the build tag slow. It stands in
-// for a cloud that takes its time, in tests of hosts (make test-slow).
+// slowDelay is the additional duration of each op with the build tag slow. It
+// simulates a slow cloud, in tests of hosts (make test-slow).
 const slowDelay = 3 * time.Second
 
 func delay(number abi.Op) {
-	if number.Group() != abi.GroupLoading { // these ask no cloud for anything
+	if number.Group() != abi.GroupLoading { // these send no request to a cloud
 		time.Sleep(slowDelay)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Error makes an error of a code. A provider answers it as it is or wrapped
+// Error returns an error with a code. A provider returns it directly or wrapped
 // with %w; the wrapping text becomes part of the message. Any other error has
 // CodeInternal. Messages are for people: what, where, and how to mend it, and
 // never a secret.
 func Error(code abi.Code, message string) error { return &abi.Error{Code: code, Message: message} }
 
-// Invalidf says that the request or the configuration is wrong.
+// Invalidf reports a mistake in the request or the configuration.
 func Invalidf(format string, args ...any) error {
 	return Error(abi.CodeInvalid, fmt.Sprintf(format, args...))
 }
 
-// NotFound says that the object of the request is not there. It never means
-// that an instance does not exist: answer DoesNotExist for that.
+// NotFound reports that the object of the request does not exist. It never
+// means that an instance does not exist: answer DoesNotExist for that.
 func NotFound(message string) error { return Error(abi.CodeNotFound, message) }
 
 // InstanceNotFound is the answer of InstanceMetadata, InstanceShutdown and
@@ -31,27 +31,27 @@ func InstanceNotFound(message string) error { return Error(abi.CodeInstanceNotFo
 // controller initialises: the host leaves it alone.
 var ErrNotMine = errors.New("the node is another controller's")
 
-// ImplementedElsewhere is the answer of EnsureLoadBalancer and
-// UpdateLoadBalancer for a Service whose load balancer another controller
-// makes. What GetLoadBalancer and DeleteLoadBalancer say is what is there.
+// ImplementedElsewhere is the answer of EnsureLoadBalancer and UpdateLoadBalancer for
+// a Service whose load balancer another controller manages. GetLoadBalancer and
+// DeleteLoadBalancer still answer from the actual state.
 func ImplementedElsewhere(message string) error { return Error(abi.CodeImplementedElsewhere, message) }
 
-// Unauthenticated says that the cloud refused the credentials.
+// Unauthenticated reports that the cloud refused the credentials.
 func Unauthenticated(message string) error { return Error(abi.CodeUnauthenticated, message) }
 
-// RetryAfter says that the work is in progress: ask again after d.
+// RetryAfter reports work in progress: the manager repeats the op after d.
 func RetryAfter(d time.Duration, message string) error {
 	return &abi.Error{Code: abi.CodeRetryAfter, Message: message, RetryAfter: d}
 }
 
-// Throttled says that the cloud limits the rate; d is 0 where it does not say
-// until when.
+// Throttled reports that the cloud limits the rate; d is 0 where the cloud
+// names no time.
 func Throttled(d time.Duration, message string) error {
 	return &abi.Error{Code: abi.CodeThrottled, Message: message, RetryAfter: d}
 }
 
-// CodeOf returns the code that an error is answered with: CodeOK for nil, the
-// code of the abi.Error in its chain, else CodeInternal.
+// CodeOf returns the code of an error: CodeOK for nil, the code of the
+// abi.Error in its chain, else CodeInternal.
 func CodeOf(err error) abi.Code {
 	if err == nil {
 		return abi.CodeOK
@@ -63,7 +63,7 @@ func CodeOf(err error) abi.Code {
 	return e.Code
 }
 
-// detailOf is the ErrorDetail of an error.
+// detailOf encodes an error as an ErrorDetail.
 func detailOf(err error) *abi.ErrorDetail {
 	detail := &abi.ErrorDetail{Message: truncate(err.Error(), abi.MaxErrorMessageBytes)}
 	var e *abi.Error

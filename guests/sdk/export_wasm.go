@@ -3,34 +3,34 @@ package sdk
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
 // module is this instance: WebAssembly exports are functions without a
-// receiver, so what they serve has to be global. The request buffer is reused
-// from op to op.
+// receiver, so their state has to be global. The request buffer is reused from
+// op to op.
 var module struct {
 	call    func(number abi.Op, request []byte) (abi.Code, []byte)
 	request []byte
 	resumed []func()
 }
 
-// Serve makes p what this module serves. Call it once, from an init function
-// of the main package.
+// Serve registers p as this module's provider. Call it once, from an init
+// function of the main package.
 func Serve(p Provider) {
 	serveRandom()
 	server, op := NewServer(p), &Op{}
 	module.call = func(number abi.Op, request []byte) (abi.Code, []byte) { return server.Call(op, number, request) }
 }
 
-// ServeSigner is as Serve, for a signer. What only providers need is then not
-// in the module.
+// ServeSigner is Serve for a signer. The module then contains nothing that only
+// providers need.
 func ServeSigner(s Signer) {
 	serveRandom()
 	module.call = NewSignerServer(s).Call
 }
 
-// OnResume has f called in each instance that begins as a copy of a configured
-// one, before its first op. What an instance must not share with others is made
-// anew there: a seed, a name of its own, the time at which something began. Call
-// it from an init function or in Configure. Of the host f may only use the log,
-// the clock and random numbers. crypto/rand needs none of this.
+// OnResume registers f to run in each instance that begins as a copy of a
+// configured one, before its first op. Use it to renew state that instances
+// must not share: a seed, a name of the instance, a start time. Call it from an
+// init function or in Configure. F may only use the log, the clock and random
+// numbers of the host. crypto/rand needs no OnResume.
 func OnResume(f func()) { module.resumed = append(module.resumed, f) }
 
 //go:wasmexport ccm_abi_v1

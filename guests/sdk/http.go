@@ -2,21 +2,21 @@ package sdk
 
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
-// HTTP reaches the cloud through the host, which checks each request against
-// the administrator's grant and adds the credential that the request names.
+// HTTP sends requests to the cloud through the host, which checks each request
+// against the administrator's grant and adds the credential that the request names.
 type HTTP struct{ op *Op }
 
 // HTTP needs the capability http_send.
 func (op *Op) HTTP() HTTP { return HTTP{op} }
 
-// HTTPResult is a response, or why there is none.
+// HTTPResult is a response, or the error of a request without one.
 type HTTPResult struct {
 	Response *abi.HttpResponse
 	Err      error
 }
 
-// Do sends one request. An HTTP status of 400 or more is a response; the
-// errors are CodeDenied, CodeUnavailable, CodeDeadline, CodeTooLarge and
+// Do sends one request. A response with a status of 400 or more is a response;
+// the errors are CodeDenied, CodeUnavailable, CodeDeadline, CodeTooLarge and
 // CodeThrottled.
 func (h HTTP) Do(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 	results, err := h.DoAll(req)
@@ -26,9 +26,9 @@ func (h HTTP) Do(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 	return results[0].Response, results[0].Err
 }
 
-// DoAll sends requests in parallel, abi.MaxHTTPBatch at a time, and returns
-// one result for each, in their order. An error says that the host took none
-// of a batch.
+// DoAll sends requests in parallel, abi.MaxHTTPBatch at a time, and returns one
+// result for each, in their order. An error means that the host refused a whole
+// batch.
 func (h HTTP) DoAll(reqs ...*abi.HttpRequest) ([]HTTPResult, error) {
 	results := make([]HTTPResult, 0, len(reqs))
 	for len(reqs) > 0 {

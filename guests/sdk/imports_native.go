@@ -4,8 +4,8 @@ package sdk
 
 import "unsafe"
 
-// Outside of WebAssembly there is no host but one given to NewOp. Reaching
-// one of these is a mistake of the test, so they say so and end it.
+// Outside of WebAssembly the only host is the argument of NewOp. A call to
+// these functions is a mistake in the test: they say so, and end it.
 
 const noHost = "sdk: outside of WebAssembly an Op needs a host: use sdktest.New(t).Op()"
 

@@ -2,9 +2,9 @@ package sdk
 
 import "unsafe"
 
-// The imports of ABI v1. Those that a guest does not reach are not in its
-// module. TinyGo takes no import as a value, so those of the shape importFunc have
-// a function around them.
+// The imports of ABI v1. The linker drops unused imports from a guest's module.
+// TinyGo cannot use an import as a value, so imports of the shape importFunc
+// have a wrapper function.
 
 //go:wasmimport ccm_v1 req_read
 func importReqRead(off uint32, ptr unsafe.Pointer, capacity uint32) uint32

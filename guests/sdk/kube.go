@@ -2,9 +2,9 @@ package sdk
 
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
-// Kube makes one request to the capability kube: what has changed of the
-// cluster's objects since a cursor, or a patch of the op's object. KubeCache is
-// simpler for reading.
+// Kube makes one request to the capability kube: the changes to the cluster's
+// objects since a cursor, or a patch of the op's object. KubeCache is simpler
+// for reading.
 func (op *Op) Kube(request *abi.KubeRequest) (*abi.KubeResponse, error) {
 	var resp abi.KubeResponse
 	if err := op.call(abi.CapabilityKube, importKube, request, &resp); err != nil {
@@ -13,18 +13,18 @@ func (op *Op) Kube(request *abi.KubeRequest) (*abi.KubeResponse, error) {
 	return &resp, nil
 }
 
-// KubeCache follows objects of the cluster from op to op, in one instance of the
+// KubeCache tracks objects of the cluster from op to op, in one instance of the
 // provider: Sync costs little when nothing has changed. The zero value with a
 // Resource is ready. It needs the capability kube.
 type KubeCache struct {
 	// Resource is nodes, services, endpointslices, configmaps or secrets.
 	Resource string
-	// Namespace and Name select objects; empty: all. Resources that are granted by
-	// namespace or by name need them.
+	// Namespace and Name select objects; empty: all. Required for resources
+	// that are granted by namespace or by name.
 	Namespace, Name string
-	// Changed, unless nil, is told by Sync of each object that is new (before is
-	// nil), has changed, or is gone (now is nil). An object that was made again
-	// has another Uid.
+	// Changed, unless nil, is called by Sync for each object that is new
+	// (before is nil), has changed, or was deleted (now is nil). A recreated
+	// object has another Uid.
 	Changed func(before, now *abi.KubeObject)
 
 	cursor  []byte
@@ -34,11 +34,11 @@ type KubeCache struct {
 // KubeName names an object; Namespace is empty for nodes.
 type KubeName struct{ Namespace, Name string }
 
-// Sync brings the cache up to date and returns how many objects have changed or
-// are gone. After an error the cache is as it was after the last complete page.
+// Sync brings the cache up to date and returns the number of changed or deleted
+// objects. After an error the cache has the state of the last complete page.
 func (c *KubeCache) Sync(op *Op) (changes int, err error) {
 	request := abi.KubeRequest{Resource: c.Resource, Namespace: c.Namespace, Name: c.Name, Cursor: c.cursor}
-	var anew map[KubeName]*abi.KubeObject // nil: the cache itself is brought up to date
+	var anew map[KubeName]*abi.KubeObject // nil: the update goes to the cache itself
 	if c.cursor == nil {
 		anew = map[KubeName]*abi.KubeObject{}
 	}
@@ -64,14 +64,14 @@ func (c *KubeCache) Sync(op *Op) (changes int, err error) {
 			break
 		}
 	}
-	if anew != nil { // what is begun anew counts when it is whole
+	if anew != nil { // a new list replaces the cache only when complete
 		c.replace(anew)
 		c.cursor = request.Cursor
 	}
 	return changes, nil
 }
 
-// replace puts whole objects in the place of those before.
+// replace exchanges the whole content of the cache.
 func (c *KubeCache) replace(objects map[KubeName]*abi.KubeObject) {
 	before := c.objects
 	c.objects = objects
@@ -112,10 +112,10 @@ func apply(objects map[KubeName]*abi.KubeObject, page *abi.KubeResponse, changed
 	}
 }
 
-// Get returns an object as it was seen by the last Sync, or nil.
+// Get returns an object as of the last Sync, or nil.
 func (c *KubeCache) Get(namespace, name string) *abi.KubeObject {
 	return c.objects[KubeName{namespace, name}]
 }
 
-// All returns the objects, which must not be changed.
+// All returns the objects; do not modify them.
 func (c *KubeCache) All() map[KubeName]*abi.KubeObject { return c.objects }

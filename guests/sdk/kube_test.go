@@ -9,11 +9,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// pages is a host that answers kube with one page after the other.
+// pages is a host that answers kube with these pages in order.
 type pages struct {
 	t       *testing.T
 	answers []*abi.KubeResponse // nil: an error
-	cursors []string            // that were asked with
+	cursors []string            // of the requests
 }
 
 func (p *pages) Now() time.Time      { return time.Time{} }

@@ -2,8 +2,8 @@ package sdk
 
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
-// Debug writes a line into the host's log, which adds the op and its object.
-// keysAndValues are pairs. Lines over the host's rate are dropped.
+// Debug writes a line to the host's log, which adds the op and its object.
+// keysAndValues are pairs. Lines above the host's rate are dropped.
 func (op *Op) Debug(message string, keysAndValues ...string) {
 	op.log(abi.LogRequest_SEVERITY_DEBUG, message, keysAndValues)
 }
@@ -31,6 +31,6 @@ func (op *Op) log(severity abi.LogRequest_Severity, message string, keysAndValue
 	if len(keysAndValues)%2 == 1 {
 		req.Values = append(req.Values, &abi.KeyValue{Key: keysAndValues[len(keysAndValues)-1]})
 	}
-	// A line that the host drops is not worth failing an op for.
+	// A dropped line is no reason to fail the op.
 	_ = op.call(abi.ImportLog, importLog, &req, nil)
 }

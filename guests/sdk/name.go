@@ -6,8 +6,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// DefaultLoadBalancerName is the name that Kubernetes' own providers give: "a"
-// and the Service's UID, 32 letters and digits. Use it to take over load
+// DefaultLoadBalancerName is the naming scheme of Kubernetes' own providers:
+// "a" and the Service's UID, 32 letters and digits. Use it to take over load
 // balancers of such a provider.
 func DefaultLoadBalancerName(service *abi.Service) string {
 	const most = 32
@@ -15,11 +15,11 @@ func DefaultLoadBalancerName(service *abi.Service) string {
 	return name[:min(len(name), most)]
 }
 
-// LoadBalancerName is a name that people find in the cloud's console:
-// k8s-NAMESPACE-NAME-1a2b3c4d, at most that many bytes, 32 at least. The end is
-// of the Service's UID, so that two Services never share it and a Service that
-// was made again has another. It has letters, digits and "-" only, and is the
-// same for ever for one Service.
+// LoadBalancerName is a readable name for the cloud's console:
+// k8s-NAMESPACE-NAME-1a2b3c4d, of at most that many bytes, 32 at least. The
+// suffix is derived from the Service's UID, so that two Services never share a
+// name and a recreated Service has a new one. The name has letters, digits and
+// "-" only, and never changes for a Service.
 func LoadBalancerName(service *abi.Service, most int) string {
 	const prefix, end, least = "k8s-", 8, 32
 	uid := strings.ReplaceAll(service.Uid, "-", "")

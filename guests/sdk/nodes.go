@@ -6,7 +6,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// NodeField names a field of a Node, so that only that travels.
+// NodeField selects a field of a Node, so that the host sends only selected fields.
 type NodeField uint32
 
 // The fields, by their numbers in abi.Node.
@@ -23,9 +23,9 @@ const (
 )
 
 // Nodes iterates over the nodes of the running op with those fields filled, or
-// all of them when none is named. A node that joins has no addresses and no
-// provider ID yet. A node is valid until the next one. After an
-// error it ends: do not take what came before for the whole. It needs the
+// all fields when none is named. A joining node has no addresses and no
+// provider ID yet. A node is valid until the next one. An error ends the
+// iteration: the nodes before it are then not the complete list. It needs the
 // capability nodes.
 func (op *Op) Nodes(snapshot *abi.NodeSnapshot, fields ...NodeField) iter.Seq2[*abi.Node, error] {
 	return func(yield func(*abi.Node, error) bool) {

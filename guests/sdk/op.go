@@ -8,28 +8,28 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Op is the running op: the way to the host. It is valid until the method that
-// got it returns, and is not safe for concurrent use.
+// Op is the running op, with access to the host. It is valid until the called
+// method returns, and is not safe for concurrent use.
 type Op struct {
-	host Host   // nil in a module: its imports are the host
+	host Host   // nil in a module, which calls its imports
 	buf  []byte // reused for requests and results of host calls
 }
 
-// Host stands in for the imports of a module where there are none: in native
-// tests. Package sdktest has one.
+// Host replaces the imports of a module in native tests. Package sdktest has
+// one.
 type Host interface {
-	// HostCall runs the import of that name. With another code than CodeOK
-	// the result is an encoded ErrorDetail or empty.
+	// HostCall calls the import of that name. With a code other than CodeOK the
+	// result is an encoded ErrorDetail or empty.
 	HostCall(name string, request []byte) (abi.Code, []byte)
 	Now() time.Time
-	// Left is what is left of the op's time.
+	// Left is the time that remains for the op.
 	Left() time.Duration
 }
 
-// NewOp returns an op on a host other than the module's imports.
+// NewOp returns an op that calls a host in place of the module's imports.
 func NewOp(host Host) *Op { return &Op{host: host} }
 
-// Now is the host's clock.
+// Now is the time of the host's clock.
 func (op *Op) Now() time.Time {
 	if op.host != nil {
 		return op.host.Now()
@@ -37,8 +37,8 @@ func (op *Op) Now() time.Time {
 	return time.Unix(0, importNow())
 }
 
-// Left is what is left of the op's time, never negative. Work that takes
-// longer is started and answered with RetryAfter, not waited for.
+// Left is the time that remains for the op, never negative. Start longer work
+// and answer RetryAfter; do not wait for it.
 func (op *Op) Left() time.Duration {
 	if op.host != nil {
 		return op.host.Left()
@@ -46,7 +46,7 @@ func (op *Op) Left() time.Duration {
 	return time.Duration(importDeadline())
 }
 
-// Event makes a Kubernetes Event on the object of the op. The reason is
+// Event creates a Kubernetes Event on the object of the op. The reason is
 // CamelCase. It needs the capability event.
 func (op *Op) Event(warning bool, reason, message string) error {
 	req := abi.EventRequest{Warning: warning, Reason: reason, Message: message}
@@ -56,8 +56,8 @@ func (op *Op) Event(warning bool, reason, message string) error {
 // importFunc is an import of the shape (ptr, len) -> status << 32 | length.
 type importFunc func(ptr unsafe.Pointer, length uint32) uint64
 
-// call makes a host call. resp may be nil where there is no response message.
-// The error is an abi.Error with the host's code.
+// call makes a host call. resp may be nil if there is no response message. The
+// error is an abi.Error with the host's code.
 func (op *Op) call(name string, imported importFunc, req, resp abi.Message) error {
 	var err error
 	if op.buf, err = encode(op.buf, req); err != nil {
@@ -116,7 +116,7 @@ func encode(buf []byte, m abi.Message) ([]byte, error) {
 	return buf[len(buf)-n:], err
 }
 
-// sized returns a slice of that length, buf's memory where it fits.
+// sized returns a slice of that length, in buf's memory if it fits.
 func sized(buf []byte, length uint32) []byte {
 	if uint32(cap(buf)) < length {
 		return make([]byte, length, length+length/2)

@@ -26,7 +26,7 @@ func TestHTTP(t *testing.T) {
 		}
 		return &abi.HttpResponse{Status: 404, Body: []byte(req.Url)}, nil
 	}
-	// More than one batch.
+	// More than one batch of requests.
 	var reqs []*abi.HttpRequest
 	for i := range 2*abi.MaxHTTPBatch + 3 {
 		reqs = append(reqs, &abi.HttpRequest{Url: strconv.Itoa(i)})
@@ -92,10 +92,10 @@ func TestStore(t *testing.T) {
 func TestStoreUpdate(t *testing.T) {
 	boom := errors.New("boom")
 	tests := map[string]struct {
-		conflicts int // before a write gets through
+		conflicts int // before a write succeeds
 		decide    func(entries []*abi.StoreEntry) (sdk.Change, error)
 		err       func(error) bool
-		writes    int // of ours
+		writes    int // of the provider
 	}{
 		"at once":       {0, appendOne, func(err error) bool { return err == nil }, 1},
 		"third try":     {2, appendOne, func(err error) bool { return err == nil }, 1},

@@ -8,16 +8,15 @@ import (
 	"unsafe"
 )
 
-// serveRandom lets crypto/rand ask the host each time. TinyGo's asks a generator
-// of libc's, which is seeded once: instances that begin as copies of one would
-// all draw the same keys.
+// serveRandom makes crypto/rand ask the host at each read. TinyGo's default is a generator
+// of libc, which is seeded once: all copies of an instance would draw the same keys.
 //
-// Invariant C4 (host/SECURITY.md): what is drawn is in no memory that others have.
+// Invariant C4 (host/SECURITY.md): random numbers come from no memory that instances share.
 func serveRandom() { rand.Reader = hostRandom{} }
 
 type hostRandom struct{}
 
-// mostRandom is what the host answers at once.
+// mostRandom is the most bytes that the host returns at once.
 const mostRandom = 1 << 20
 
 func (hostRandom) Read(b []byte) (int, error) {

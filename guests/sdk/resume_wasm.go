@@ -2,9 +2,9 @@
 
 package sdk
 
-// ccmResume says that instances may begin as copies of a configured one, and is
-// called in each that does. With the build tag nosnapshot it is not there, and
-// every instance is initialised and configured by itself.
+// ccmResume declares that instances may begin as copies of a configured one,
+// and is called in each copy. The build tag nosnapshot leaves it out: every
+// instance is then initialised and configured by itself.
 //
 //go:wasmexport ccm_resume
 func ccmResume() {

@@ -17,14 +17,14 @@ type Server struct {
 	volumes   VolumeLabels
 	ticker    Ticker
 	fields    fieldSet // of the Node of instance ops
-	// Reused from op to op, so that the ops that run most often allocate
-	// little.
+	// Reused from op to op, so that the most frequent ops allocate little.
 	answer   []byte
 	instance abi.InstanceRequest
+	node     abi.Node
 	metadata abi.InstanceMetadataResponse
 }
 
-// NewServer returns a server of what p implements.
+// NewServer returns a server for p and the interfaces that it implements.
 func NewServer(p Provider) *Server {
 	s := &Server{provider: p, fields: fieldsOf(p)}
 	s.instances, _ = p.(Instances)
@@ -46,8 +46,8 @@ func (s *Server) Call(op *Op, number abi.Op, request []byte) (abi.Code, []byte) 
 	return code, answer
 }
 
-// finish encodes the outcome of an op into buf, which it grows as needed: the
-// response, or else an ErrorDetail.
+// finish encodes the response of an op, or else an ErrorDetail, into buf, which
+// it grows as needed.
 func finish(buf []byte, resp abi.Message, err error) (abi.Code, []byte) {
 	if err == nil {
 		buf, err = encode(buf, resp)
@@ -58,7 +58,7 @@ func finish(buf []byte, resp abi.Message, err error) (abi.Code, []byte) {
 	if err == nil {
 		return abi.CodeOK, buf
 	}
-	buf, _ = encode(buf, detailOf(err)) // of two scalar fields: cannot fail
+	buf, _ = encode(buf, detailOf(err)) // two scalar fields: cannot fail
 	return CodeOf(err), buf
 }
 
@@ -137,7 +137,7 @@ func (s *Server) probe(op *Op, request []byte) (abi.Message, error) {
 	return &abi.ProbeResponse{Ready: true, Summary: summary}, err
 }
 
-// decode never lets a request that does not decode pass for an empty one.
+// decode returns an error for a malformed request, so that it never passes for an empty one.
 func decode(request []byte, m abi.Message) error {
 	m.Reset()
 	if err := m.UnmarshalVT(request); err != nil {
@@ -146,8 +146,8 @@ func decode(request []byte, m abi.Message) error {
 	return nil
 }
 
-// noAnswer is the error for a provider's method that returned neither an
-// answer nor an error.
+// noAnswer is the error of a method that returned neither an answer nor an
+// error.
 func noAnswer(number abi.Op, what string) error {
 	return Error(abi.CodeInternal, "the provider answered "+number.String()+" without "+what)
 }

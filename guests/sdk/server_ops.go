@@ -7,7 +7,7 @@ import (
 )
 
 func (s *Server) instanceOp(op *Op, number abi.Op, request []byte) (abi.Message, error) {
-	if err := decodeInstance(request, &s.instance, s.fields); err != nil {
+	if err := decodeInstance(request, &s.instance, &s.node, s.fields); err != nil {
 		return nil, err
 	}
 	node := s.instance.Node
@@ -81,7 +81,7 @@ func (s *Server) balancerOp(op *Op, number abi.Op, request []byte) (abi.Message,
 	return &abi.Done{Done: true}, notElsewhere(number, s.balancers.DeleteLoadBalancer(op, req))
 }
 
-// notElsewhere refuses an answer that lb_get and lb_delete do not have.
+// notElsewhere refuses an answer that lb_get and lb_delete must not give.
 func notElsewhere(number abi.Op, err error) error {
 	if CodeOf(err) != abi.CodeImplementedElsewhere {
 		return err

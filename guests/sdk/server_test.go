@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// base is a provider that has no op of its own.
+// base is a provider without ops.
 type base struct {
 	configure func(op *sdk.Op, config sdk.Config) (sdk.Configured, error)
 }
@@ -32,8 +32,8 @@ func (b base) Configure(op *sdk.Op, config sdk.Config) (sdk.Configured, error) {
 
 func (base) Probe(*sdk.Op) (string, error) { return "all is well", nil }
 
-// whole has every op. What it answers is up to the functions; those that are
-// nil answer the zero value, as a provider with a mistake does.
+// whole has every op. The functions give its answers; a nil function gives the
+// zero value, as a faulty provider does.
 type whole struct {
 	base
 	exists   func(op *sdk.Op, node *abi.Node) (sdk.Existence, error)
@@ -42,7 +42,7 @@ type whole struct {
 	get      func() (sdk.Existence, *abi.LoadBalancerStatus, error)
 	name     func() (string, error)
 	ensure   func(op *sdk.Op, req *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error)
-	err      error // of the rest
+	err      error // of the other ops
 }
 
 func (w *whole) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, error) {
@@ -175,8 +175,7 @@ func requests() map[abi.Op]func() (req, resp abi.Message) {
 	}
 }
 
-// A provider that implements nothing answers not_implemented, also to an op of
-// the future.
+// A provider without ops answers not_implemented, also to unknown ops.
 func TestNotImplemented(t *testing.T) {
 	h := serve(t, base{})
 	for _, op := range append(abi.Ops(), 99) {
@@ -189,7 +188,7 @@ func TestNotImplemented(t *testing.T) {
 	}
 }
 
-// What does not decode is an error of every op, never an empty success.
+// A malformed request is an error of every op, never an empty success.
 func TestUndecodableRequest(t *testing.T) {
 	server := sdk.NewServer(&whole{})
 	for op := range requests() {
@@ -202,8 +201,7 @@ func TestUndecodableRequest(t *testing.T) {
 	}
 }
 
-// A provider that answers nothing has made a mistake; it does not pass for an
-// answer.
+// A zero answer is a mistake of the provider, and never passes for an answer.
 func TestNoAnswer(t *testing.T) {
 	h := serve(t, &whole{})
 	for _, op := range []abi.Op{
@@ -302,7 +300,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// selective reads the name and the addresses of a Node only.
+// selective reads only the name and the addresses of a Node.
 type selective struct{ whole }
 
 func (*selective) InstanceNodeFields() []sdk.NodeField {
@@ -332,8 +330,28 @@ func TestInstanceNodeFields(t *testing.T) {
 	}
 }
 
-// FuzzInstanceNodeFields: decoding a selection accepts what decoding all does,
-// and gets the same.
+// A guest's collector has to find the memory of each op: only the strings of
+// selected fields survive it.
+func TestInstanceNodeFieldsLeaveTheirTexts(t *testing.T) {
+	request, err := (&abi.InstanceRequest{Node: &abi.Node{Name: "n1", Uid: "u", Labels: map[string]string{"a": "b"}}}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, metadata := &selective{}, &abi.InstanceMetadata{ProviderId: "cloud://n1"}
+	p.metadata = func(*abi.Node) (*abi.InstanceMetadata, error) { return metadata, nil }
+	server, op := sdk.NewServer(p), sdk.NewOp(nil)
+	got := testing.AllocsPerRun(100, func() {
+		if code, answer := server.Call(op, abi.OpInstanceMetadata, request); code != abi.CodeOK {
+			t.Fatal(code, string(answer))
+		}
+	})
+	if got > 1 {
+		t.Errorf("%v allocations for one text", got)
+	}
+}
+
+// FuzzInstanceNodeFields: decoding a selection accepts the same messages as
+// decoding all fields, with the same result.
 func FuzzInstanceNodeFields(f *testing.F) {
 	f.Add([]byte("\x0a\x11\x0a\x02m1\x12\x0bstatic://m1"))
 	f.Fuzz(func(t *testing.T, request []byte) {
@@ -346,7 +364,7 @@ func FuzzInstanceNodeFields(f *testing.F) {
 		p.exists = func(_ *sdk.Op, node *abi.Node) (sdk.Existence, error) { got = node; return sdk.Exists, nil }
 		code, answer := sdk.NewServer(p).Call(sdk.NewOp(nil), abi.OpInstanceExists, request)
 		if code != abi.CodeOK {
-			if strings.Contains(string(answer), "EOF") { // groups, which proto3 does not have
+			if strings.Contains(string(answer), "EOF") { // groups are not part of proto3
 				return
 			}
 			t.Fatalf("%q: %s %q", request, code, answer)
@@ -372,7 +390,7 @@ func TestNotMine(t *testing.T) {
 }
 
 // TestElsewhereIsNoAnswerToGetAndDelete: upstream would wait for ever, or
-// forget what is there.
+// forget a load balancer.
 func TestElsewhereIsNoAnswerToGetAndDelete(t *testing.T) {
 	elsewhere := sdk.ImplementedElsewhere("of the class internal")
 	h := serve(t, &whole{
@@ -396,7 +414,7 @@ func TestElsewhereIsNoAnswerToGetAndDelete(t *testing.T) {
 	}
 }
 
-// clock is a provider that only ticks.
+// clock is a provider with only a Ticker.
 type clock struct {
 	base
 	ticked string

@@ -6,32 +6,31 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Signer is what a signer implements, a guest whose one op is sign. It is
-// given the secret and has no network; providers have the network and are not
-// given the secret. So it gets no Op either: its module imports nothing but
-// what takes the request and hands over the answer.
+// Signer is the interface of a signer, a guest with the single op sign. A
+// signer gets the secret and has no network; a provider has the network and
+// does not get the secret. Therefore a signer gets no Op: its module imports
+// only the functions for the request and the answer.
 //
-// As a provider it keeps nothing between ops but what Configure told it.
+// Like a provider it keeps no state between ops but its configuration.
 type Signer interface {
 	// Info must not depend on the configuration. ProviderName may be empty.
 	Info() Info
-	// Configure checks and keeps the administrator's configuration of the
-	// signer, which is the signer's to keep; empty when there is none. It runs
-	// once in each instance. The warnings are shown to the administrator.
-	// Answer what is wrong with Invalidf, with the line.
+	// Configure validates and keeps the administrator's configuration of the
+	// signer, which may keep the slice; empty when there is none. It runs once
+	// in each instance. The warnings are shown to the administrator. Report a
+	// mistake with Invalidf, with its line.
 	Configure(config []byte) (warnings []string, err error)
-	// Sign answers how to authenticate the request, or which token request is
-	// to be sent first. The request is only valid until it returns. Done is
-	// set by the SDK. Errors must not hold a part of the secret: the host
-	// replaces what it knows of it, and knows the whole values only.
+	// Sign answers with the authentication of the request, or with a token
+	// request to send first. The request is valid until Sign returns. The SDK
+	// sets Done. Errors must not contain a part of the secret: the host scrubs
+	// whole values only.
 	Sign(req *abi.SignRequest) (*abi.SignResponse, error)
 }
 
-// MaxSignerState is the most bytes that SignResponse.State may have.
+// MaxSignerState is the size limit of SignResponse.State, in bytes.
 const MaxSignerState = 64 << 10
 
-// Secret returns the value of a key of the Secret. It is an error when there
-// is none.
+// Secret returns the value of a key of the Secret. A missing key is an error.
 func Secret(req *abi.SignRequest, key string) (string, error) {
 	value, err := OptionalSecret(req, key)
 	if err == nil && value == "" {
@@ -40,10 +39,9 @@ func Secret(req *abi.SignRequest, key string) (string, error) {
 	return value, err
 }
 
-// OptionalSecret is as Secret, and "" when there is none. A value that ends
-// with a line break is an error: editors leave one behind, no cloud takes it,
-// and without it the value would not be the one that the host looks for in
-// what must not hold it.
+// OptionalSecret is Secret with "" for a missing key. A value that ends with a
+// line break is an error: editors add one, no cloud accepts it, and the host
+// would not find the value without it when it scrubs texts.
 func OptionalSecret(req *abi.SignRequest, key string) (string, error) {
 	for _, v := range req.Secret {
 		if v.Key != key {
@@ -64,7 +62,7 @@ type SignerServer struct {
 	answer []byte // reused from op to op
 }
 
-// NewSignerServer returns a server of s.
+// NewSignerServer returns a server for s.
 func NewSignerServer(s Signer) *SignerServer { return &SignerServer{signer: s} }
 
 // Call runs one op. The answer is the encoded response with CodeOK, else an

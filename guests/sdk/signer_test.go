@@ -10,7 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// sealer is a signer; what it answers is up to the functions.
+// sealer is a signer with answers from functions.
 type sealer struct {
 	configure func(config []byte) ([]string, error)
 	sign      func(req *abi.SignRequest) (*abi.SignResponse, error)
@@ -95,7 +95,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// What a signer must not answer is an error of the op, with its reason.
+// A wrong answer of a signer is an error of the op, with its reason.
 func TestSignerMistakes(t *testing.T) {
 	token := &abi.HttpRequest{Method: "POST", Url: "https://c/token"}
 	for want, sign := range map[string]func(req *abi.SignRequest) (*abi.SignResponse, error){
@@ -136,7 +136,7 @@ func TestSecretOfARequest(t *testing.T) {
 	}
 }
 
-// The host in memory does what the manager does.
+// The host in memory reuses signatures and states as the manager does.
 func TestSignerHostKeepsWhatItMay(t *testing.T) {
 	var seen []*abi.SignRequest
 	h := sealed(t, func(req *abi.SignRequest) (*abi.SignResponse, error) {
@@ -183,7 +183,7 @@ func TestSignerHostKeepsWhatItMay(t *testing.T) {
 	h.Tokens = nil
 	h.Rejected("")
 	if _, err := h.Sign(&abi.HttpRequest{Method: "GET", Url: "https://c"}); err != nil {
-		t.Fatal(err) // this signer takes the failed request for a token
+		t.Fatal(err) // this signer takes a failed request for a token
 	}
 	if code := abi.Code(seen[len(seen)-1].TokenResult.Code); code != abi.CodeDenied {
 		t.Errorf("without Tokens: %s, want denied", code)

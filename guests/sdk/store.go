@@ -3,14 +3,14 @@ package sdk
 import "github.com/wasm-ccm/wasm-ccm/abi"
 
 // Store is a small durable map, one per provider name, shared by all instances
-// and managers, for providers whose cloud has no API of its own. Give values a
-// version: a later version of the provider reads what this one wrote.
+// and managers, for providers whose cloud has no API. Give values a version: a
+// later version of the provider reads what this one wrote.
 type Store struct{ op *Op }
 
 // Store needs the capability store.
 func (op *Op) Store() Store { return Store{op} }
 
-// Change is what a write does. One key must not stand in both.
+// Change is the content of a write. A key must not be in both fields.
 type Change struct {
 	Put    []*abi.StoreEntry
 	Delete []string
@@ -29,9 +29,9 @@ func (s Store) Read(prefix string) (entries []*abi.StoreEntry, version string, e
 	return resp.Entries, resp.Version, nil
 }
 
-// Write applies the change as a whole or not at all. The error has
-// CodeConflict when the store is not at that version any more: read again,
-// decide again. It returns the new version.
+// Write applies the change completely or not at all. The error has CodeConflict
+// when the store is no longer at that version: read and decide again. It
+// returns the new version.
 func (s Store) Write(version string, change Change) (string, error) {
 	var resp abi.StoreResponse
 	req := abi.StoreRequest{Write: &abi.StoreWrite{Version: version, Put: change.Put, Delete: change.Delete}}
@@ -41,13 +41,13 @@ func (s Store) Write(version string, change Change) (string, error) {
 	return resp.Version, nil
 }
 
-// maxTries bounds how often Update decides. Conflicts come from other
-// instances and another manager, and each means that one of them got on.
+// maxTries bounds the calls of decide in Update. Conflicts come from other
+// instances and another manager, and each means that one of them succeeded.
 const maxTries = 16
 
-// Update reads, lets decide say what to change, and writes, again from the
-// start on a conflict. It writes nothing for an empty change. An error of
-// decide ends it. After 16 conflicts it gives up with CodeConflict.
+// Update reads, calls decide for the change, and writes, again from the start
+// on a conflict. It writes nothing for an empty change. An error of decide ends
+// it. After 16 conflicts it gives up with CodeConflict.
 func (s Store) Update(prefix string, decide func(entries []*abi.StoreEntry) (Change, error)) error {
 	for try := 1; ; try++ {
 		entries, version, err := s.Read(prefix)

@@ -1,13 +1,13 @@
-// Package rest calls an API that speaks JSON, as most clouds' do, within one
-// op: it encodes and decodes, gives each refusal of the cloud the code that the
-// manager acts on, and follows the pages of lists.
+// Package rest calls a JSON API, as most clouds have, within one op: it encodes and
+// decodes, maps each refusal of the cloud to a code for the manager, and follows the
+// pages of lists.
 //
 //	api := rest.New(op, "https://api.example.com/v1", "api-token")
 //	var s server
 //	err := api.Get("/servers/"+rest.Segment(name), &s)
 //	if rest.IsNotFound(err) { ... }
 //
-// An API that wraps its objects, {"server": {...}}, or whose DELETE answers:
+// An API that wraps its objects, {"server": {...}}, or whose DELETE has an answer:
 //
 //	err := api.Do(&rest.Call{Path: "/servers/" + rest.Segment(id), Item: "server", Out: &s})[0]
 //	err := api.Do(&rest.Call{Method: "DELETE", Path: path, Item: "operation.id", Out: &id})[0]
@@ -19,11 +19,11 @@
 //	429, 503            CodeThrottled        413            CodeTooLarge
 //	502, 504            CodeUnavailable      all others     CodeInternal
 //
-// A 404 that is a page of HTML is CodeUnavailable: a proxy sent it. Throttled
-// comes again after the seconds of Retry-After.
+// A 404 with a page of HTML is CodeUnavailable: a proxy sent it. CodeThrottled has
+// the delay of Retry-After.
 //
-// It never waits and never repeats a request: the manager does. What cannot be
-// understood is an error, never an empty object or list.
+// The package never waits and never repeats a request: the manager does. An
+// unreadable answer is an error, never an empty object or list.
 package rest
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Client speaks to one API within one op.
+// Client calls one API within one op.
 type Client struct {
 	op               *sdk.Op
 	base, credential string
@@ -44,14 +44,14 @@ type Client struct {
 }
 
 // New returns a client of the API at that URL, such as
-// https://api.example.com/v1. The credential is the name under which the
-// administrator granted it; empty for none. It sends nothing.
+// https://api.example.com/v1. The credential is a name that the administrator
+// granted; empty for none. New sends nothing.
 func New(op *sdk.Op, base, credential string) *Client {
 	return &Client{op: op, base: strings.TrimSuffix(base, "/"), credential: credential}
 }
 
-// WithHeader returns a client that sends a header, too, with each request. It
-// must be none of a secret: those are the credential's.
+// WithHeader returns a client that also sends this header with each request.
+// The header must not hold a secret: use the credential for that.
 func (c *Client) WithHeader(name, value string) *Client {
 	more := *c
 	more.headers = append(append([]*abi.HttpHeader{}, c.headers...), &abi.HttpHeader{Name: name, Value: value})
@@ -60,21 +60,21 @@ func (c *Client) WithHeader(name, value string) *Client {
 
 // Call is one request.
 type Call struct {
-	// Method is GET where it is empty.
+	// Method is the HTTP method, GET if empty.
 	Method string
-	// Path is behind the URL of the API and begins with "/": "/servers?limit=10".
-	// IDs in it go through Segment, values of its query through Query.
+	// Path follows the URL of the API and begins with "/": "/servers?limit=10".
+	// Build it with Segment for IDs and Query for query values.
 	Path string
-	// In is sent as JSON; nil for no body.
+	// In is the body, sent as JSON; nil for none.
 	In any
-	// Out gets the answer's JSON; nil drops it.
+	// Out receives the answer's JSON; nil drops it.
 	Out any
-	// Item names the member of the answer that Out gets, with dots between
+	// Item is the path of the member of the answer for Out, with dots between
 	// names: "server" of {"server": {...}}. An answer without it, or with null,
-	// is an error. Empty: Out gets the whole answer.
+	// is an error. If it is empty, Out receives the whole answer.
 	Item string
-	// Header gets the headers of the answer: names in lower case, of several
-	// with one name the first. Nil before the call.
+	// Header receives the headers of the answer: names in lower case, and the
+	// first of several with one name. Nil before the call.
 	Header map[string]string
 }
 
@@ -98,14 +98,14 @@ func (c *Client) Patch(path string, in, out any) error {
 	return c.Do(&Call{Method: "PATCH", Path: path, In: in, Out: out})[0]
 }
 
-// Delete deletes. IgnoreNotFound makes of its error that of a deletion that may
-// be repeated. Where the cloud answers with an operation to wait for, read it by
-// Do, and give its ID to op.Await.
+// Delete deletes an object. Wrap it in IgnoreNotFound for a repeatable
+// deletion. If the cloud answers with an operation to wait for, read its ID by
+// Do, and give it to op.Await.
 func (c *Client) Delete(path string) error {
 	return c.Do(&Call{Method: "DELETE", Path: path})[0]
 }
 
-// Do sends requests in parallel; each has its own error, in their order.
+// Do sends requests in parallel and returns one error for each, in their order.
 func (c *Client) Do(calls ...*Call) []error {
 	errs := make([]error, len(calls))
 	requests := make([]*abi.HttpRequest, len(calls))
@@ -131,8 +131,8 @@ func all(errs []error, err error) []error {
 	return errs
 }
 
-// reserve is what is left of an op when the cloud has not answered: enough to
-// say which request it was.
+// reserve is the op's time that remains after the last wait for the cloud:
+// enough to report the request.
 const reserve = 250 * time.Millisecond
 
 func (c *Client) request(call *Call) (*abi.HttpRequest, error) {
@@ -143,7 +143,7 @@ func (c *Client) request(call *Call) (*abi.HttpRequest, error) {
 	if req.Method == "" {
 		req.Method = "GET"
 	}
-	// Behind "/" and nothing is the list: an answer about it is none about an object.
+	// An empty name gives the path of the list: its 404 says nothing about an object.
 	path, _, _ := strings.Cut(call.Path, "?")
 	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
 		return nil, sdk.Invalidf("%s %s: an ID is empty", req.Method, Brief(call.Path, maxPath))
@@ -170,8 +170,8 @@ func (call *Call) decode(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	if call.Out == nil {
 		return nil
 	}
-	// What the manager has replaced, since it looked like a secret, may be half
-	// of a name or of an ID.
+	// A value that the manager has scrubbed as a possible secret may be half of
+	// a name or of an ID.
 	if strings.Contains(string(result.Response.Body), "[scrubbed:") {
 		return broken(req, "the manager has replaced a value of the credential's Secret in it: choose a password that is no word of the cloud")
 	}
@@ -198,7 +198,7 @@ func headers(resp *abi.HttpResponse) map[string]string {
 	return found
 }
 
-// broken is an answer that cannot be understood.
+// broken is the error of an unreadable answer.
 func broken(req *abi.HttpRequest, why string) error {
 	return sdk.Error(abi.CodeInternal, describe(req)+": the cloud's answer cannot be used: "+why)
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Paging says how an API lists. The zero value is a list of one page, which is
+// Paging describes the lists of an API. The zero value is a list of one page,
 // the whole answer.
 type Paging struct {
-	// Items names the member of the answer that is the list, with dots between
-	// names: "data.servers". Empty: the answer itself. An answer without it is
-	// an error: an empty object is never an empty list.
+	// Items is the path of the member with the list, with dots between names:
+	// "data.servers". Empty: the answer itself. An answer without it is an
+	// error: an empty object is never an empty list.
 	Items string
-	// Param is the parameter of the query that asks for a page: "page",
-	// "page_token". Empty: the next page is asked for by a URL.
+	// Param is the query parameter for the page: "page", "page_token". Empty:
+	// the answer has the URL of the next page.
 	Param string
-	// Next names the member with the token, the number or, without Param, the
-	// URL of the next page: "meta.next". The last page has none, null, "" or 0.
+	// Next names the member with the token, the number or, without Param, the URL of
+	// the next page: "meta.next". In the last page it is absent, null, "" or 0.
 	Next string
 	// Last names the member with the number of the last page. Pages are counted
 	// from 1, in Param.
 	Last string
-	// Link says that the header Link has the URL of the next page, as rel="next".
+	// Link: the header Link has the URL of the next page, as rel="next".
 	Link bool
 }
 
@@ -36,8 +36,8 @@ const (
 	maxToken = 4 << 10 // bytes
 )
 
-// List reads all pages. Of a URL of the next page only the query is taken: the
-// host and the path stay ours. A list that does not end is an error.
+// List reads all pages. Only the query of a next page's URL is used: host and
+// path stay those of the client. A list above the bounds is an error.
 func List[T any](c *Client, path string, p Paging) ([]T, error) {
 	items := []T{}
 	seen := map[string]bool{}
@@ -58,7 +58,7 @@ func List[T any](c *Client, path string, p Paging) ([]T, error) {
 }
 
 // Page reads one page, the first for an empty token, as sdk.InstanceLister
-// wants it; next is empty behind the last.
+// requires; next is empty after the last.
 func Page[T any](c *Client, path string, p Paging, token string) (page []T, next string, err error) {
 	call := &Call{Path: p.path(path, token)}
 	var body json.RawMessage
@@ -80,8 +80,8 @@ func Page[T any](c *Client, path string, p Paging, token string) (page []T, next
 	return page, next, err
 }
 
-// path adds what asks for the page. A token is the query of the page where the
-// API gives URLs.
+// path adds the page to the query. The token is the whole query where the API
+// returns URLs.
 func (p Paging) path(path, token string) string {
 	if token == "" {
 		return path
@@ -103,7 +103,7 @@ func (p Paging) next(body []byte, headers map[string]string, token string, count
 		return queryOf(linkNext(headers["link"])), nil
 	case p.Last != "":
 		return p.count(body, token)
-	case p.Next == "" && p.Param != "" && count > 0: // until a page is empty
+	case p.Next == "" && p.Param != "" && count > 0: // up to an empty page
 		return number(token), nil
 	case p.Next == "":
 		return "", nil
@@ -118,7 +118,7 @@ func (p Paging) next(body []byte, headers map[string]string, token string, count
 
 func (p Paging) count(body []byte, token string) (string, error) {
 	value, _ := member(body, p.Last)
-	last, err := strconv.Atoi(string(value)) // 0 is the last page of an empty list
+	last, err := strconv.Atoi(string(value)) // 0: last page of an empty list
 	if err != nil {
 		return "", sdk.Error(abi.CodeInternal, "the cloud's answer has no number "+strconv.Quote(p.Last))
 	}
@@ -128,13 +128,13 @@ func (p Paging) count(body []byte, token string) (string, error) {
 	return number(token), nil
 }
 
-// number is the page behind that of the token; the first one has none.
+// number is the number of the page after the token's; an empty token is the first page.
 func number(token string) string {
 	current, _ := strconv.Atoi(token)
 	return strconv.Itoa(max(current, 1) + 1)
 }
 
-// scalar is a token, a number or a URL; empty for null, 0, and what is none.
+// scalar is a token, a number or a URL; empty for null, 0, and other types.
 func scalar(value json.RawMessage) string {
 	text := string(value)
 	if unquoted := ""; json.Unmarshal(value, &unquoted) == nil {
@@ -146,7 +146,7 @@ func scalar(value json.RawMessage) string {
 	return text
 }
 
-// member finds a.b.c; the whole for no name.
+// member finds a.b.c; the whole value for no name.
 func member(body json.RawMessage, name string) (value json.RawMessage, found bool) {
 	for value = body; name != ""; {
 		var key string
@@ -162,7 +162,7 @@ func member(body json.RawMessage, name string) (value json.RawMessage, found boo
 	return value, true
 }
 
-// linkNext finds the URL in <URL>; rel="next", ...
+// linkNext finds the URL of <URL>; rel="next", ...
 func linkNext(header string) string {
 	for _, link := range strings.Split(header, ",") {
 		target, parameters, _ := strings.Cut(strings.TrimSpace(link), ";")

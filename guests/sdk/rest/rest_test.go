@@ -19,7 +19,7 @@ import (
 
 type server struct{ Name string }
 
-// api returns a client of the cloud.
+// api returns a client of a fake cloud.
 func api(t *testing.T, cloud http.HandlerFunc) *rest.Client {
 	t.Helper()
 	h := sdktest.New(t)
@@ -55,7 +55,7 @@ func TestAnObjectThereAndBack(t *testing.T) {
 	}
 }
 
-// Each status has the code that the manager acts on, and the cloud's words.
+// Each status has the manager's code for it, and the cloud's message.
 func TestRefusals(t *testing.T) {
 	const html = "<html><title>nginx</title></html>"
 	for _, test := range []struct {
@@ -99,6 +99,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The error of a redirect names its target without the rest of the URL: a query
+// and a user may hold a secret.
+func TestARedirectIsTold(t *testing.T) {
+	for location, want := range map[string]string{
+		"https://login.example.com/saml/start?token=secret#secret": "it redirects to login.example.com/saml/start",
+		"https://secret:secret@other.example.com:8443/v2":          "it redirects to other.example.com:8443/v2",
+		"//other.example.com/v2":                                   "it redirects to other.example.com/v2",
+		"/v2/x?secret=1":                                           "it redirects to /v2/x",
+		"https://api.example.com/a b" + strings.Repeat("d", 999):   "it redirects to",
+		"": "302 Found", "mailto:secret": "302 Found", "https://[secret": "302 Found", "http://%zzsecret/": "302 Found", "https://secret.example.com/\n": "302 Found",
+	} {
+		c := api(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Location"] = []string{location}
+			w.WriteHeader(http.StatusFound)
+			_, _ = io.WriteString(w, "see "+location)
+		})
+		err := c.Get("/x", &server{})
+		if text := err.Error(); sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(text, want) || strings.Contains(text, "secret") || len(text) > 1000 || strings.Contains(text, "\n") {
+			t.Errorf("%s: %s", location, text)
+		}
+	}
+}
+
 func TestRetryAfterIsBounded(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, "0": time.Second, "4000000000": time.Hour, "99999999999999999999": 0, "-1": 0, "soon": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0,
@@ -114,7 +137,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// What cannot be understood is never nothing.
+// An unreadable answer is never an empty one.
 func TestBrokenAnswers(t *testing.T) {
 	for name, body := range map[string]string{"empty": "", "html": "<html>", "cut": `{"Name":`, "a list": "[]", "scrubbed": `{"Name":"[scrubbed:token]"}`} {
 		c := api(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
@@ -124,8 +147,8 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// A member that the answer does not have is an error: an ID that is not there
-// would read as work that is done.
+// An answer without the member is an error: an absent ID would pass for a task
+// that is done.
 func TestItem(t *testing.T) {
 	c := api(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"operation":{"id":"op-7","none":null},"server":{"Name":"a"}}`)
@@ -205,7 +228,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// An empty list has no page, or one.
+// An empty list has no page, or an empty page.
 func TestEmptyLists(t *testing.T) {
 	for _, last := range []int{0, 1} {
 		c := api(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data": [], "pages": %d}`, last) })

@@ -11,22 +11,22 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// StatusError is a refusal of the cloud. It unwraps to an abi.Error, so it can
-// be answered as it is.
+// StatusError is a refusal of the cloud. It unwraps to an abi.Error, so a
+// provider can return it directly.
 type StatusError struct {
 	// Status is the answer's.
 	Status int
 	// Request is "METHOD host/path".
 	Request string
-	// Message is the cloud's, shortened, on one line.
+	// Message is the cloud's message, shortened, on one line.
 	Message string
 
-	// page says that it is HTML: of what stands in between, not of the API.
+	// page: the answer is HTML, from a proxy and not from the API.
 	page bool
 	code *abi.Error
 }
 
-// Error says the request, the status, the cloud's words, and what to do.
+// Error has the request, the status, the cloud's message, and a hint.
 func (e *StatusError) Error() string {
 	text := strings.TrimSpace(e.Request + ": the cloud answers " + strconv.Itoa(e.Status) + " " + Reason(e.Status))
 	if e.Message != "" {
@@ -41,11 +41,12 @@ func (e *StatusError) Error() string {
 // Unwrap returns the abi.Error.
 func (e *StatusError) Unwrap() error { return e.code }
 
-// Reason is what a status means, "" for unknown ones. net/http would add half a
-// megabyte to the module.
+// Reason is the text of a status, "" for unknown ones. net/http would add half
+// a megabyte to the module.
 func Reason(status int) string { return reasons[status] }
 
 var reasons = map[int]string{ //nolint:gochecknoglobals // a constant
+	301: "Moved Permanently", 302: "Found", 303: "See Other", 307: "Temporary Redirect", 308: "Permanent Redirect",
 	400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict", 410: "Gone",
 	412: "Precondition Failed", 413: "Too Large", 422: "Unprocessable", 423: "Locked", 429: "Too Many Requests",
 	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
@@ -65,21 +66,21 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// IsNotFound reports whether the API itself said that there is no such object:
+// IsNotFound reports whether the API itself answered that there is no such object:
 // 404 or 410, and no page of HTML, which a proxy sends while the API is away.
 func IsNotFound(err error) bool {
 	var e *StatusError
 	return errors.As(err, &e) && (e.Status == 404 || e.Status == 410) && !e.page
 }
 
-// IsConflict reports that the object's state does not allow this now, or that
-// somebody else has what was asked for: 409, 412 or 423.
+// IsConflict reports that the object's state does not allow the request now, or
+// that the requested name or address is taken: 409, 412 or 423.
 func IsConflict(err error) bool {
 	status := StatusOf(err)
 	return status == 409 || status == 412 || status == 423
 }
 
-// IgnoreNotFound returns nil for what is not there, as a deletion wants it.
+// IgnoreNotFound returns nil for a missing object, as a deletion requires.
 func IgnoreNotFound(err error) error {
 	if IsNotFound(err) {
 		return nil
@@ -87,7 +88,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// refusal is the error of a result that is no success.
+// refusal is the error of an unsuccessful result.
 func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	if result.Err != nil {
 		return &requestError{describe(req), result.Err}
@@ -98,6 +99,9 @@ func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	}
 	e := &StatusError{Status: status, Request: describe(req)}
 	e.Message, e.page = messageOf(result.Response)
+	if status >= 300 && status < 400 {
+		e.Message = target(headers(result.Response)["location"]) // a body often repeats the whole URL
+	}
 	e.code = &abi.Error{Code: codeOf(status, e.page), Message: e.Error()}
 	if e.code.Code == abi.CodeThrottled {
 		e.code.RetryAfter = retryAfter(headers(result.Response))
@@ -128,7 +132,7 @@ func codeOf(status int, page bool) abi.Code {
 	return abi.CodeInternal
 }
 
-// requestError is a request without an answer: the host says why.
+// requestError is the host's error for a request without an answer.
 type requestError struct {
 	request string
 	err     error
@@ -137,14 +141,14 @@ type requestError struct {
 func (e *requestError) Error() string { return e.request + ": " + e.err.Error() }
 func (e *requestError) Unwrap() error { return e.err }
 
-// The bounds of what a cloud may ask to wait.
+// The bounds of a delay that a cloud requests.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Hour
 )
 
-// retryAfter reads seconds. A date is not read: it would need the cloud's
-// clock to be ours. 0 says that the cloud did not say.
+// retryAfter reads seconds. It ignores a date, which depends on the cloud's
+// clock. 0 means that the cloud named no delay.
 func retryAfter(headers map[string]string) time.Duration {
 	seconds, err := strconv.ParseUint(strings.TrimSpace(headers["retry-after"]), 10, 32)
 	if err != nil {
@@ -153,10 +157,10 @@ func retryAfter(headers map[string]string) time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, minRetryAfter), maxRetryAfter)
 }
 
-// maxMessage bounds what is shown of the cloud's words, in bytes.
+// maxMessage bounds the quotation of a cloud's message, in bytes.
 const maxMessage = 400
 
-// messageOf finds the words in a refusal.
+// messageOf extracts the message of a refusal.
 func messageOf(resp *abi.HttpResponse) (text string, page bool) {
 	text = strings.TrimSpace(string(resp.Body))
 	if strings.HasPrefix(text, "<") || strings.Contains(headers(resp)["content-type"], "text/html") {
@@ -168,7 +172,7 @@ func messageOf(resp *abi.HttpResponse) (text string, page bool) {
 	return Brief(text, maxMessage), false
 }
 
-// wordsOf knows the usual forms: {"message": words}, {"detail": words},
+// wordsOf reads the usual forms: {"message": words}, {"detail": words},
 // {"error": words}, {"error": {"message": words}}, {"errors": [{...}]}.
 func wordsOf(body []byte) string {
 	var members map[string]json.RawMessage

@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Segment escapes one segment of a path: a name or an ID of an annotation or
-// of a provider ID must not lead elsewhere.
+// Segment escapes one segment of a path: a name or an ID from an annotation or
+// a provider ID must not change the path.
 func Segment(id string) string {
 	if id == "." || id == ".." {
 		return "%2E"
@@ -26,7 +26,7 @@ func Query(pairs ...string) string {
 	return b.String()
 }
 
-// maxPath bounds what is shown of a path, in bytes.
+// maxPath bounds the quotation of a path, in bytes.
 const maxPath = 260
 
 // describe names a request by method, host and path: a query may be long.
@@ -36,7 +36,17 @@ func describe(req *abi.HttpRequest) string {
 	return req.Method + " " + Brief(path, maxPath)
 }
 
-// Brief makes one line of at most limit bytes of a text of the cloud.
+// target is the URL of a redirect without the parts that may hold a secret; ""
+// for an unusable URL.
+func target(location string) string {
+	u, err := url.Parse(location)
+	if err != nil || u.Host+u.Path == "" {
+		return ""
+	}
+	return "it redirects to " + Brief(u.Host+u.EscapedPath(), maxPath)
+}
+
+// Brief shortens a cloud's text to one line of at most limit bytes.
 func Brief(text string, limit int) string {
 	var b strings.Builder
 	space := false

@@ -8,13 +8,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// answersDir names a directory in the environment. With it, tests keep there
-// what the providers have answered, a line "OP HEX TEST" for each, for a test
-// that looks whether the manager accepts it.
+// answersDir is an environment variable with a directory. Tests write the
+// providers' answers there, a line "OP HEX TEST" for each, for a test of
+// whether the manager accepts them.
 const answersDir = "SDKTEST_ANSWERS"
 
-// Answered keeps an answer of a provider whose method was called directly, as
-// Call does for those that went through it.
+// Answered records the answer of a provider whose method was called directly,
+// as Call does for its own.
 func (h *Host) Answered(op abi.Op, response abi.Message) {
 	h.t.Helper()
 	if os.Getenv(answersDir) != "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Handler makes a fake cloud of an http.Handler, for Host.HTTP:
+// Handler turns an http.Handler into a fake cloud, for Host.HTTP:
 //
 //	h.HTTP = sdktest.Handler(mux, map[string]string{"api-token": "Bearer open-sesame"})
 //
-// The credentials are those that the administrator granted, and the header
-// Authorization that each puts into a request. A request that names another
-// one is denied, as by the manager. Nothing listens: the handler is called.
-// A panic of the handler is a connection that breaks.
+// Credentials are the administrator's grants: each name with the header
+// Authorization that it adds to a request. A request with another name is
+// denied, as by the manager. There is no listener: the handler is called. A
+// panic of the handler acts as a broken connection.
 func Handler(cloud http.Handler, credentials map[string]string) func(*abi.HttpRequest) (*abi.HttpResponse, error) {
 	return func(req *abi.HttpRequest) (resp *abi.HttpResponse, err error) {
 		sent, err := http.NewRequestWithContext(context.Background(), req.Method, req.Url, bytes.NewReader(req.Body))

@@ -1,15 +1,14 @@
-// Package sdktest is a host in memory, for testing a provider with plain
-// `go test`:
+// Package sdktest is a host in memory, for testing a provider with plain `go
+// test`:
 //
-//	h := sdktest.New(t)
-//	h.Configure(&provider{}, "url: https://api.example.com")
-//	h.HTTP = func(req *abi.HttpRequest) (*abi.HttpResponse, error) { ... }
-//	var resp abi.InstanceExistsResponse
-//	err := h.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node}, &resp)
+// h := sdktest.New(t) h.Configure(&provider{}, "url: https://api.example.com")
+// h.HTTP = func(req *abi.HttpRequest) (*abi.HttpResponse, error) { ... } var
+// resp abi.InstanceExistsResponse err := h.Call(abi.OpInstanceExists,
+// &abi.InstanceRequest{Node: node}, &resp)
 //
-// Call goes the whole way of an op but for the WebAssembly: the messages are
-// encoded and decoded on both sides, and the SDK's checks apply. The methods
-// of a provider can be called directly, too, with h.Op().
+// Call runs an op as the manager does, without WebAssembly: the messages are
+// encoded and decoded on both sides, and the SDK's checks apply. The methods of
+// a provider can be called directly, too, with h.Op().
 package sdktest
 
 import (
@@ -23,21 +22,21 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Host is a host. Its fields may be set between ops. Several hosts can share
-// one Store, as the instances of a guest and several managers do. A Host runs
-// one op at a time; hosts are independent of each other.
+// Host is a host in memory. Its fields may be set between ops. Several hosts
+// can share one Store, as the instances of a guest and several managers do. A
+// Host runs one op at a time; hosts are independent of each other.
 type Host struct {
 	// HTTP answers each request of http_send. Nil answers CodeDenied.
 	HTTP func(req *abi.HttpRequest) (*abi.HttpResponse, error)
 	// Kube answers each request of kube. Nil answers CodeDenied.
 	Kube func(req *abi.KubeRequest) (*abi.KubeResponse, error)
-	// Store is what the capability store keeps.
+	// Store is the content of the capability store.
 	Store *Store
-	// Clock and Time are what Now and Left answer.
+	// Clock and Time are the results of Now and Left.
 	Clock time.Time
 	Time  time.Duration
-	// NodesPage is the most nodes in one page, 2 at first, so that providers
-	// meet a second page.
+	// NodesPage is the most nodes in one page, 2 by default, so that tests of
+	// providers have a second page.
 	NodesPage int
 
 	t      testing.TB
@@ -67,14 +66,14 @@ func New(t testing.TB) *Host {
 	return h
 }
 
-// Op returns the op to call a provider's methods with.
+// Op returns the op for calling a provider's methods.
 func (h *Host) Op() *sdk.Op { return h.op }
 
-// Serve makes the provider what Call runs, without configuring it.
+// Serve sets the provider of Call, without configuring it.
 func (h *Host) Serve(p sdk.Provider) { h.server = sdk.NewServer(p) }
 
-// Configure serves the provider with that configuration. An error of the
-// provider ends the test.
+// Configure sets the provider and configures it. An error of the provider ends
+// the test.
 func (h *Host) Configure(p sdk.Provider, config string) *abi.ConfigureResponse {
 	h.t.Helper()
 	h.Serve(p)
@@ -86,7 +85,7 @@ func (h *Host) Configure(p sdk.Provider, config string) *abi.ConfigureResponse {
 }
 
 // Call runs one op on the provider. The error is an *abi.Error as the manager
-// would see it.
+// gets it.
 func (h *Host) Call(op abi.Op, req, resp abi.Message) error {
 	h.t.Helper()
 	if h.server == nil {
@@ -103,26 +102,26 @@ func (h *Host) Call(op abi.Op, req, resp abi.Message) error {
 	return &abi.Error{Code: code, Message: detail.Message, RetryAfter: time.Duration(detail.RetryAfterMs) * time.Millisecond}
 }
 
-// Nodes sets the nodes of the following ops and returns their snapshot, for
-// the request.
+// Nodes sets the nodes of the following ops and returns their snapshot, for the
+// requests.
 func (h *Host) Nodes(nodes ...*abi.Node) *abi.NodeSnapshot {
 	h.nodes = nodes
 	return &abi.NodeSnapshot{Id: 1, Count: uint32(len(nodes))}
 }
 
-// Logs returns the lines so far.
+// Logs returns all lines so far.
 func (h *Host) Logs() []Line { return slices.Clone(h.logs) }
 
-// Events returns the events so far.
+// Events returns all events so far.
 func (h *Host) Events() []*abi.EventRequest { return slices.Clone(h.events) }
 
-// Now is part of sdk.Host.
+// Now implements sdk.Host.
 func (h *Host) Now() time.Time { return h.Clock }
 
-// Left is part of sdk.Host.
+// Left implements sdk.Host.
 func (h *Host) Left() time.Duration { return h.Time }
 
-// HostCall is part of sdk.Host.
+// HostCall implements sdk.Host.
 func (h *Host) HostCall(name string, request []byte) (abi.Code, []byte) {
 	resp, err := h.answer(name, request)
 	if err != nil {
@@ -245,7 +244,7 @@ func (h *Host) pageOfNodes(request []byte) (abi.Message, error) {
 	return resp, nil
 }
 
-// withFields leaves the other fields out, as the manager does.
+// withFields copies only the selected fields, as the manager does.
 func withFields(node *abi.Node, fields []uint32) *abi.Node {
 	if len(fields) == 0 {
 		return node

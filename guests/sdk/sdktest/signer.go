@@ -19,17 +19,17 @@ import (
 //	h.Tokens = func(req *abi.HttpRequest) (*abi.HttpResponse, error) { ... }
 //	signed, err := h.Sign(&abi.HttpRequest{Method: "GET", Url: "https://..."})
 //
-// It does for each request what the manager does: it uses again what it may,
-// sends the token request, keeps the state. What the manager would refuse, and
-// a secret in the text of an error, fails the test. Its fields may be set
-// between requests; it handles one at a time.
+// For each request it acts as the manager does: it reuses signatures, sends the
+// token request, keeps the state. An answer that the manager would refuse, or a
+// secret in the text of an error, fails the test. Its fields may be set between
+// requests; it handles one at a time.
 type SignerHost struct {
-	// Secret is the data of the Kubernetes Secret. Changing it drops what was
-	// signed and the states, as a rotation does.
+	// Secret is the data of the Kubernetes Secret. A change drops signatures
+	// and states, as a rotation does.
 	Secret map[string]string
 	// Tokens answers token requests. Nil answers CodeDenied.
 	Tokens func(req *abi.HttpRequest) (*abi.HttpResponse, error)
-	// Clock is the time.
+	// Clock is the host's time.
 	Clock time.Time
 
 	t      testing.TB
@@ -37,15 +37,15 @@ type SignerHost struct {
 	scopes map[string]*signature
 }
 
-// signature is what is known for one scope.
+// signature is the cached answer for one scope.
 type signature struct {
 	state    []byte
 	signed   *abi.SignResponse // nil: ask the signer
-	secret   string            // encoded, that this was made with
+	secret   string            // encoded, of this signature
 	rejected bool
 }
 
-// NewSignerHost returns a host that knows no signature yet.
+// NewSignerHost returns a host without signatures.
 func NewSignerHost(t testing.TB) *SignerHost {
 	return &SignerHost{
 		t: t, Secret: map[string]string{}, scopes: map[string]*signature{},
@@ -53,8 +53,8 @@ func NewSignerHost(t testing.TB) *SignerHost {
 	}
 }
 
-// Serve makes the signer what Call and Sign run, without configuring it. What
-// another one signed is dropped; its states stay.
+// Serve sets the signer of Call and Sign, without configuring it. Signatures of
+// the previous signer are dropped; its states stay.
 func (h *SignerHost) Serve(s sdk.Signer) {
 	h.server = sdk.NewSignerServer(s)
 	for _, signature := range h.scopes {
@@ -62,8 +62,8 @@ func (h *SignerHost) Serve(s sdk.Signer) {
 	}
 }
 
-// Configure serves the signer with that configuration. An error of the signer
-// ends the test.
+// Configure sets the signer and configures it. An error of the signer ends the
+// test.
 func (h *SignerHost) Configure(s sdk.Signer, config string) *abi.ConfigureResponse {
 	h.t.Helper()
 	h.Serve(s)
@@ -75,7 +75,7 @@ func (h *SignerHost) Configure(s sdk.Signer, config string) *abi.ConfigureRespon
 }
 
 // Call runs one op on the signer. The error is an *abi.Error as the manager
-// would see it.
+// gets it.
 func (h *SignerHost) Call(op abi.Op, req, resp abi.Message) error {
 	h.t.Helper()
 	if h.server == nil {
@@ -96,7 +96,7 @@ func (h *SignerHost) Call(op abi.Op, req, resp abi.Message) error {
 	return &abi.Error{Code: code, Message: detail.Message, RetryAfter: time.Duration(detail.RetryAfterMs) * time.Millisecond}
 }
 
-// Sign returns the request as it goes to the cloud; req stays as it is.
+// Sign returns the signed request; req stays unchanged.
 func (h *SignerHost) Sign(req *abi.HttpRequest) (*abi.HttpRequest, error) {
 	h.t.Helper()
 	s := h.scopes[req.CredentialScope]
@@ -117,14 +117,14 @@ func (h *SignerHost) Sign(req *abi.HttpRequest) (*abi.HttpRequest, error) {
 	return apply(req, signed), nil
 }
 
-// Rejected says that the cloud answered 401 to what was signed for the scope.
+// Rejected simulates the cloud's 401 to the signature for the scope.
 func (h *SignerHost) Rejected(scope string) {
 	if s := h.scopes[scope]; s != nil {
 		s.signed, s.rejected = nil, true
 	}
 }
 
-// ask calls the signer, a second time with the outcome of its token request.
+// ask calls the signer, and again with the outcome of its token request.
 func (h *SignerHost) ask(req *abi.HttpRequest, s *signature) (*abi.SignResponse, error) {
 	h.t.Helper()
 	sign := &abi.SignRequest{
@@ -174,8 +174,8 @@ func (h *SignerHost) encodedSecret() string {
 	return string(encode(h.t, &abi.SignRequest{Secret: h.secretValues()}))
 }
 
-// apply sets the headers and adds the query, percent-encoded. A fragment is
-// not sent.
+// apply sets the headers and adds the query, percent-encoded, without a
+// fragment.
 func apply(req *abi.HttpRequest, signed *abi.SignResponse) *abi.HttpRequest {
 	target, _, _ := strings.Cut(req.Url, "#")
 	out := &abi.HttpRequest{Method: req.Method, Url: target, Body: req.Body}

@@ -23,7 +23,7 @@ type Store struct {
 // NewStore returns an empty store.
 func NewStore() *Store { return &Store{entries: map[string][]byte{}} }
 
-// Entries returns a copy of what is kept.
+// Entries returns a copy of the entries.
 func (s *Store) Entries() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Store) Entries() map[string]string {
 	return entries
 }
 
-// Put keeps a value, whatever the version.
+// Put sets a value, regardless of the version.
 func (s *Store) Put(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *Store) Put(key, value string) {
 	s.entries[key] = []byte(value)
 }
 
-// Writes returns how many writes there were.
+// Writes returns the number of writes.
 func (s *Store) Writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Store) read(prefix string) []*abi.StoreEntry {
 	return entries
 }
 
-// isKey tells the keys that the host accepts: those of a ConfigMap.
+// isKey reports whether the host accepts the key: the rule is that of ConfigMaps.
 func isKey(key string) bool {
 	return key != "" && len(key) <= 253 && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
