@@ -76,7 +76,7 @@ func (o Options) toolchain(ctx context.Context) (string, error) {
 		version = ownVersion()
 	}
 	if version == "" {
-		return "", fmt.Errorf("%w: this program has no version, so the one of %s is unknown: say -toolchain DIRECTORY or -toolchain VERSION", ErrCompiler, TinyGoBuild)
+		return "", fmt.Errorf("%w: this program has no version, so the one of %s is unknown: say --toolchain DIRECTORY or --toolchain VERSION", ErrCompiler, TinyGoBuild)
 	}
 	program := filepath.Join(tools, TinyGoBuild+"-"+version)
 	if _, err := os.Stat(program); !errors.Is(err, os.ErrNotExist) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
@@ -12,7 +14,7 @@ func status(service *abi.Service) *abi.LoadBalancerStatus {
 func path(service *abi.Service) string { return "/lb/" + service.Uid }
 
 func (p *provider) GetLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
-	p.step()
+	p.step(abi.OpLoadBalancerGet)
 	p.trespass(op)
 	if p.count != "" {
 		if _, found, err := p.get(op, path(request.Service)); err != nil || !found {
@@ -23,29 +25,29 @@ func (p *provider) GetLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest)
 }
 
 func (p *provider) LoadBalancerName(_ *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
-	p.step()
+	p.step(abi.OpLoadBalancerName)
 	return "lb-" + request.Service.Uid, nil
 }
 
 func (p *provider) EnsureLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error) {
-	return status(request.Service), p.keep(op, request, "ensure")
+	return status(request.Service), p.keep(op, request, abi.OpLoadBalancerEnsure)
 }
 
 func (p *provider) UpdateLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) error {
-	return p.keep(op, request, "update")
+	return p.keep(op, request, abi.OpLoadBalancerUpdate)
 }
 
 func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) error {
-	p.step()
+	p.step(abi.OpLoadBalancerDelete)
 	if err := p.misbehave(op, request.Service, "delete"); err != nil || p.count == "" {
 		return err
 	}
 	return p.remove(op, path(request.Service))
 }
 
-func (p *provider) keep(op *sdk.Op, request *abi.LoadBalancerRequest, what string) error {
-	p.step()
-	if err := p.misbehave(op, request.Service, what); err != nil || p.count == "" {
+func (p *provider) keep(op *sdk.Op, request *abi.LoadBalancerRequest, what abi.Op) error {
+	p.step(what)
+	if err := p.misbehave(op, request.Service, strings.TrimPrefix(what.String(), "lb_")); err != nil || p.count == "" {
 		return err
 	}
 	body, err := wanted(op, request)

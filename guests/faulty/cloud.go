@@ -21,7 +21,7 @@ import (
 //	DELETE URL/route/NAME 200 or 404
 //
 // A write is sent only where something differs, so that the writes it counts
-// are those that something asked for.
+// are those that something asked for. X-Op has the op of each request.
 
 // get answers not found for 404.
 func (p *provider) get(op *sdk.Op, path string) (body string, found bool, err error) {
@@ -34,7 +34,10 @@ func (p *provider) get(op *sdk.Op, path string) (body string, found bool, err er
 
 // send answers an error for every status but 2xx and 404.
 func (p *provider) send(op *sdk.Op, method, path, body string) (*abi.HttpResponse, error) {
-	response, err := op.HTTP().Do(&abi.HttpRequest{Method: method, Url: p.count + path, Body: []byte(body), Credential: p.credential})
+	response, err := op.HTTP().Do(&abi.HttpRequest{
+		Method: method, Url: p.count + path, Body: []byte(body), Credential: p.credential,
+		Headers: []*abi.HttpHeader{{Name: "X-Op", Value: p.op.String()}},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +56,9 @@ func (p *provider) put(op *sdk.Op, path, body string) error {
 	old, found, err := p.get(op, path)
 	if err != nil || found && old == body {
 		return err
+	}
+	if !found && p.op == abi.OpLoadBalancerUpdate { // it may come after the deletion, and must not undo it
+		return sdk.Error(abi.CodeNotFound, "there is no "+path)
 	}
 	response, err := p.send(op, "PUT", path, body)
 	if err == nil && response.Status == 404 {

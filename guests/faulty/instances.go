@@ -12,7 +12,7 @@ import (
 )
 
 func (p *provider) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, error) {
-	p.step()
+	p.step(abi.OpInstanceExists)
 	if p.count != "" {
 		return p.serverExists(op, node)
 	}
@@ -24,12 +24,12 @@ func (p *provider) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, er
 }
 
 func (p *provider) InstanceShutdown(*sdk.Op, *abi.Node) (sdk.PowerState, error) {
-	p.step()
+	p.step(abi.OpInstanceShutdown)
 	return sdk.On, nil
 }
 
 func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMetadata, error) {
-	p.step()
+	p.step(abi.OpInstanceMetadata)
 	p.trespass(op)
 	if answer := p.answer(node); answer != nil {
 		return answer, nil

@@ -56,8 +56,9 @@ const annotation = "faulty.example.com/"
 
 type provider struct {
 	settings
-	ops   int // of this instance, without those of loading it
-	asked int // about existence, in this instance
+	ops   int    // of this instance, without those of loading it
+	op    abi.Op // the last of them
+	asked int    // about existence, in this instance
 	sum   uint32
 	pool  pool
 }
@@ -90,6 +91,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 }
 
 func (p *provider) Probe(op *sdk.Op) (string, error) {
+	p.op = abi.OpProbe
 	time.Sleep(p.slow["probe"])
 	switch p.probe {
 	case "fail":
@@ -103,8 +105,8 @@ func (p *provider) Probe(op *sdk.Op) (string, error) {
 }
 
 // step begins every op but those of loading.
-func (p *provider) step() {
-	p.ops++
+func (p *provider) step(op abi.Op) {
+	p.ops, p.op = p.ops+1, op
 	if p.trap > 0 && p.ops%p.trap == 0 {
 		panic("as trap= of the configuration asks")
 	}

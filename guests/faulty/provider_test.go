@@ -94,6 +94,9 @@ func TestLoadBalancersAreWrittenWhereTheyDiffer(t *testing.T) {
 	if err := h.Call(abi.OpLoadBalancerGet, request, &got); err != nil || got.Existence != sdk.DoesNotExist {
 		t.Errorf("get after delete: %v, %v", got.Existence, err)
 	}
+	if err := h.Call(abi.OpLoadBalancerUpdate, request, &abi.Done{}); sdk.CodeOf(err) != abi.CodeNotFound || len(k.objects) != 0 {
+		t.Errorf("update after delete: %v, %v", k.objects, err)
+	}
 }
 
 func TestServersAndErrorsOfTheCloud(t *testing.T) {

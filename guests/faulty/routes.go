@@ -8,7 +8,7 @@ import (
 )
 
 func (p *provider) ListRoutes(op *sdk.Op, _ string) ([]*abi.Route, error) {
-	p.step()
+	p.step(abi.OpRouteList)
 	body, _, err := p.get(op, "/route")
 	if err != nil {
 		return nil, err
@@ -28,11 +28,11 @@ func (p *provider) ListRoutes(op *sdk.Op, _ string) ([]*abi.Route, error) {
 }
 
 func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) error {
-	p.step()
+	p.step(abi.OpRouteCreate)
 	return p.put(op, "/route/"+request.Route.TargetNode, request.Route.TargetNode+" "+request.Route.DestinationCidr)
 }
 
 func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) error {
-	p.step()
+	p.step(abi.OpRouteDelete)
 	return p.remove(op, "/route/"+request.Route.Name)
 }

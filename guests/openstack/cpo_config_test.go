@@ -61,7 +61,7 @@ func runConfig(_ *testing.T, c cpotables.Case) result {
 		}
 		return same(got, want)
 	}
-	return result{absent: "the HostConfiguration and the Secret of the signer have it, or nobody does; a warning or an error says so: " + fmt.Sprint(len(warnings) > 0)}
+	return result{absent: "it is a key of the HostConfiguration or of the signer's Secret, or has no effect; a warning or an error says so: " + fmt.Sprint(len(warnings) > 0)}
 }
 
 func routeAdapters() []adapter {

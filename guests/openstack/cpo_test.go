@@ -35,7 +35,7 @@ type adapter struct {
 	// table is the variable with the cases. Empty: cases.
 	table string
 	cases func(f *cpotables.Func) ([]cpotables.Case, error)
-	// how says what of this provider is compared, for the report.
+	// how says what of this provider is compared, for the reader of a difference.
 	how string
 	run func(t *testing.T, c cpotables.Case) result
 	// meant says why a case, by its name, differs. "" is for all others.
@@ -52,10 +52,14 @@ func same(got, want any) result { return result{got: fmt.Sprint(got), want: fmt.
 
 // outcome is a line of the report.
 type outcome struct {
-	test, pos, how              string
-	cases, run, agree           int
-	differ, absent, unexplained []string
+	test                string
+	cases, run, agree   int
+	differ, unexplained []string
+	absent              []absence
 }
+
+// absence is a case, or a whole test, that is not run.
+type absence struct{ what, why string }
 
 func TestCPO(t *testing.T) {
 	source, err := cpotables.Load(filepath.Join(cpoSource(t), "pkg", "openstack"))
@@ -99,12 +103,11 @@ func cpoSource(t *testing.T) string {
 }
 
 func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, error) {
-	o := outcome{test: a.test, how: a.how}
+	o := outcome{test: a.test}
 	f, err := source.Func(a.test)
 	if err != nil {
 		return o, err
 	}
-	o.pos = f.Pos()
 	list := a.cases
 	if list == nil {
 		list = func(f *cpotables.Func) ([]cpotables.Case, error) { return f.Table(a.table) }
@@ -117,7 +120,7 @@ func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, erro
 	}
 	o.cases = len(cases)
 	if a.absent != "" {
-		o.absent = append(o.absent, a.absent)
+		o.absent = append(o.absent, absence{fmt.Sprintf("%s (%d)", a.test, o.cases), a.absent})
 		return o, nil
 	}
 	left := map[string]bool{}
@@ -139,7 +142,7 @@ func (a *adapter) one(t *testing.T, c cpotables.Case, o *outcome, left map[strin
 		r = a.run(t, c)
 	}
 	if r.absent != "" {
-		o.absent = append(o.absent, c.Name+": "+r.absent)
+		o.absent = append(o.absent, absence{a.test + " " + c.Name, r.absent})
 		return
 	}
 	o.run++
@@ -149,9 +152,9 @@ func (a *adapter) one(t *testing.T, c cpotables.Case, o *outcome, left map[strin
 	}
 	why, found := a.meant[c.Name]
 	delete(left, c.Name)
-	text := fmt.Sprintf("%s (%s): theirs %s, ours %s", c.Name, c.Pos, short(r.want), short(r.got))
+	text := fmt.Sprintf("%s: theirs %s, ours %s", c.Name, short(r.want), short(r.got))
 	if !found {
-		o.unexplained = append(o.unexplained, text)
+		o.unexplained = append(o.unexplained, text+"; what is compared: "+a.how)
 	}
 	o.differ = append(o.differ, text+". "+why)
 }
@@ -160,46 +163,55 @@ func short(text string) string {
 	if text == "" {
 		return "nothing"
 	}
-	return "`" + strings.ReplaceAll(text[:min(len(text), 300)], "\n", " ") + "`"
+	return "`" + strings.ReplaceAll(text[:min(len(text), 200)], "\n", " ") + "`"
 }
 
 func report(outcomes []outcome) string {
 	var b strings.Builder
-	b.WriteString(reportHead)
-	total := outcome{}
+	total, whole := outcome{}, 0
 	for _, o := range outcomes {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", o.test, o.cases, o.run, o.agree, len(o.differ), o.cases-o.run)
 		total.cases, total.run, total.agree = total.cases+o.cases, total.run+o.run, total.agree+o.agree
-	}
-	fmt.Fprintf(&b, "| **all** | **%d** | **%d** | **%d** | **%d** | **%d** |\n", total.cases, total.run, total.agree, total.run-total.agree, total.cases-total.run)
-	b.WriteString("\n## How the cases were put\n\n")
-	for _, o := range outcomes {
-		if o.how != "" {
-			fmt.Fprintf(&b, "- %s (%s): %s\n", o.test, o.pos, o.how)
+		if o.agree == o.cases {
+			whole++
 		}
 	}
-	b.WriteString("\n## Cases that differ\n\n")
+	fmt.Fprintf(&b, reportHead, len(outcomes), total.cases, total.agree, total.run-total.agree, total.cases-total.run, whole)
 	for _, o := range outcomes {
 		for _, text := range o.differ {
 			fmt.Fprintf(&b, "- %s: %s\n", o.test, text)
 		}
 	}
 	b.WriteString("\n## Cases that were not run\n\n")
-	for _, o := range outcomes {
-		for _, text := range o.absent {
-			fmt.Fprintf(&b, "- %s (%s): %s\n", o.test, o.pos, text)
-		}
+	for _, group := range notRun(outcomes) {
+		fmt.Fprintf(&b, "- %s: %s\n", group.what, group.why)
 	}
 	return b.String()
 }
 
+// notRun are the absent cases, those with one reason together.
+func notRun(outcomes []outcome) (all []absence) {
+	for _, o := range outcomes {
+		for _, one := range o.absent {
+			if i := slices.IndexFunc(all, func(a absence) bool { return a.why == one.why }); i >= 0 {
+				all[i].what += ", " + one.what
+				continue
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 const reportHead = `# The test tables of cloud-provider-openstack v1.31.2, run against this provider
 
-Written by ` + "`go test -tags cpo -run CPO ./openstack -update`" + ` in guests/, which also compares it. The cases are read from the Go source of
-k8s.io/cloud-provider-openstack@v1.31.2/pkg/openstack and put to the provider through the ABI, before a cloud in memory.
+Written by ` + "`go test -tags cpo -run CPO ./openstack -update`" + ` in guests/, and compared by it. The cases come from the Go source of
+k8s.io/cloud-provider-openstack@v1.31.2/pkg/openstack and go to the provider through the ABI, before a cloud in memory. The
+adapters in guests/openstack/cpo_*_test.go say what each compares.
 
-| their test | cases | run | agree | differ | not run |
-|---|---|---|---|---|---|
+Of %d tests with %d cases, %d cases agree, %d differ, and %d were not run; %d tests agree in all cases.
+
+## Cases that differ
+
 `
 
 func compareReport(t *testing.T, text string) {

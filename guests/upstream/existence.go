@@ -11,11 +11,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// known are instances that exist, by ID, the latest at the end. It only decides
-// whether a list is one of this cluster's instances; losing it delays an answer.
+// known are instances that exist, by ID, and where the cloud told of them, the latest
+// at the end. It decides whether a list is one of this cluster's instances, and
+// whether a status is one of the cloud's; losing it delays an answer.
 type known struct {
-	mu  sync.Mutex
-	ids []string
+	mu      sync.Mutex
+	ids     []string
+	origins []origin
 }
 
 const maxKnown = 64
@@ -75,7 +77,7 @@ func (p *provider) instanceGone(w *witness, node *abi.Node) error {
 func (p *provider) saidGone(w *witness, node *abi.Node) bool {
 	gone, ids := p.goneWords(), identities(node)
 	return slices.ContainsFunc(w.answers, func(a answer) bool {
-		return (a.says(gone) || a.empty(p.empty)) && a.names(ids)
+		return (a.hasWord(gone) || a.empty(p.empty)) && a.names(ids) || a.notFound(ids) && p.known.understood(&a, node)
 	})
 }
 
@@ -109,7 +111,7 @@ func (p *provider) listed(w *witness, ids []string) bool {
 			return false
 		}
 		_, list, err := read(a.answer)
-		found = found || err == nil && list && slices.ContainsFunc(others, func(id string) bool { return contains(a.answer, id) })
+		found = found || err == nil && list && w.all(a) && slices.ContainsFunc(others, func(id string) bool { return contains(a.answer, id) })
 	}
 	return found
 }
@@ -126,7 +128,7 @@ func (p *provider) balancerGone(w *witness, name string) error {
 			lists++
 		} else if _, list, bad := read(a.answer); bad != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", a.line, bad))
-		} else if list {
+		} else if list && w.wholeList(a, len(w.answers), true) {
 			lists++
 		}
 	}

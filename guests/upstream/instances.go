@@ -54,6 +54,7 @@ func (p *provider) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, er
 	}
 	if exists {
 		p.known.add(node.ProviderId)
+		p.known.learn(seen, node)
 		return sdk.Exists, nil
 	}
 	p.bridge.witness(nil) // what comes later does not count
@@ -108,6 +109,7 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 		return nil, err
 	}
 	p.known.add(answer.ProviderId)
+	p.known.learn(seen, &abi.Node{Name: node.Name, ProviderId: answer.ProviderId, SystemUuid: node.SystemUuid})
 	return answer, nil
 }
 

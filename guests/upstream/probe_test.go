@@ -82,7 +82,7 @@ func TestProbeAsksTheCloud(t *testing.T) {
 				if status == 299 {
 					return &abi.HttpResponse{Status: 200, Body: []byte("{}")}, nil
 				}
-				return &abi.HttpResponse{Status: status, Body: []byte("[]")}, nil
+				return &abi.HttpResponse{Status: status, Body: []byte(`["nobody and probe are not here"]`)}, nil
 			}
 			err := r.Call(abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{})
 			if sdk.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {

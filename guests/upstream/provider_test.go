@@ -55,7 +55,7 @@ func TestForeignNode(t *testing.T) {
 	if len(r.requests) > 0 {
 		t.Errorf("the cloud was asked %v", r.requests)
 	}
-	r = newRig(t, "", withServers("https://api.example.com/servers/%s"), Schemes("other"))
+	r = newRig(t, "strictExistence: false", withServers("https://api.example.com/servers/%s"), Schemes("other"))
 	r.serve(func(*abi.HttpRequest) (int32, string) { return 404, "" })
 	var got abi.InstanceExistsResponse
 	if err := r.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node("m1", "other://101")}, &got); err != nil || got.Existence != sdk.DoesNotExist {

@@ -23,8 +23,9 @@ type Settings struct {
 	// Requests say how requests leave. The first that matches counts.
 	Requests []Rule `json:"requests,omitempty"`
 	// StrictExistence, on by default: the adapter says "does not exist" only
-	// when the cloud said it by a status 404 or 410, by a word of Gone, or by a
-	// list with another instance that is known. Otherwise it is an error.
+	// when the cloud said it by a word of Gone, by a document of its own with status
+	// 404 or 410, or by a whole list with another instance that is known. Otherwise it
+	// is an error.
 	StrictExistence *bool `json:"strictExistence,omitempty"`
 	// Gone are words of the cloud for something that is not there, an error's
 	// code or a state, beside those that the guest was built with.

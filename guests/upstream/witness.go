@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ type answer struct {
 	err     error
 	status  int
 	answer  []byte
+	next    string // page, by a header
 	refused string // what refusal says
 }
 
@@ -51,6 +53,7 @@ func (w *witness) add(request *abi.HttpRequest, result sdk.HTTPResult) {
 	a.request = sha256.Sum256(append([]byte(a.line+"\n"), request.Body...))
 	if result.Response != nil {
 		a.status, a.answer = int(result.Response.Status), result.Response.Body
+		a.next = nextOf(result.Response.Headers)
 		a.refused = refusal(request, result.Response.Status)
 	}
 	w.bytes += len(a.answer) + len(a.body)
@@ -120,20 +123,30 @@ func (a *answer) silence(gone []string) error {
 	return nil
 }
 
+// linkNext is the address of the next page in a header.
+var linkNext = regexp.MustCompile(`<([^>]*)>[^,]*\brel\s*=\s*"?next\b`)
+
+func nextOf(headers []*abi.HttpHeader) string {
+	for _, h := range headers {
+		if found := linkNext.FindStringSubmatch(h.Value); found != nil && strings.EqualFold(h.Name, "Link") {
+			return found[1]
+		}
+	}
+	return ""
+}
+
 // says reports whether the answer means that something is not there: by its
 // status, or by a word of the cloud. A page of HTML is of a gateway before it.
-func (a *answer) says(gone []string) bool {
-	if a.err != nil || isPage(a.answer) {
-		return false
-	}
-	if a.status == http.StatusNotFound || a.status == http.StatusGone {
-		return true
-	}
+func (a *answer) says(gone []string) bool { return a.hasWord(gone) || a.notFound(nil) }
+
+// hasWord reports whether the answer has a word of the cloud as a whole value.
+func (a *answer) hasWord(gone []string) bool {
 	switch a.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		return false // whatever it says, it is not about the object
 	}
-	if len(gone) == 0 || a.status >= http.StatusInternalServerError {
+	failed := a.status >= http.StatusBadRequest && a.status < http.StatusInternalServerError
+	if a.err != nil || len(gone) == 0 || !failed && a.status != http.StatusOK {
 		return false
 	}
 	values, _, err := read(a.answer)
@@ -238,6 +251,9 @@ func readJSON(document []byte) (values []string, list bool, err error) {
 }
 
 func readXML(document []byte) (values []string, list bool, err error) {
+	if isPage(document) {
+		return nil, false, errors.New("the answer is a page of HTML")
+	}
 	decoder := xml.NewDecoder(bytes.NewReader(document))
 	depth, elements := 0, 0
 	for {
@@ -250,9 +266,6 @@ func readXML(document []byte) (values []string, list bool, err error) {
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			if elements == 0 && strings.EqualFold(t.Name.Local, "html") {
-				return nil, false, errors.New("the answer is a page of HTML")
-			}
 			depth++
 			elements++
 			list = list || depth > 1
@@ -267,12 +280,11 @@ func readXML(document []byte) (values []string, list bool, err error) {
 // isPage reports whether an answer is a page for people, of which no cloud's API
 // has any. It need not be complete, or XML.
 func isPage(document []byte) bool {
-	const head = 512
-	document = bytes.TrimSpace(document)
-	start := bytes.ToLower(document[:min(head, len(document))])
-	return bytes.HasPrefix(start, []byte("<html")) || bytes.HasPrefix(start, []byte("<!doctype html")) ||
-		bytes.HasPrefix(start, []byte("<?xml")) && (bytes.Contains(start, []byte("<!doctype html")) || bytes.Contains(start, []byte("<html")))
+	return pageStart.Match(document)
 }
+
+// pageStart is the start of a page, after what may stand before it.
+var pageStart = regexp.MustCompile(`(?is)^(?:\s|\x{feff}|<!--.*?-->|<\?.*?\?>)*<(?:!doctype\s+html|html|head|body|title|center|h1|p|pre|div)\b`)
 
 func complete(depth, elements int) error {
 	if depth != 0 || elements == 0 {

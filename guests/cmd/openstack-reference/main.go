@@ -58,46 +58,70 @@ var others = []struct { //nolint:gochecknoglobals // a constant
 }
 
 func writeKeys(b *strings.Builder, keys []cloudconf.Key) {
-	section := ""
+	section, ofClass := "", []string{}
 	for _, k := range keys {
-		if k.Status != cloudconf.Supported {
+		switch {
+		case k.Status != cloudconf.Supported:
+			continue
+		case k.Section == class:
+			ofClass = append(ofClass, code(k.Name))
 			continue
 		}
 		if k.Section != section {
 			section = k.Section
-			fmt.Fprintf(b, "\n### [%s]\n", title(section))
-			row(b, "key", "type", "default", "")
-			row(b, "---", "---", "---", "---")
+			fmt.Fprintf(b, "\n### [%s]\n", section)
+			row(b, "key", "type; default", "")
+			row(b, "---", "---", "---")
 		}
-		row(b, code(k.Name), k.Type, code(k.Default), k.Note)
+		row(b, code(k.Name), form(k.Type, code(k.Default)), k.Note)
 	}
+	fmt.Fprintf(b, "\n### [%s]\nAs in [LoadBalancer], for Services of this class: %s.\n", title(class), strings.Join(ofClass, ", "))
 	for _, other := range others {
 		heading, words, _ := strings.Cut(other.heading, "\n")
 		fmt.Fprintf(b, "\n### %s\n%s\n\n", heading, words)
 		row(b, "key", "why, or where it is")
 		row(b, "---", "---")
-		for _, k := range keys {
-			if k.Status == other.status {
-				row(b, "["+title(k.Section)+"] "+code(k.Name), k.Note)
+		for _, group := range groups(keys, other.status) {
+			names := make([]string, len(group))
+			for i, k := range group {
+				names[i] = code(k.Name)
 			}
+			row(b, "["+title(group[0].Section)+"] "+strings.Join(names, ", "), group[0].Note)
 		}
 	}
 }
 
+// groups are the keys of a status; neighbours with one section and note share a row.
+func groups(keys []cloudconf.Key, status cloudconf.Status) (all [][]cloudconf.Key) {
+	for _, k := range keys {
+		if k.Status != status {
+			continue
+		}
+		if last := len(all) - 1; last >= 0 && all[last][0].Section == k.Section && all[last][0].Note == k.Note {
+			all[last] = append(all[last], k)
+			continue
+		}
+		all = append(all, []cloudconf.Key{k})
+	}
+	return all
+}
+
+const class = "LoadBalancerClass"
+
 // title shows that a class has a name.
 func title(section string) string {
-	if section == "LoadBalancerClass" {
+	if section == class {
 		return section + ` "name"`
 	}
 	return section
 }
 
 func writeAnnotations(b *strings.Builder, all []loadbalancer.Annotation) {
-	row(b, "annotation", "type", "default", "")
-	row(b, "---", "---", "---", "---")
+	row(b, "annotation", "type; default", "")
+	row(b, "---", "---", "---")
 	for _, a := range all {
 		if a.Status == loadbalancer.Supported {
-			row(b, code(a.Name), a.Type+bounds(a), a.Default, a.Note)
+			row(b, code(a.Name), form(a.Type+bounds(a), a.Default), a.Note)
 		}
 	}
 	b.WriteString("\n### Not supported\n")
@@ -122,6 +146,14 @@ func row(b *strings.Builder, cells ...string) {
 		b.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
 	}
 	b.WriteString("|\n")
+}
+
+// form is a type with its default, if there is one.
+func form(kind, otherwise string) string {
+	if otherwise == "" {
+		return kind
+	}
+	return kind + "; " + otherwise
 }
 
 func code(text string) string {
