@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -162,27 +161,6 @@ func TestSpecExampleBytes(t *testing.T) {
 		if _, err := hex.DecodeString(strings.ReplaceAll(example[2], " ", "")); err != nil || example[2] != want {
 			t.Errorf("%s: %s says %s, the vector %s", example[1], specFile, example[2], want)
 		}
-	}
-}
-
-// The files that SPEC.md shows are those that are tested.
-func TestSpecFiles(t *testing.T) {
-	for _, path := range []string{"../testdata/abi/c-guest/manifest.json", "../testdata/abi/c-guest/guest.c"} {
-		want := "\n```" + strings.TrimPrefix(filepath.Ext(path), ".") + "\n" + readText(t, path) + "```\n\n"
-		if *update {
-			replaceSection(t, "file "+path, want)
-		}
-		if section(t, "file "+path) != want {
-			t.Errorf("%s shows another %s: go test . -update", specFile, path)
-		}
-	}
-}
-
-func replaceSection(t *testing.T, marker, text string) {
-	t.Helper()
-	spec := strings.Replace(readText(t, specFile), "<!-- "+marker+" -->\n"+section(t, marker), "<!-- "+marker+" -->\n"+text, 1)
-	if err := os.WriteFile(specFile, []byte(spec), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -17,63 +17,67 @@ func Marshal(m abi.Message) ([]byte, error) {
 	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
 		return nil, err
 	}
-	s := sorter{checker{schemas: map[reflect.Type]schema{}}}
-	s.message(data, reflect.TypeOf(m).Elem())
+	sortMaps(data, reflect.TypeOf(m).Elem())
 	return data, nil
 }
 
-// sorter brings the entries of maps into order, in place: they are as long as
-// before.
-type sorter struct{ checker }
-
-// message ends at a group: those are unknown fields, which the codec writes last
-// and as they came.
-func (s *sorter) message(data []byte, t reflect.Type) {
-	known := s.schema(t)
-	var run [][]byte // entries of one map, which stand together
-	last, start := uint64(0), 0
+// sortMaps brings the entries of maps into order, in place: they are as long as
+// before. It ends at a group: those are unknown fields, which the codec writes
+// last and as they came.
+func sortMaps(data []byte, t reflect.Type) {
+	known := schemaOf(t)
+	last, start, entries := uint64(0), 0, 0 // of one map: they stand together
 	pos := 0
 	for pos < len(data) {
 		f, rest, err := next(data[pos:])
 		if err != nil || f.wireType == startGroup {
 			break
 		}
-		end := len(data) - len(rest)
 		if f.number != last {
-			sortEntries(data[start:pos], run)
-			run, last, start = nil, f.number, pos
+			sortEntries(data[start:pos], entries)
+			last, start, entries = f.number, pos, 0
 		}
-		switch what := known[f.number].message; {
+		switch what := known.withMaps(f.number); {
 		case what == nil || f.wireType != lengthDelimited:
 		case what.Kind() == reflect.Map:
-			run = append(run, data[pos:end])
+			entries++
 		default:
-			s.message(f.value, what)
+			sortMaps(f.value, what)
 		}
-		pos = end
+		pos = len(data) - len(rest)
 	}
-	sortEntries(data[start:pos], run)
+	sortEntries(data[start:pos], entries)
 }
 
-// sortEntries writes the entries, which fill to, in the order of their keys.
+// sortEntries writes n entries, which fill data, in the order of their keys.
 // Keys of a map differ, so it depends on nothing else.
-func sortEntries(to []byte, entries [][]byte) {
-	if len(entries) < 2 || slices.IsSortedFunc(entries, compareEntries) {
+func sortEntries(data []byte, n int) {
+	if n < 2 {
 		return
 	}
-	slices.SortFunc(entries, compareEntries)
-	copy(to, slices.Concat(entries...))
+	entries := make([]entry, 0, 16) // on the stack where it is enough, as ordered is
+	for rest := data; len(rest) > 0; {
+		f, after, err := next(rest)
+		if err != nil {
+			return // no entry ends here, says sortMaps
+		}
+		entries = append(entries, entry{rest[:len(rest)-len(after)], keyOf(f.value)})
+		rest = after
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	ordered := slices.Grow(make([]byte, 0, 1024), len(data))
+	for _, e := range entries {
+		ordered = append(ordered, e.onWire...)
+	}
+	copy(data, ordered)
 }
 
-// compareEntries compares the keys; an empty one is left out on the wire.
-func compareEntries(a, b []byte) int { return bytes.Compare(keyOf(a), keyOf(b)) }
+// entry is one of a map.
+type entry struct{ onWire, key []byte }
 
+// keyOf returns the key of an entry; an empty one is left out on the wire.
 func keyOf(entry []byte) []byte {
-	f, _, err := next(entry)
-	if err != nil {
-		return nil
-	}
-	if key, _, err := next(f.value); err == nil && key.number == 1 {
+	if key, _, err := next(entry); err == nil && key.number == 1 {
 		return key.value
 	}
 	return nil

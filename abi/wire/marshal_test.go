@@ -114,3 +114,38 @@ func FuzzMarshal(f *testing.F) {
 		}
 	})
 }
+
+// What a message costs does not depend on what is known of its type, and the
+// entries of a small map cost one copy.
+func TestMarshalTakesTheMessageAndItsMaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		message abi.Message
+		most    float64
+	}{
+		"no map":     {&abi.DescribeRequest{HostVersion: "v"}, 1},
+		"empty maps": {&abi.InstanceRequest{Node: &abi.Node{Name: "n"}}, 1},
+		"two maps":   {&abi.InstanceRequest{Node: &abi.Node{Name: "n", Labels: asMadeByACharts(9), Annotations: asMadeByACharts(0)}}, 3},
+		"many":       {&abi.InstanceRequest{Node: &abi.Node{Name: "n", Labels: asMadeByACharts(300)}}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := testing.AllocsPerRun(100, func() {
+				if _, err := wire.Marshal(test.message); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if got > test.most {
+				t.Errorf("%v allocations, want %v at most", got, test.most)
+			}
+		})
+	}
+}
+
+func BenchmarkMarshal(b *testing.B) {
+	m := &abi.InstanceRequest{Node: &abi.Node{Name: "n", ProviderId: "static://m1", Labels: asMadeByACharts(0)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.Marshal(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

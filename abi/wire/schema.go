@@ -2,17 +2,37 @@ package wire
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// schema is what has to be known of a message's fields, by their number.
-type schema map[uint64]field
+// schema is what has to be known of a message's fields, by their number. Numbers of
+// the ABI are small.
+type schema []field
+
+// of returns a field; the zero field of a number that is unknown.
+func (s schema) of(number uint64) field {
+	if number < uint64(len(s)) {
+		return s[number]
+	}
+	return field{}
+}
+
+// withMaps returns the type of a field in which there are maps, or nil.
+func (s schema) withMaps(number uint64) reflect.Type {
+	if number < uint64(len(s)) && s[number].maps {
+		return s[number].message
+	}
+	return nil
+}
 
 type field struct {
 	name    string
 	isText  bool         // a string
 	message reflect.Type // the struct of a message or of a map entry, or nil
+	maps    bool         // a map is in it; no message of the ABI is in itself
 	known   bool         // by this ABI
 	bytes   int          // what each occurrence allocates beside its value
 	packed  int          // what each byte of a list of numbers allocates
@@ -34,24 +54,32 @@ func (f field) overhead(onWire int) int {
 	return f.bytes + onWire*f.packed
 }
 
-// schema reads the generator's struct tags. A checker keeps it for one message
-// only, so that the package has no state.
-func (c *checker) schema(t reflect.Type) schema {
-	if s, ok := c.schemas[t]; ok {
-		return s
+// schemas remembers what schemaOf has read. The tags of a type never change, and
+// nothing changes a schema, so nobody can tell who asked before. There are as
+// many as there are messages in the program.
+var schemas sync.Map // of schema, by reflect.Type
+
+// schemaOf reads the generator's struct tags.
+func schemaOf(t reflect.Type) schema {
+	if s, ok := schemas.Load(t); ok {
+		return s.(schema)
 	}
-	s := schema{}
+	var s schema
 	if t.Kind() == reflect.Map {
-		s[1], s[2] = valueField("key", t.Key()), valueField("value", t.Elem())
+		s = schema{1: valueField("key", t.Key()), 2: valueField("value", t.Elem())}
 	} else {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if number, ok := fieldNumber(f.Tag); ok {
+				s = append(s, make(schema, max(0, int(number)+1-len(s)))...)
 				s[number] = valueField(f.Name, f.Type)
 			}
 		}
 	}
-	c.schemas[t] = s
+	for i, f := range s {
+		s[i].maps = f.message != nil && (f.message.Kind() == reflect.Map || slices.ContainsFunc(schemaOf(f.message), func(f field) bool { return f.maps }))
+	}
+	schemas.Store(t, s)
 	return s
 }
 

@@ -4,7 +4,7 @@
 // makes an object of up to 100 bytes out of every 2 bytes of input. Unmarshal
 // checks both before anything is allocated.
 //
-// It uses reflection: it is for hosts, not for guests.
+// It uses reflection, once for each type: it is for hosts, not for guests.
 package wire
 
 import (
@@ -44,7 +44,7 @@ func UnmarshalWithin(data []byte, m abi.Message, overhead int) error {
 	t := reflect.TypeOf(m).Elem()
 	// Invariant G7 (host/SECURITY.md): nothing is decoded before it is known what it will take.
 	if !harmless(data, overhead) {
-		c := checker{fieldsLeft: MaxFields, overheadLeft: overhead, schemas: map[reflect.Type]schema{}}
+		c := checker{fieldsLeft: MaxFields, overheadLeft: overhead}
 		if err := c.message(data, t); err != nil {
 			return fmt.Errorf("%s: %w", t.Name(), err)
 		}
@@ -72,11 +72,10 @@ func harmless(data []byte, overhead int) bool {
 type checker struct {
 	fieldsLeft   int
 	overheadLeft int // bytes
-	schemas      map[reflect.Type]schema
 }
 
 func (c *checker) message(data []byte, t reflect.Type) error {
-	s, groups := c.schema(t), 0
+	s, groups := schemaOf(t), 0
 	for len(data) > 0 {
 		if c.fieldsLeft--; c.fieldsLeft < 0 {
 			return fmt.Errorf("more than %d fields, send less at once (in pages)", MaxFields)
@@ -95,7 +94,7 @@ func (c *checker) message(data []byte, t reflect.Type) error {
 			return errors.New("a group ends that did not start")
 		}
 		// What is in a group belongs to no field of this ABI, and is kept.
-		known := s[f.number]
+		known := s.of(f.number)
 		if groups > 0 {
 			known = field{}
 		}
@@ -125,6 +124,27 @@ func (c *checker) value(value []byte, f field) error {
 		}
 	}
 	return nil
+}
+
+// Find returns the bytes of one field of a message, a text, bytes or a message,
+// without decoding the others: the field's number, behind the numbers of the
+// messages that it is in. It returns nil where there is none, as of a text that is
+// empty. They are data's.
+func Find(data []byte, path ...uint64) (found []byte) {
+	for len(data) > 0 {
+		f, rest, err := next(data)
+		if err != nil {
+			return nil
+		}
+		if f.number == path[0] && f.wireType == lengthDelimited {
+			found = f.value
+		}
+		data = rest
+	}
+	if len(path) > 1 && found != nil {
+		return Find(found, path[1:]...)
+	}
+	return found
 }
 
 // The wire types of proto3.

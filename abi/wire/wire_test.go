@@ -97,3 +97,28 @@ func BenchmarkUnmarshal(b *testing.B) {
 		})
 	}
 }
+
+func TestFind(t *testing.T) {
+	request, err := wire.Marshal(&abi.LoadBalancerRequest{ClusterName: "c", Service: &abi.Service{Namespace: "shop", Name: "wéb", Uid: "u"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		data []byte
+		path []uint64
+		want string
+	}{
+		{request, []uint64{1}, "c"},
+		{request, []uint64{2, 1}, "shop"},
+		{request, []uint64{2, 2}, "wéb"},
+		{request, []uint64{2, 9}, ""},
+		{request, []uint64{3, 1}, ""},
+		{request[:len(request)-1], []uint64{1}, ""},
+		{[]byte("\x08\x01\x0a\x01a\x0a\x01b"), []uint64{1}, "b"}, // as decoders: a number is no text, the last one holds
+		{nil, []uint64{1}, ""},
+	} {
+		if got := string(wire.Find(test.data, test.path...)); got != test.want {
+			t.Errorf("%q, %d: %q, want %q", test.data, test.path, got, test.want)
+		}
+	}
+}
