@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/test/hostconfig"
 )
 
 // testConfiguration checks that the HostConfiguration is one, and that the roles
@@ -41,7 +42,7 @@ func testConfiguration(t *testing.T, example string) {
 // that are objects.
 func providersOf(t *testing.T, example string) (*v1alpha1.HostConfiguration, []v1alpha1.Provider) {
 	t.Helper()
-	configuration, err := v1alpha1.Decode(hostConfiguration(t, render(t, with(example)...)))
+	configuration, err := hostconfig.Decode(hostConfiguration(t, render(t, with(example)...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +124,9 @@ func TestRolesHaveEveryReference(t *testing.T) {
 		fill(reflect.ValueOf(&p).Elem(), &n, form)
 		p.Name = fmt.Sprintf("full-%d", form)
 		p.Store = p.Name + "-store"
+		for i := range p.Grants {
+			p.Grants[i].Host = "api.example.com"
+		}
 		providers, want = append(providers, p), append(want, objectsOf(&p)...)
 	}
 	slices.Sort(want)

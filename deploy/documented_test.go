@@ -34,12 +34,10 @@ var asksManager = regexp.MustCompile(`^build/ccmctl (status|why \w+|calls|dashbo
 // by how they begin, and why.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"make ":                                 "it has run before the test; make -n looks whether there is such a target",
-		"ctr ":                                  "containerd, on a node",
-		"docker build ":                         "a builder of images",
-		"cosign ":                               "a program that Debian does not have; its signatures are in the tests of host/internal/lifecycle/provenance",
-		"kubectl delete namespace ":             "the controller of namespaces, without which the command waits for ever",
-		"kubectl -n kube-system rollout status": "the controller of DaemonSets: TestRollouts (make test-rollouts) runs it",
+		"make ":                     "it has run before the test; make -n looks whether there is such a target",
+		"ctr ":                      "containerd, on a node",
+		"cosign ":                   "a program that Debian does not have; its signatures are in the tests of host/internal/lifecycle/provenance",
+		"kubectl delete namespace ": "the controller of namespaces, without which the command waits for ever",
 		"kubectl -n kube-system delete daemonset": "the garbage collector, for which the command waits: TestNode (make test-node) runs it",
 	}
 }

@@ -28,18 +28,18 @@ var (
 func others() map[string]string {
 	flags := map[string]string{}
 	for program, names := range map[string]string{
-		"kubectl":    "--patch --replicas --previous --all-namespaces --cascade --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data --tail --clusterrole --serviceaccount --docker-server --docker-username --docker-password",
+		"kubectl":    "--patch --replicas --previous --all-namespaces --cascade --dry-run --field-selector --from-file --from-literal --overwrite --tcp --type --wait --for --server-side --namespace --timeout --ignore-not-found --ignore-daemonsets --delete-emptydir-data --tail --clusterrole --serviceaccount --docker-server --docker-username --docker-password --show-labels",
 		"helm":       "--values --set --reset-then-reuse-values --take-ownership --force-conflicts --strict",
 		"git":        "--porcelain --verify --no-patch --format --show-toplevel --no-filters --add --cacheinfo",
 		"skopeo":     "--all --raw",
 		"kubelet":    "--node-labels --node-ip --provider-id",
 		"apiserver":  "--kubelet-certificate-authority",
 		"cosign":     "--bundle --new-bundle-format --out --output-signature --signing-config --tlog-upload --key --insecure-ignore-tlog",
-		"KEP-5778":   "--cloud-provider-platforms", // which may come
 		"prometheus": "--enable-feature",
 		"zstd":       "--long --ultra",
 		"protoc":     "--go-lite_out --go-lite",
 		"openstack":  "--role",
+		"llvm":       "--add-section",
 		"clang":      "--target --no-entry --strip-all",
 	} {
 		for _, name := range strings.Fields(names) {

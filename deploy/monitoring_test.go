@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // The alerts and the dashboard ask for metrics that the manager has. That
@@ -39,6 +42,36 @@ func TestMonitoringAsksForMetricsThatExist(t *testing.T) {
 			if !known[metric] && !known[histogram] {
 				t.Errorf("%s: the manager has no metric %s", name, metric)
 			}
+		}
+	}
+}
+
+// Each alert has the command to begin with, and a page of this repository.
+func TestAlertsHaveANextStep(t *testing.T) {
+	var alerts []struct {
+		Alert       string
+		Annotations struct {
+			NextStep string `json:"next_step"`
+			Page     string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(chart, "files", "alerts.yaml"))), &alerts); err != nil {
+		t.Fatal(err)
+	}
+	events := read(t, "EVENTS.md")
+	for _, a := range alerts {
+		if !regexp.MustCompile(`: (ccmctl|kubectl) `).MatchString(a.Annotations.NextStep) {
+			t.Errorf("%s: the next step is %q, without a command", a.Alert, a.Annotations.NextStep)
+		}
+		for _, reason := range regexp.MustCompile(`reason=(\w+)`).FindAllStringSubmatch(a.Annotations.NextStep, -1) {
+			if !strings.Contains(events, "`"+reason[1]+"`") {
+				t.Errorf("%s: there is no Event %s", a.Alert, reason[1])
+			}
+		}
+		if a.Annotations.Page == "" {
+			t.Errorf("%s has no page", a.Alert)
+		} else if err := follow(t, "../README.md", a.Annotations.Page); err != nil {
+			t.Errorf("%s: %v", a.Alert, err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/test/hostconfig"
 )
 
 // readme is the text of all pages for operators.
@@ -44,11 +44,9 @@ func testReadmeConfiguration(t *testing.T) {
 	if full == signed {
 		t.Error("the first block has no provenance")
 	}
-	indented := strings.ReplaceAll(strings.TrimSuffix(block("credentials:"), "\n"), "\n", "\n  ")
-	logins := "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: mycloud\n" +
-		"  source: {directory: /m}\n  grants: [{host: vcenter.example.com, credentials: [vcenter, vcenter-tags]}]\n  " + indented + "\n"
+	logins := read(t, "../guests/upstream/vsphere/host.yaml") // to which a page leads
 	for _, text := range []string{full, signed, logins} {
-		if _, err := v1alpha1.Decode([]byte(text)); err != nil {
+		if _, err := hostconfig.Decode([]byte(text)); err != nil {
 			t.Errorf("%v\nof\n%s", err, text)
 		}
 	}

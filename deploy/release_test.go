@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/test/hostconfig"
 )
 
 // TestRelease installs, upgrades, rolls back and uninstalls the chart on a cluster
@@ -221,7 +221,7 @@ func (r *releases) configured(t *testing.T) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	configuration, err := v1alpha1.Decode([]byte(object.Data["config.yaml"]))
+	configuration, err := hostconfig.Decode([]byte(object.Data["config.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/test/hostconfig"
 )
 
 // What nobody can mean is refused before anything changes, and the message says
@@ -87,7 +88,7 @@ func TestReferencesAsTheManagerReadsThem(t *testing.T) {
 		"p/q:v1":                              false,
 	} {
 		_, byChart := tryRender(t, valuesFile(t, "providers: [{name: a, source: {oci: {reference: \""+reference+"\"}}}]"))
-		_, byManager := v1alpha1.Decode([]byte("{apiVersion: " + v1alpha1.APIVersion + ", kind: " + v1alpha1.Kind +
+		_, byManager := hostconfig.Decode([]byte("{apiVersion: " + v1alpha1.APIVersion + ", kind: " + v1alpha1.Kind +
 			", providers: [{name: a, source: {oci: {reference: \"" + reference + "\"}}}]}"))
 		if (byChart == nil) != want || (byManager == nil) != want {
 			t.Errorf("%s: want %v, the chart says %v, the manager %v", reference, want, byChart, byManager)
@@ -104,11 +105,11 @@ func TestValuesAreTheHostConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := v1alpha1.Decode(data)
+	want, err := hostconfig.Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := v1alpha1.Decode(hostConfiguration(t, render(t, file, roomForLargeModules)))
+	got, err := hostconfig.Decode(hostConfiguration(t, render(t, file, roomForLargeModules)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestValuesStayTheirSelves(t *testing.T) {
 	const configuration = "  a: 1\n\n# end\nb: |\n  x\n"
 	rendered := render(t, valuesFile(t, "providers: [{name: a, limits: {callsPerInstance: 1000000, memory: 67108864}, rollout: {shadow: Off}, config: "+
 		`"  a: 1\n\n# end\nb: |\n  x\n"}]`))
-	got, err := v1alpha1.Decode(hostConfiguration(t, rendered))
+	got, err := hostconfig.Decode(hostConfiguration(t, rendered))
 	if err != nil {
 		t.Fatal(err)
 	}

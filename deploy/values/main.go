@@ -54,7 +54,7 @@ func generate(chart string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	readme, err := referenced(filepath.Join(chart, "README.md"), table(rows(schema, schema, document, "")))
+	readme, err := referenced(filepath.Join(chart, "README.md"), list(rows(schema, document)))
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func commented(name string, schema *jsonschema.Schema) ([]byte, *yaml.Node, erro
 }
 
 // reference begins the part of README.md that is generated, which is its end.
-const reference = "## Reference\n\n"
+const reference = "## Reference\n\nA field with `[]` is a list. A field without a type or a default is a text, or has the fields below it.\n\n"
 
-func referenced(name, table string) ([]byte, error) {
+func referenced(name, list string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -97,5 +97,5 @@ func referenced(name, table string) ([]byte, error) {
 	if !found {
 		return nil, fmt.Errorf("%s: there is no heading %q", name, reference)
 	}
-	return append(append(before, reference...), table...), nil
+	return append(append(before, reference...), list...), nil
 }

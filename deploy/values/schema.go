@@ -43,6 +43,12 @@ func schemaOf() (*jsonschema.Schema, error) {
 			}
 		}
 	}
+	// A host is a name or an address, and no URL.
+	if grant := schema.Definitions["Grant"]; grant != nil {
+		if host, ok := grant.Properties.Get("host"); ok {
+			host.Pattern = `^([^/:]+|[0-9A-Fa-f:.]+)$`
+		}
+	}
 	// Without a source it is the ConfigMap that is called after the provider.
 	provider.Required = slices.DeleteFunc(provider.Required, func(name string) bool { return name == "source" })
 	return schema, nil

@@ -34,7 +34,7 @@ func TestEveryValueOfTheChartIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	evident := map[string]bool{"enabled": true, "repository": true, "pullPolicy": true, "port": true, "interval": true, "labels": true}
-	for _, r := range rows(schema, schema, nil, "") {
+	for _, r := range rows(schema, nil) {
 		if r.about == "" && !isProvider(r.path) && !evident[last(r.path)] {
 			t.Errorf("%s has no comment", r.path)
 		}
@@ -46,4 +46,18 @@ func isProvider(path string) bool {
 	return strings.Contains(path, "[].") || strings.HasPrefix(path, "deletionBrake.") || strings.HasPrefix(path, "cloudProviders.") || strings.HasPrefix(path, "tracing.")
 }
 
-func last(path string) string { return path[strings.LastIndex(path, ".")+1:] }
+// A type that several values have is described at the first, and the others refer to it.
+func TestTypesAreDescribedOnce(t *testing.T) {
+	t.Chdir("../..")
+	schema, err := schemaOf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list(rows(schema, nil))
+	if n := strings.Count(got, "`pullPolicy`: When the registry"); n != 1 {
+		t.Errorf("the sources of providers and of signers are described %d times:\n%s", n, got)
+	}
+	if !strings.Contains(got, "`source`: Where the signer's module comes from; it differs from the provider's. Fields as in `providers[].source`.\n") {
+		t.Errorf("the source of a signer does not refer to that of a provider:\n%s", got)
+	}
+}
