@@ -98,6 +98,10 @@ var bad = map[string]struct {
 	script       string
 }{
 	"WasmCCMNotServing":           {`wasm_ccm_provider_generation{provider="a"} 0x30`, `wasm_ccm_provider_generation{provider="a"} 1x30`, ""},
+	"WasmCCMNoLeader":             {`wasm_ccm_leads 0x30`, `wasm_ccm_leads 1x30`, ""},
+	"WasmCCMObjectsStuck":         {`wasm_ccm_stuck{kind="Service",provider="a",reason="Refused"} 5 5 0 5 5 0 5x25`, `wasm_ccm_stuck{kind="Service",provider="a",reason="Refused"} 5x12 0x20`, ""},
+	"WasmCCMNotDurable":           {`wasm_ccm_provider_condition{condition="Durable",provider="a"} 0x30`, `wasm_ccm_provider_condition{condition="Durable",provider="a"} 1x30`, ""},
+	"WasmCCMCertificateEnds":      {`wasm_ccm_serving_certificate_end_timestamp_seconds 1000000x90`, `wasm_ccm_serving_certificate_end_timestamp_seconds 2000000x90`, ""},
 	"WasmCCMDeletionBrakeEngaged": {`wasm_ccm_deletion_brake_engaged{provider="a"} 1x30`, `wasm_ccm_deletion_brake_engaged{provider="a"} 0x30`, "brake"},
 	"WasmCCMDeletionBrakeFailing": {`wasm_ccm_deletion_brake_failing{provider="a",what="record"} 1x30`, `wasm_ccm_deletion_brake_failing{provider="a",what="record"} 0x30`, ""},
 	"WasmCCMConfigRejected":       {`wasm_ccm_config_rejected 1x30`, `wasm_ccm_config_rejected 0x30`, "secrets"},
@@ -125,9 +129,9 @@ func TestAlertsFire(t *testing.T) {
 			if healthy := firing(t, has, rule, answering(state.healthy)...); len(healthy) > 0 {
 				t.Errorf("it fires in the healthy state: %v", healthy)
 			}
-			for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(rule.Annotations["summary"], -1) {
+			for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(rule.Annotations["summary"]+rule.Annotations["next_step"], -1) {
 				if !fired[0].Has(label[1]) {
-					t.Errorf("its summary names the label %s, which it does not have: %v", label[1], fired[0])
+					t.Errorf("it names the label %s, which it does not have: %v", label[1], fired[0])
 				}
 			}
 			if state.script != "" {

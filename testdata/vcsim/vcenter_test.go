@@ -23,7 +23,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 )
 
@@ -33,7 +33,7 @@ const (
 	placeholder = "the-host-has-it"
 )
 
-// configuration is what an administrator writes, as deploy/docs/configure.md has it.
+// configuration is what an administrator writes, as guests/upstream/vsphere/host.yaml has it.
 const configuration = `
 apiVersion: config.wasm-ccm.dev/v1alpha1
 kind: HostConfiguration
@@ -79,7 +79,7 @@ type host struct {
 func newHost(t *testing.T, v *observed, secret string) *host {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})
-	c, err := v1alpha1.Decode(fmt.Appendf(nil, configuration, v.URL.Port(), ca))
+	c, err := validation.Decode(fmt.Appendf(nil, configuration, v.URL.Port(), ca))
 	if err != nil {
 		t.Fatal(err)
 	}
