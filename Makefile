@@ -1,7 +1,7 @@
 # make run       the main job, shown on a control plane of its own
 # make test      the tests that find most, in five minutes
 # make test-all  every test that needs no cloud
-# make check     format, vet, lint, import rules, generated code, tidy
+# make check     format, vet, lint, import rules, generated code, API, tidy
 # make bench     benchmarks, each beside its baseline
 # make help      the rest
 
@@ -23,6 +23,7 @@ export GOFLAGS ?= -trimpath
 GOLANGCI_LINT_VERSION   := v2.15.0
 PROTOC_GEN_LITE_VERSION := v0.14.0
 CONTROLLER_GEN_VERSION  := v0.23.0
+APIDIFF_VERSION         := v0.0.0-20261113113407-e3970619a1a4
 
 export KUBEBUILDER_ASSETS ?=
 CONTROL_PLANE := $(BIN)/.control-plane
@@ -33,7 +34,7 @@ say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 ## ---- the two commands of the README --------------------------------------
 
 .PHONY: run
-run: build guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; KUBECONFIG=... uses that cluster.
+run: build ccmctl guests $(CONTROL_PLANE) ## Show the main job; ONCE=1 exits after it; KUBECONFIG=... uses that cluster.
 	$(call say,the show)
 	$(GO) test -c -o $(BUILD)/show ./host/test/e2e
 	cd host/test/e2e && SHOW=1 ONCE=$(ONCE) $(TEST_ENV) $(BUILD)/show -test.run '^TestShow$$'
@@ -79,6 +80,11 @@ VERSIONS = github.com/wasm-ccm/wasm-ccm/host/internal/version
 build-both: deps ## The manager with both engines, a static binary; needs cgo.
 	$(call say,building the manager with both engines)
 	CGO_ENABLED=1 $(GO) build -tags 'wasmtime netgo osusergo' -ldflags '-s -w $(STAMP) -linkmode external -extldflags -static' -o $(BUILD)/cloud-controller-manager-both ./host/cmd/cloud-controller-manager
+
+.PHONY: native
+native: ## Upstream's manager with a provider that is compiled in, for the tests that compare this one with it.
+	$(call say,building a native manager)
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(LIBRARIES)' -o $(BUILD)/native-cloud-controller-manager ./host/test/native
 
 .PHONY: guests
 guests: ## The guests as WebAssembly modules, by TinyGo where it can be had.
@@ -225,9 +231,11 @@ test-guests:
 	cd testdata/cpo && $(GO) test ./...
 
 .PHONY: test-host
-test-host: build ccmctl build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
+test-host: build ccmctl native build-both guests guests-test guests-go image helm $(CONTROL_PLANE) $(REGISTRY)
 	$(call say,tests of the host and end to end)
 	$(TEST_ENV) $(GO) test -race -timeout 45m ./...
+	$(call say,a random walk of Services while Nodes come, which the race detector cannot watch)
+	$(GO) test -run '^TestAWalk$$' ./host/internal/cloud/controllers
 	$(call say,20000 random lives of a module)
 	LIVES=20000 $(GO) test -timeout 20m -run '^TestRandomLives$$' ./host/internal/lifecycle/rollout
 	$(call say,the chart's alerts and dashboard as Prometheus reads them)
@@ -341,30 +349,57 @@ test-rollouts: helm $(CONTROL_PLANE) $(CONTROLLERS) ## Rollouts of the manifests
 	$(call say,rollouts of the manager on one and two and three nodes)
 	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m -run '^TestRollouts$$' ./deploy
 
-.PHONY: bench
-bench: build build-both guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run.
+BENCHES := bench-op bench-instances bench-meter bench-scrubber bench-engines bench-hostile bench-hostile-wasmtime bench-brake bench-hung bench-rollout bench-native
+.PHONY: bench $(BENCHES)
+bench: build build-both native guests guests-test $(BUILD)/json.wasm $(CONTROL_PLANE) ## Benchmarks with ratios against baselines of the same run; each is also a target: bench-op and so on.
+	$(MAKE) -j1 --keep-going --no-print-directory $(BENCHES) # one at a time: each measures the machine
+
+bench-op:
 	$(call say,one call through everything)
 	$(TEST_ENV) $(GO) test -run '^$$' -bench . -benchmem ./host/test/bench
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/test/bench
+
+bench-instances:
 	$(call say,instances from nothing and as snapshots)
 	CGO_ENABLED=1 $(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 60m -tags wasmtime -run '^TestInstanceReport$$' ./host/test/bench
+
+bench-meter:
 	$(call say,the meter)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestReport$$' ./host/internal/sandbox/meter
 	$(TEST_ENV) $(GO) test -run '^$$' -bench 'Meter|LongestHold' ./host/internal/sandbox/meter
+
+bench-scrubber:
 	$(call say,secrets taken out of what a cloud answers)
 	BENCH_REPORT=1 $(GO) test -v -count=1 -run '^TestScrubbingTakesLittleMoreThanReading$$' ./host/internal/hostcall/credential
+
+bench-engines:
 	$(call say,the engines)
 	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/internal/sandbox/engine/wazero
 	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/wasmtime
+
+bench-hostile:
 	$(call say,every hostile module beside a provider that is called every 10 ms)
 	$(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHostileModules$$' ./host/test/hostile
+
+bench-hostile-wasmtime:
+	$(call say,the same on wasmtime)
 	CGO_ENABLED=1 $(TEST_ENV) HOSTILE_STRICT=1 $(GO) test -v -count=1 -timeout 30m -tags wasmtime -run '^TestHostileModules$$' ./host/test/hostile
+
+bench-brake:
 	$(call say,people and liars who delete machines: the deletion brake)
 	BRAKE_REPORT=1 $(GO) test -v -count=1 -timeout 90m -run '^(TestScenarios|TestHistories)$$' ./host/internal/cloud/brake
+
+bench-hung:
 	$(call say,one Service that hangs beside a hundred)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^TestHungServiceReport$$' ./host/test/e2e
+
+bench-rollout:
 	$(call say,replacements under load; how long one takes; one provider that hangs beside another; failover; a tag that is moved)
 	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestReplacementsUnderLoad|TestSwapLatencyReport|TestTwoProvidersOneHangs|TestFailover|TestMovedTagReport)$$' ./host/test/e2e
+
+bench-native: build native guests guests-test $(CONTROL_PLANE) ## This manager beside a native one on the same cloud at four speeds, while Nodes come and go; seven minutes, of which test-all has a part.
+	$(call say,beside a native manager)
+	$(TEST_ENV) BENCH_REPORT=1 $(GO) test -v -count=1 -timeout 30m -run '^(TestBesideNative|TestAnOrdinaryWeek)$$' ./host/test/e2e
 
 # A guest that decodes JSON, which only the benchmark of the meter runs.
 $(BUILD)/json.wasm: host/internal/sandbox/meter/testdata/json/main.go | guests
@@ -377,18 +412,18 @@ FUZZ       ?= .
 # What a process may write to, in bytes: that of the manager in the manifests.
 FUZZMEMORY ?= 1073741824
 fuzz: ## Every fuzz target for FUZZTIME, each with the memory of a manager: FUZZ=REGEXP chooses by "Name in DIRECTORY".
-	@for module in abi . guests guests/upstream testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+	@chosen='$(FUZZ)'; for module in abi . guests guests/upstream testdata/cpo; do (cd $$module && grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file | while read -r f; do \
 	    if [ $$module = . ] && [[ $$file == ./abi/* || $$file == ./guests/* || $$file == ./testdata/cpo/* ]]; then continue; fi; \
 	    if [ $$module = guests ] && [[ $$file == ./upstream/* ]]; then continue; fi; \
 	    tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' $$file); \
-	    [[ "$$f in $$module/$$(dirname $$file)" =~ $(FUZZ) ]] || continue; \
+	    [[ "$$f in $$module/$$(dirname $$file)" =~ $$chosen ]] || continue; \
 	    echo "==> $$f in $$module/$$(dirname $$file)"; $(GO) test -exec 'prlimit --data=$(FUZZMEMORY)' -tags "$$tags" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done); done
 
 ## ---- checks ----------------------------------------------------------------
 
 .PHONY: check
-check: deps fmt vet lint generated tidy no-binaries clean-tree ## Everything but the tests; fails on a dirty tree.
+check: deps fmt vet lint generated api tidy no-binaries clean-tree ## Everything but the tests; fails on a dirty tree.
 	$(call say,all checks passed)
 
 .PHONY: fmt
@@ -433,6 +468,15 @@ generated: deps $(BIN)/protoc-gen-go-lite $(BIN)/helm
 	@before=$$(git status --porcelain; git diff); $(MAKE) --no-print-directory generate; \
 	after=$$(git status --porcelain; git diff); \
 	if [ "$$before" != "$$after" ]; then git status --porcelain; git diff --stat; echo "generated code is stale: run make generate and commit"; exit 1; fi
+
+.PHONY: api
+api: $(BIN)/apidiff-$(APIDIFF_VERSION) ## The API of the SDK against the recorded one.
+	$(call say,the API of the SDK)
+	guests/sdk/check-api.sh $<
+
+$(BIN)/apidiff-$(APIDIFF_VERSION):
+	GOBIN=$(BIN) $(GO) install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
+	mv $(BIN)/apidiff $@
 
 .PHONY: tidy
 tidy:
