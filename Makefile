@@ -460,6 +460,7 @@ $(BIN)/protoc-gen-go-lite:
 .PHONY: generate
 generate: deps $(BIN)/protoc-gen-go-lite crd chart ## Generated code, vectors, modules and manifests.
 	cd abi && PATH=$(BIN):$$PATH $(GO) generate ./...
+	$(GO) generate ./host/internal/report
 	testdata/wat/generate.sh
 
 .PHONY: generated

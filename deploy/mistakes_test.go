@@ -27,7 +27,7 @@ func mistakes() []mistake {
 // clusterMistakes are in the cluster around the manager.
 func clusterMistakes() []mistake {
 	return []mistake{
-		{reason: "KubeletNotExternal", severity: "error", says: "node bare: .*--cloud-provider=external",
+		{reason: "NotHandedOver", severity: "error", says: "node bare: .*--cloud-provider=external",
 			make: created("{apiVersion: v1, kind: Node, metadata: {name: bare}}")},
 		{reason: "NodeNotInitialized", severity: "error", says: "node stranger: it keeps the taint",
 			make: created("{apiVersion: v1, kind: Node, metadata: {name: stranger}, spec: {taints: [{key: node.cloudprovider.kubernetes.io/uninitialized, value: 'true', effect: NoSchedule}]}}")},
@@ -135,7 +135,7 @@ func plannedMistakes() []mistake {
 				return func() { c.kubectl(t, "delete", "-f", file) }
 			}},
 		{reason: "PriorityClassMissing", severity: "error", says: "priorityclass urgent: ", plan: values("priorityClassName=urgent")},
-		{reason: "PodCIDRMissing", severity: "error", says: "node m1: it has no pod CIDR", plan: values("routes.enabled=true", "routes.clusterCIDR=10.244.0.0/16")},
+		{reason: "NoPodCIDR", severity: "error", says: "node m1: it has no pod CIDR", plan: values("routes.enabled=true", "routes.clusterCIDR=10.244.0.0/16")},
 		{reason: "NoLeaderElection", severity: "error", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "replicas=2", "args={--leader-elect=false}")},
 		{reason: "NoHostNetwork", severity: "warning", says: "deployment cloud-controller-manager: ", plan: values("workload=Deployment", "hostNetwork=false")},
 	}

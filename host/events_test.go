@@ -1,34 +1,33 @@
 package host_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
-// Each reason of an Event that the code has is in deploy/EVENTS.md, and no other. The
-// kinds of those that have always the same are right.
-func TestEventsAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../deploy/EVENTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]string{} // kind by reason
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (Normal|Warning|Normal or Warning) \\| \\S").FindAllStringSubmatch(string(data), -1) {
-		documented[row[1]] = row[2]
+// Each reason of an Event that the code makes is in the register, and no other. The
+// types of those that have always the same are right.
+func TestEventsAreInTheRegister(t *testing.T) {
+	documented := map[string]string{} // type by reason
+	for _, group := range report.Events() {
+		for _, e := range group.Events {
+			documented[e.Reason] = string(e.Type)
+		}
 	}
 	found := reasons(t)
 	for reason, kinds := range found {
 		if got, want := documented[reason], strings.Join(kinds, " or "); got != want {
-			t.Errorf("EVENTS.md says %q of %s, which is %s", got, reason, want)
+			t.Errorf("the register says %q of %s, which is %s", got, reason, want)
 		}
 		delete(documented, reason)
 	}
@@ -71,11 +70,11 @@ func reasons(t *testing.T) map[string][]string {
 				if !ok || !strings.HasPrefix(kind.Sel.Name, "EventType") {
 					continue
 				}
-				name, ok := call.Args[i+1].(*ast.Ident)
-				if !ok || constants[filepath.Dir(path)+"."+name.Name] == "" {
+				value := constants[filepath.Dir(path)+"."+nameOf(call.Args[i+1])]
+				if value == "" {
 					continue // composed
 				}
-				reason := constants[filepath.Dir(path)+"."+name.Name]
+				reason := cmp.Or(constants[value], value)
 				if word := strings.TrimPrefix(kind.Sel.Name, "EventType"); !slices.Contains(found[reason], word) {
 					found[reason] = append(found[reason], word)
 					slices.Sort(found[reason])
@@ -116,15 +115,23 @@ func parse(t *testing.T) (constants map[string]string, files map[string]*ast.Fil
 	return constants, files
 }
 
-// constant is the value of a text, also of one that begins with the prefix of all.
+// nameOf is an identifier's name, or "".
+func nameOf(expr ast.Expr) string {
+	if name, ok := expr.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
+}
+
+// constant is the value of a text, or the key of one of the register.
 func constant(expr ast.Expr) string {
 	switch x := expr.(type) {
 	case *ast.BasicLit:
 		text, _ := strconv.Unquote(x.Value)
 		return text
-	case *ast.BinaryExpr:
-		if prefix, ok := x.X.(*ast.Ident); ok && prefix.Name == "eventPrefix" && constant(x.Y) != "" {
-			return "Provider" + constant(x.Y)
+	case *ast.SelectorExpr:
+		if nameOf(x.X) == "report" {
+			return "internal/report." + x.Sel.Name
 		}
 	}
 	return ""

@@ -169,9 +169,24 @@ func TestStuckObjectsAreNamed(t *testing.T) {
 	for _, s := range []status.Status{{Nobodys: []status.Explanation{stuck}}, {Providers: []status.Provider{{Stuck: []status.Explanation{stuck}}}}} {
 		c := &checker{status: &s}
 		c.manager(t.Context())
-		if !slices.Contains(c.findings, Finding{Severity: Error, Reason: "Stuck", Where: "service web/front", What: "NoProvider: m", Mend: "ccmctl why service front -n web"}) {
+		if !slices.Contains(c.findings, Finding{Severity: Error, Reason: "NoProvider", Where: "service web/front", What: "m", Mend: "ccmctl why service front -n web"}) {
 			t.Errorf("%+v", c.findings)
 		}
+	}
+}
+
+// A cause that holds back all objects of a provider is told once, and not of each.
+func TestOneCauseIsToldOnce(t *testing.T) {
+	var stuck []status.Explanation
+	for _, name := range []string{"a", "b"} {
+		for _, cause := range []string{"NothingServes", "LoopNotRunning"} {
+			stuck = append(stuck, status.Explanation{Object: status.Object{Kind: "Service", Namespace: "web", Name: name}, Provider: "p", Cause: cause, Message: "m"})
+		}
+	}
+	c := &checker{status: &status.Status{Providers: []status.Provider{{Name: "p", Phase: status.PhaseRejected, Stuck: stuck}}}}
+	c.manager(t.Context())
+	if n := Count(c.findings, Error); n != 2 || !found(c.findings, Finding{Severity: Error, Reason: "LoopNotRunning", Where: "provider p"}) {
+		t.Errorf("%d errors: %+v", n, c.findings)
 	}
 }
 
@@ -199,7 +214,7 @@ func TestConditionsOfAProvider(t *testing.T) {
 	c := &checker{status: &status.Status{Providers: []status.Provider{{Name: "p", Phase: status.PhaseKept, Serving: &status.Module{},
 		Conditions: []metav1.Condition{{Type: status.ConditionSource, Status: metav1.ConditionFalse, Reason: "RegistryUnavailable", Message: "connection refused"}}}}}}
 	c.manager(t.Context())
-	if !found(c.findings, Finding{Severity: Error, Reason: "ConditionFalse", Where: "provider p", What: "SourceAvailable is False (RegistryUnavailable): connection refused"}) {
+	if !found(c.findings, Finding{Severity: Warning, Reason: "SourceUnavailable", Where: "provider p", What: "SourceAvailable is False (RegistryUnavailable): connection refused"}) {
 		t.Errorf("findings: %+v", c.findings)
 	}
 }

@@ -1,8 +1,10 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -94,30 +97,49 @@ func (c *checker) provider(p *status.Provider) {
 	said := p.Phase + " " + p.Reason + ": " + p.Message
 	switch {
 	case p.Serving == nil:
-		c.error("NothingServes", where, "no module serves: "+said, why)
+		c.error(report.NothingServes, where, "no module serves: "+said, why)
 	case p.Refused():
 		c.error("OfferRefused", where, "what is offered does not serve: "+said, why)
 	}
 	if p.Paused {
-		c.warn("Paused", where, "its rollouts are paused", "ccmctl rollout pause "+p.Name+" --resume")
+		c.warn(report.Paused, where, "its rollouts are paused", "ccmctl rollout pause "+p.Name+" --resume")
 	}
 	if p.Brake != nil && p.Brake.Engaged {
-		c.error("DeletionBrake", where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
+		c.error(report.DeletionBrakeEngaged, where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
 	}
 	for _, fault := range p.Faults() {
-		c.error("ConditionFalse", where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
+		c.add(severityOf(fault.Type), cmp.Or(report.OfCondition(fault.Type), "ConditionFalse"), where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
 	}
 	c.stuck(p.Stuck)
 }
 
+// severityOf a condition that is False. With these two, what serves is not touched.
+func severityOf(condition string) Severity {
+	if condition == status.ConditionSource || condition == status.ConditionTicked {
+		return Warning
+	}
+	return Error
+}
+
+// stuck tells of each object; a cause that holds back all of a provider is told once.
 func (c *checker) stuck(all []status.Explanation) {
 	for _, e := range all {
+		if report.Find(e.Cause).Whole {
+			if where := "provider " + e.Provider; !c.told(e.Cause, where) {
+				c.error(e.Cause, where, e.Message, "ccmctl why "+where)
+			}
+			continue
+		}
 		kind, namespace, flag := strings.ToLower(e.Object.Kind)+" ", "", ""
 		if e.Object.Namespace != "" {
 			namespace, flag = e.Object.Namespace+"/", " -n "+e.Object.Namespace
 		}
-		c.error("Stuck", kind+namespace+e.Object.Name, e.Cause+": "+e.Message, "ccmctl why "+kind+e.Object.Name+flag)
+		c.error(e.Cause, kind+namespace+e.Object.Name, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
 	}
+}
+
+func (c *checker) told(reason, where string) bool {
+	return slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Reason == reason && f.Where == where })
 }
 
 // cloudProviders checks the kind CloudProvider and its objects, if the

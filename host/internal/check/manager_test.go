@@ -95,10 +95,10 @@ func TestHostsOfAnOlderManager(t *testing.T) {
 
 func TestProvider(t *testing.T) {
 	for reason, p := range map[string]status.Provider{
-		"NothingServes": {Name: "p", Phase: "Rejected", Reason: "ModuleEmpty"},
-		"OfferRefused":  {Name: "p", Phase: "RolledBack", Serving: &status.Module{}},
-		"DeletionBrake": {Name: "p", Phase: "Kept", Serving: &status.Module{}, Brake: &status.Brake{Engaged: true}},
-		"Stuck":         {Name: "p", Phase: "Kept", Serving: &status.Module{}, Stuck: []status.Explanation{{Object: status.Object{Kind: "Service", Name: "web"}}}},
+		"NothingServes":        {Name: "p", Phase: "Rejected", Reason: "ModuleEmpty"},
+		"OfferRefused":         {Name: "p", Phase: "RolledBack", Serving: &status.Module{}},
+		"DeletionBrakeEngaged": {Name: "p", Phase: "Kept", Serving: &status.Module{}, Brake: &status.Brake{Engaged: true}},
+		"Refused":              {Name: "p", Phase: "Kept", Serving: &status.Module{}, Stuck: []status.Explanation{{Cause: "Refused", Object: status.Object{Kind: "Service", Name: "web"}}}},
 	} {
 		c := &checker{status: &status.Status{Providers: []status.Provider{p}}}
 		c.manager(t.Context())

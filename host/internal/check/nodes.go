@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // nodes looks for kubelets with wrong flags, and for taints that stay.
@@ -40,10 +42,10 @@ func (c *checker) node(node *corev1.Node) {
 	age := c.dates.now().Sub(node.CreationTimestamp.Time)
 	switch {
 	case !waits(node) && node.Spec.ProviderID == "":
-		c.error("KubeletNotExternal", where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider+": its kubelet runs without --cloud-provider=external, so no manager ever initialises it",
+		c.error(report.NotHandedOver, where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider+": its kubelet runs without --cloud-provider=external, so no manager ever initialises it",
 			"start the kubelet with --cloud-provider=external, delete the Node, and let the kubelet register again")
 	case waits(node) && c.installed() && age > c.Patience:
-		c.error("NodeNotInitialized", where, fmt.Sprintf("it keeps the taint %s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)),
+		c.error(report.NodeNotInitialized, where, fmt.Sprintf("it keeps the taint %s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)),
 			"ccmctl why node "+node.Name)
 	}
 	if strings.Contains(node.Spec.ProviderID, " ") || node.Spec.ProviderID != "" && !strings.Contains(node.Spec.ProviderID, "://") {
@@ -68,7 +70,7 @@ func (c *checker) routes(context.Context) {
 		}
 		for i := range c.seen.nodes {
 			if c.seen.nodes[i].Spec.PodCIDR == "" {
-				c.error("PodCIDRMissing", "node "+c.seen.nodes[i].Name, "it has no pod CIDR, so it gets no route", "start kube-controller-manager with --allocate-node-cidrs=true and the same --cluster-cidr, or set routes.enabled: false")
+				c.error(report.NoPodCIDR, "node "+c.seen.nodes[i].Name, "it has no pod CIDR, so it gets no route", "start kube-controller-manager with --allocate-node-cidrs=true and the same --cluster-cidr, or set routes.enabled: false")
 			}
 		}
 	}, ofNodes)

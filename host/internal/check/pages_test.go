@@ -119,7 +119,7 @@ func TestALargeCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []Finding{
-		{Severity: Error, Reason: "KubeletNotExternal", Where: "node n1200"},
+		{Severity: Error, Reason: "NotHandedOver", Where: "node n1200"},
 		{Severity: Error, Reason: "TwoManagers", Where: "pod default/p1200"},
 		{Severity: Error, Reason: "PortTaken", Where: "pod default/p1199", What: "port 10258"},
 	} {
@@ -166,7 +166,7 @@ func TestManyMistakesOfOneKind(t *testing.T) {
 	}
 	last, n := Finding{}, 0
 	for _, f := range findings {
-		if f.Reason == "KubeletNotExternal" {
+		if f.Reason == "NotHandedOver" {
 			last, n = f, n+1
 		}
 	}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
 // eventNotAdmitted is for a serving module that the current provenance no
 // longer admits. It is also the reason of the condition.
-const eventNotAdmitted = "ServingModuleNotAdmitted"
+const eventNotAdmitted = report.ServingModuleNotAdmitted
 
 // admits returns why the current provenance would not admit a generation, or
 // nil. It reads the module once per provenance: every report calls it, and none

@@ -8,12 +8,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventDelayed is the reason of the Event on a Service that a provider
 // postpones for too long.
-const eventDelayed = "ProviderDelayed"
+const eventDelayed = report.ProviderDelayed
 
 // newDelayed returns the function that makes these Events.
 func newDelayed(events record.EventRecorder) func(*corev1.Service, time.Duration, error) {

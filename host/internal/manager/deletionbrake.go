@@ -25,15 +25,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of the Events of the deletion brake.
 const (
-	eventBrakeEngaged  = "DeletionBrakeEngaged"
-	eventBrakeReleased = "DeletionBrakeReleased"
-	eventBrakeFailing  = "DeletionBrakeFailing"
-	eventDeletionHeld  = "DeletionHeld"
+	eventBrakeEngaged  = report.DeletionBrakeEngaged
+	eventBrakeReleased = report.DeletionBrakeReleased
+	eventBrakeFailing  = report.DeletionBrakeFailing
+	eventDeletionHeld  = report.DeletionHeld
 )
 
 // heldEvents is the rate of Events on held Nodes, per second.

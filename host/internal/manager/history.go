@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
@@ -158,7 +159,7 @@ func (h *history) heardOf(kind, name string, uid types.UID) *explain.Heard {
 	// Invariant V8 (host/SECURITY.md): the previous generation's failure is not
 	// attributed to the serving one.
 	if last.Cause != "" && h.old(found.(heardCall).began) {
-		return &explain.Heard{Op: last.Op, At: last.At, Since: *h.taken.Load(), Cause: explain.NotAskedYet}
+		return &explain.Heard{Op: last.Op, At: last.At, Since: *h.taken.Load(), Cause: report.NotAskedYet}
 	}
 	return &last
 }
@@ -174,40 +175,40 @@ func causeOf(err error) (cause, code string, retryAfter time.Duration) {
 	var crash *plugin.Crash
 	switch {
 	case errors.As(err, &retry):
-		return explain.Postponed, code, retry.RetryAfter()
+		return report.Postponed, code, retry.RetryAfter()
 	case errors.As(err, &refused):
-		return explain.AddressRefused, code, 0
+		return report.AddressRefused, code, 0
 	case apierrors.IsForbidden(err):
-		return explain.Forbidden, code, 0
+		return report.Forbidden, code, 0
 	case errors.Is(err, cloudprovider.InstanceNotFound):
-		return explain.MachineUnknown, abi.CodeInstanceNotFound.String(), 0
+		return report.MachineUnknown, abi.CodeInstanceNotFound.String(), 0
 	case errors.Is(err, cloudprovider.ImplementedElsewhere):
-		return explain.ImplementedElsewhere, abi.CodeImplementedElsewhere.String(), 0
+		return report.ImplementedElsewhere, abi.CodeImplementedElsewhere.String(), 0
 	case errors.Is(err, cloudprovider.NotImplemented):
-		return explain.NotImplemented, abi.CodeNotImplemented.String(), 0
+		return report.NotImplemented, abi.CodeNotImplemented.String(), 0
 	case errors.Is(err, plugin.ErrNotServing):
-		return explain.NothingServes, "", 0
+		return report.NothingServes, "", 0
 	case errors.As(err, &crash), errors.Is(err, context.DeadlineExceeded):
-		return explain.NoAnswer, v1alpha1.CodeNoAnswer, 0
+		return report.NoAnswer, v1alpha1.CodeNoAnswer, 0
 	case answer != nil:
 		return causes(answer.Code), code, 0
 	}
-	return explain.Failed, "", 0
+	return report.Failed, "", 0
 }
 
 // causes of the codes that mean more than a failure of the provider.
 func causes(code abi.Code) string {
 	switch code {
 	case abi.CodeDenied:
-		return explain.NotGranted
+		return report.NotGranted
 	case abi.CodeUnauthenticated:
-		return explain.CredentialsRefused
+		return report.CredentialsRefused
 	case abi.CodeUnavailable, abi.CodeDeadline:
-		return explain.CloudUnavailable
+		return report.CloudUnavailable
 	case abi.CodeThrottled:
-		return explain.Throttled
+		return report.Throttled
 	case abi.CodeInvalid:
-		return explain.Refused
+		return report.Refused
 	}
-	return explain.Failed
+	return report.Failed
 }

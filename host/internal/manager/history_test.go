@@ -20,6 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -70,10 +71,10 @@ func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
 		return h.heardOf("Service", "default/web", "1")
 	}
 	first := heard("ensure", errors.New("no"))
-	if first == nil || first.Cause != explain.Failed {
+	if first == nil || first.Cause != report.Failed {
 		t.Fatalf("%+v", first)
 	}
-	if now := heard("update", nil); now.Cause != explain.Failed {
+	if now := heard("update", nil); now.Cause != report.Failed {
 		t.Errorf("an update hides it: %+v", now)
 	}
 	if now := heard("ensure", errors.New("still no")); !now.Since.Equal(first.Since) || now.Message != "still no" {
@@ -106,7 +107,7 @@ func TestAReasonEndsWithItsGeneration(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.replaced()
 		for name, e := range map[string]v1alpha1.Explanation{"before": whyNode(h), "late": heard(start, trap)} {
-			if e.State != v1alpha1.StateProgressing || e.Cause != explain.NotAskedYet || strings.Contains(e.Message, "unreachable") || !strings.Contains(e.Message, "generation 7 serves") {
+			if e.State != v1alpha1.StateProgressing || e.Cause != report.NotAskedYet || strings.Contains(e.Message, "unreachable") || !strings.Contains(e.Message, "generation 7 serves") {
 				t.Errorf("%s: %s, %s: %s", name, e.State, e.Cause, e.Message)
 			}
 		}
@@ -133,21 +134,21 @@ func TestCauses(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&abi.Error{Code: abi.CodeDenied}, explain.NotGranted},
-		{&abi.Error{Code: abi.CodeUnauthenticated}, explain.CredentialsRefused},
-		{&abi.Error{Code: abi.CodeUnavailable}, explain.CloudUnavailable},
-		{&abi.Error{Code: abi.CodeInvalid}, explain.Refused},
-		{&abi.Error{Code: abi.CodeInternal}, explain.Failed},
-		{&abi.Error{Code: abi.CodeThrottled}, explain.Throttled},
-		{cloudproviderapi.NewRetryError("later", time.Second), explain.Postponed},
-		{apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", errors.New("rbac")), explain.Forbidden},
-		{cloudprovider.InstanceNotFound, explain.MachineUnknown},
-		{cloudprovider.ImplementedElsewhere, explain.ImplementedElsewhere},
-		{cloudprovider.NotImplemented, explain.NotImplemented},
-		{plugin.ErrNotServing, explain.NothingServes},
-		{&plugin.Crash{Err: errors.New("unreachable")}, explain.NoAnswer},
-		{context.DeadlineExceeded, explain.NoAnswer},
-		{errors.New("what else"), explain.Failed},
+		{&abi.Error{Code: abi.CodeDenied}, report.NotGranted},
+		{&abi.Error{Code: abi.CodeUnauthenticated}, report.CredentialsRefused},
+		{&abi.Error{Code: abi.CodeUnavailable}, report.CloudUnavailable},
+		{&abi.Error{Code: abi.CodeInvalid}, report.Refused},
+		{&abi.Error{Code: abi.CodeInternal}, report.Failed},
+		{&abi.Error{Code: abi.CodeThrottled}, report.Throttled},
+		{cloudproviderapi.NewRetryError("later", time.Second), report.Postponed},
+		{apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", errors.New("rbac")), report.Forbidden},
+		{cloudprovider.InstanceNotFound, report.MachineUnknown},
+		{cloudprovider.ImplementedElsewhere, report.ImplementedElsewhere},
+		{cloudprovider.NotImplemented, report.NotImplemented},
+		{plugin.ErrNotServing, report.NothingServes},
+		{&plugin.Crash{Err: errors.New("unreachable")}, report.NoAnswer},
+		{context.DeadlineExceeded, report.NoAnswer},
+		{errors.New("what else"), report.Failed},
 	} {
 		if got, _, _ := causeOf(fmt.Errorf("lb_ensure default/web: %w", test.err)); got != test.want {
 			t.Errorf("%v: %s, want %s", test.err, got, test.want)

@@ -16,14 +16,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Reasons of the Events on an object for ops without an answer, and for the
 // following pause of calls.
 const (
-	eventUnanswered = "ProviderNoAnswer"
-	eventBackoff    = "ProviderBackoff"
+	eventUnanswered = report.ProviderNoAnswer
+	eventBackoff    = report.ProviderBackoff
 )
 
 // observer reports ops in the background, by metrics and Events. It implements

@@ -16,12 +16,13 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventRemoved is the reason of the Event on the status of a provider that is
 // no longer configured.
-const eventRemoved = eventPrefix + status.PhaseRemoved
+const eventRemoved = report.ProviderRemoved
 
 // entitledTimeout bounds one request.
 const entitledTimeout = 10 * time.Second

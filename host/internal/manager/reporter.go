@@ -14,23 +14,23 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-// Reasons of Events. Those of phases are eventPrefix and the phase.
+// Reasons of Events.
 const (
-	eventPrefix     = "Provider"
-	eventServing    = eventPrefix + "Serving"
-	eventRejected   = eventPrefix + "Rejected"
-	eventWarning    = "ProviderConfigurationWarning"
-	eventJournal    = "ProviderNotDurable"
-	eventDisobeyed  = "ProviderCommandRefused"
-	eventDifference = "ProviderPhaseFailed"
+	eventServing    = report.ProviderServing
+	eventRejected   = report.ProviderRejected
+	eventWarning    = report.ProviderConfigurationWarning
+	eventJournal    = report.ProviderNotDurable
+	eventDisobeyed  = report.ProviderCommandRefused
+	eventDifference = report.ProviderPhaseFailed
 	// About the file of --config.
-	eventConfiguration = "HostConfigurationRejected"
-	eventPending       = "HostConfigurationPending"
-	eventReconfigured  = "HostConfigurationAccepted"
+	eventConfiguration = report.HostConfigurationRejected
+	eventPending       = report.HostConfigurationPending
+	eventReconfigured  = report.HostConfigurationAccepted
 )
 
 const (
@@ -291,7 +291,7 @@ func (r *providerReporter) serves(v *rollout.Version) {
 // phase reports a phase in the common words.
 func (r *providerReporter) phase(x rollout.Report, kind string) {
 	r.log(x)
-	r.event(x.Bundle, kind, eventPrefix+string(x.Phase), describe(x))
+	r.event(x.Bundle, kind, report.OfPhase(string(x.Phase)), describe(x))
 }
 
 func (r *providerReporter) log(x rollout.Report) {
@@ -362,7 +362,7 @@ func (r *providerReporter) Commanded(c rollout.Command, err error) {
 	}
 	r.logger.Info("A command is obeyed", "command", c.Kind, "argument", text.Line(c.Argument, maxLogBytes), "by", by)
 	command := strings.TrimSpace(c.Kind + " " + c.Argument)
-	r.events.Event(r.object, corev1.EventTypeNormal, eventPrefix+past, text.Line(fmt.Sprintf("%s, by %s", command, by), maxEventBytes))
+	r.events.Event(r.object, corev1.EventTypeNormal, report.OfPhase(past), text.Line(fmt.Sprintf("%s, by %s", command, by), maxEventBytes))
 }
 
 // Journalled implements rollout.Reporter.

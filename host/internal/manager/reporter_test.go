@@ -19,6 +19,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -73,7 +74,7 @@ func TestNoEventOfARolloutIsEmpty(t *testing.T) {
 		r, events := newTestReporter(t)
 		r.Report(rollout.Report{Phase: phase, Serving: serving, Offered: &rollout.Version{Digest: offeredDigest}})
 		text := <-events
-		_, message, _ := strings.Cut(text, eventPrefix+string(phase)+" ")
+		_, message, _ := strings.Cut(text, report.OfPhase(string(phase))+" ")
 		if !strings.Contains(message, offeredDigest[:12]) {
 			t.Errorf("%s: the Event does not name what is offered: %q", phase, text)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
@@ -73,8 +74,8 @@ func newOCI(client kubernetes.Interface, o *v1alpha1.OCISource, limits source.Li
 
 // Reasons of Events about registries.
 const (
-	eventSourceUnavailable = "ProviderSourceUnavailable"
-	eventSourceAvailable   = "ProviderSourceAvailable"
+	eventSourceUnavailable = report.ProviderSourceUnavailable
+	eventSourceAvailable   = report.ProviderSourceAvailable
 )
 
 // reached reports that the registry cannot be reached, or can be again. The

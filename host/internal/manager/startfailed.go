@@ -10,11 +10,12 @@ import (
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventCannotStart is the reason of the Event of a manager that fails to start.
-const eventCannotStart = "CannotStart"
+const eventCannotStart = report.CannotStart
 
 // startFailedTimeout bounds that report; the kubelet starts the next process.
 const startFailedTimeout = 5 * time.Second

@@ -20,12 +20,13 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventMetadataRefused is the reason of the Event on a Node with refused
 // metadata, such as an address.
-const eventMetadataRefused = "ProviderMetadataRefused"
+const eventMetadataRefused = report.ProviderMetadataRefused
 
 // refusedEvents is the rate of these Events, per second.
 const (

@@ -11,11 +11,12 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // eventNotInitialised is the reason of the Event on a Node that keeps its taint.
-const eventNotInitialised = "NodeNotInitialized"
+const eventNotInitialised = report.NodeNotInitialized
 
 // newUninitialised returns the function that makes Events on Nodes with the
 // reason why they are not initialised.

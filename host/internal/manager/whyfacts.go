@@ -14,6 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -164,7 +165,7 @@ func (s *statusSource) asked(o *corev1.Node, all []view) (found *view) {
 			continue
 		}
 		heard := p.one.history.heardOf(v1alpha1.KindNode, o.Name, o.UID)
-		if found == nil || heard != nil && heard.Cause != explain.MachineUnknown {
+		if found == nil || heard != nil && heard.Cause != report.MachineUnknown {
 			found = p
 		}
 	}

@@ -17,11 +17,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/lru"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Unread is the reason of the Event.
-const Unread = "AnnotationNotRead"
+const Unread = report.AnnotationNotRead
 
 // The bounds of the Events: a burst of ten, then one in ten seconds; each text once per
 // object, for the latest 4096 objects. As many objects wait; more are dropped.

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 const (
@@ -78,7 +80,7 @@ const (
 )
 
 // InProgress is the reason of Events about an op that the provider has not finished.
-const InProgress = "ProviderInProgress"
+const InProgress = report.ProviderInProgress
 
 // toneOf returns the tone for an op that was put off for so long.
 func toneOf(putOff time.Duration) tone {

@@ -5,11 +5,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // classDecides is the Event's reason.
-const classDecides = "LoadBalancerClassDecides"
+const classDecides = report.LoadBalancerClassDecides
 
 // Classes selects, among the provider's Services, those with a class
 // (spec.loadBalancerClass) that it serves: the owner label decides, and without one the

@@ -200,7 +200,7 @@ func TestAContradictionGetsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		foreign, wrong := with(service("", ""), class("service.k8s.aws/nlb")), with(service("", "a"), class("b1"))
 		foreign.Name, foreign.UID = "foreign", "foreign"
-		_, events := report(t, classes(t), foreign, wrong)
+		_, events := reportAll(t, classes(t), foreign, wrong)
 		time.Sleep(10 * time.Minute) // many resyncs; the bubble's clock
 		if len(events) != 1 {
 			t.Fatalf("%d Events, want one on the contradiction", len(events))

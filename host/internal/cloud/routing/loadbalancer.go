@@ -7,11 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // notMoved is the Event's reason.
-const notMoved = "LoadBalancerNotMoved"
+const notMoved = report.LoadBalancerNotMoved
 
 // loadBalancer guards a provider's load balancers: it serves only its own Services. The
 // owner label is set before the provider first hears of a Service, and removed with the

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -31,7 +32,7 @@ const (
 const eventBytes = 1000
 
 // noProvider is the Event's reason.
-const noProvider = "NoProvider"
+const noProvider = report.NoProvider
 
 // Reporter tells, by an Event on each object without a provider, why it waits, and by a condition of a
 // Service; and, on a Service whose class and annotation contradict each other, which one decides: once

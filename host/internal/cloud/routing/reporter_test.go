@@ -107,8 +107,8 @@ func TestAdviceIsShort(t *testing.T) {
 	}
 }
 
-// report runs a reporter over the objects in a bubble of synctest.
-func report(t *testing.T, r *Router, objects ...runtime.Object) (*fake.Clientset, <-chan string) {
+// reportAll runs a reporter over the objects in a bubble of synctest.
+func reportAll(t *testing.T, r *Router, objects ...runtime.Object) (*fake.Clientset, <-chan string) {
 	api := fake.NewClientset(objects...)
 	return api, reportBy(t, r, api)
 }
@@ -135,7 +135,7 @@ func TestReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong, good, lost := service("", "x"), service("", "a"), tainted(node("x://1", ""))
 		good.Name, good.UID = "good", "good"
-		api, events := report(t, two(t), wrong, good, lost)
+		api, events := reportAll(t, two(t), wrong, good, lost)
 		time.Sleep(10 * time.Minute) // many resyncs; the bubble's clock
 		if len(events) != 2 {
 			t.Fatalf("%d Events, want one on each of two objects", len(events))
@@ -170,7 +170,7 @@ func TestReporterIsSlow(t *testing.T) {
 			s.Name, s.UID = fmt.Sprint("web", n), types.UID(fmt.Sprint(n))
 			objects = append(objects, s)
 		}
-		_, events := report(t, two(t), objects...)
+		_, events := reportAll(t, two(t), objects...)
 		time.Sleep(20*time.Second + 500*time.Millisecond)
 		if n := len(events); n > eventBurst+20 || n < eventBurst+18 {
 			t.Errorf("%d Events in 20 s, want 30", n)

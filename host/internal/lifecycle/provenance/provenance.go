@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // MaxEntries bounds the digests, and the keys, of a policy.
@@ -22,10 +24,10 @@ const MaxSignature = 64 << 10
 
 // Reasons of errors, in the CamelCase of Events.
 const (
-	ReasonDigestNotPinned  = "DigestNotPinned"
-	ReasonSignatureMissing = "SignatureMissing"
-	ReasonSignatureInvalid = "SignatureInvalid"
-	ReasonVersionTooOld    = "VersionTooOld"
+	ReasonDigestNotPinned  = report.DigestNotPinned
+	ReasonSignatureMissing = report.SignatureMissing
+	ReasonSignatureInvalid = report.SignatureInvalid
+	ReasonVersionTooOld    = report.VersionTooOld
 )
 
 // Error is why a module may not be run.

@@ -1,6 +1,10 @@
 package rollout
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
+)
 
 // Phase is the progress of a provider's rollout.
 type Phase string
@@ -42,12 +46,12 @@ const (
 	ReasonByOperator    = "ByOperator"
 	// ReasonRehearsalFailed: a question of the manager failed before the takeover,
 	// ReasonExaminationFailed: during the observation.
-	ReasonRehearsalFailed   = "RehearsalFailed"
+	ReasonRehearsalFailed   = report.RehearsalFailed
 	ReasonExaminationFailed = "ExaminationFailed"
 	// ReasonUnproven: there is no evidence yet.
 	ReasonUnproven = "Unproven"
 	// ReasonModuleSuspected: a manager ended while it ran this.
-	ReasonModuleSuspected = "ModuleSuspected"
+	ReasonModuleSuspected = report.ModuleSuspected
 )
 
 // Modes are those of the optional phases.

@@ -6,16 +6,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
-const (
-	// eventPrefix and the phase form the reason of an Event, as on the
-	// provider's ConfigMaps.
-	eventPrefix = "Provider"
-	// maxEventBytes is the API server's limit for an Event's message.
-	maxEventBytes = 1024
-)
+// maxEventBytes is the API server's limit for an Event's message.
+const maxEventBytes = 1024
 
 // tell makes an Event of a written status that is news: a failure, or a module
 // that serves for good. The intermediate phases are Events on the provider's
@@ -33,5 +29,5 @@ func (o *Objects) tell(object *unstructured.Unstructured, before, now v1alpha1.C
 		return
 	}
 	about := &corev1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.CloudProviderKind, Name: object.GetName(), UID: object.GetUID()}
-	o.options.Events.Event(about, kind, eventPrefix+now.Phase, text.Line(message, maxEventBytes))
+	o.options.Events.Event(about, kind, report.OfPhase(now.Phase), text.Line(message, maxEventBytes))
 }

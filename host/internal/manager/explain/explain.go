@@ -9,48 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
-)
-
-// The causes, in the CamelCase of Events. A rollout's causes are its own reasons.
-const (
-	NotALoadBalancer     = "NotALoadBalancer"
-	OtherController      = "OtherController"
-	NoProvider           = "NoProvider"
-	NothingServes        = "NothingServes"
-	LoopNotRunning       = "LoopNotRunning"
-	RoutesOff            = "RoutesOff"
-	InProgress           = "InProgress"
-	NotAskedYet          = "NotAskedYet"
-	BackedOff            = "BackedOff"
-	NoAnswer             = "NoAnswer"
-	Postponed            = "Postponed"
-	Breaker              = "Breaker"
-	AddressRefused       = "AddressRefused"
-	Forbidden            = "Forbidden"
-	NotGranted           = "NotGranted"
-	CredentialsRefused   = "CredentialsRefused"
-	CloudUnavailable     = "CloudUnavailable"
-	Throttled            = "Throttled"
-	Refused              = "Refused"
-	Failed               = "Failed"
-	ImplementedElsewhere = "ImplementedElsewhere"
-	NotImplemented       = "NotImplemented"
-	NoNodes              = "NoNodes"
-	NotMoved             = "LoadBalancerNotMoved"
-	MachineUnknown       = "MachineUnknown"
-	DeletionHeld         = "DeletionHeld"
-	BrakeEngaged         = "DeletionBrakeEngaged"
-	NotHandedOver        = "NotHandedOver"
-	Shutdown             = "Shutdown"
-	NoPodCIDR            = "NoPodCIDR"
-	Paused               = "Paused"
-	HostConfiguration    = "HostConfigurationRejected"
-	SourceUnavailable    = "SourceUnavailable"
-	NotDurable           = "NotDurable"
-	NotAdmitted          = "ServingModuleNotAdmitted"
-	TickFailed           = "TickFailed"
 )
 
 // Heard is the last result of a control loop's call about an object.
@@ -153,6 +114,21 @@ func is(e *v1alpha1.Explanation, state v1alpha1.State, cause, format string, arg
 	e.State, e.Cause, e.Message = state, cause, fmt.Sprintf(format, args...)
 }
 
+// advise adds the register's next step for the cause.
+func advise(e *v1alpha1.Explanation, f Facts) {
+	if step := report.Find(e.Cause).Next; step.What != "" {
+		next(e, step.Fill(about(e, f)), "%s", step.What)
+	}
+}
+
+// about are the values for commands.
+func about(e *v1alpha1.Explanation, f Facts) report.Of {
+	return report.Of{
+		Manager: f.Namespace, Namespace: e.Object.Namespace, Name: e.Object.Name, Provider: e.Provider,
+		Choice: oneOf(f.Providers), Digest: offered(f.Provider),
+	}
+}
+
 func next(e *v1alpha1.Explanation, command, format string, args ...any) {
 	e.Next = append(e.Next, v1alpha1.Step{What: fmt.Sprintf(format, args...), Command: command})
 }
@@ -168,19 +144,19 @@ func since(e *v1alpha1.Explanation, t time.Time) {
 func idle(e *v1alpha1.Explanation, f Facts, loop string) bool {
 	p := f.Provider
 	if p.Serving == nil {
-		is(e, v1alpha1.StateStuck, NothingServes, "provider %s serves no module: phase %s, reason %s: %s", p.Name, p.Phase, orNone(p.Reason), orNone(p.Message))
+		is(e, v1alpha1.StateStuck, report.NothingServes, "provider %s serves no module: phase %s, reason %s: %s", p.Name, p.Phase, orNone(p.Reason), orNone(p.Message))
 		since(e, p.Since.Time)
-		next(e, "ccmctl why provider "+p.Name, "see why the provider serves nothing")
+		advise(e, f)
 		return true
 	}
 	at := slices.IndexFunc(p.Loops, func(l v1alpha1.Loop) bool { return l.Name == loop })
 	switch {
 	case at < 0:
-		is(e, v1alpha1.StateStuck, LoopNotRunning, "the manager runs no %s: its flag --controllers leaves it out, or it is starting", loop)
+		is(e, v1alpha1.StateStuck, report.LoopNotRunning, "the manager runs no %s: its flag --controllers leaves it out, or it is starting", loop)
 		next(e, fmt.Sprintf("kubectl -n %s get daemonset,deployment cloud-controller-manager -o jsonpath='{..args}'", f.Namespace), "look at the manager's flags")
 	case !p.Loops[at].Running:
-		is(e, v1alpha1.StateStuck, LoopNotRunning, "the %s of provider %s does not run: %s", loop, p.Name, orNone(p.Loops[at].Reason))
-		next(e, "ccmctl why provider "+p.Name, "see what the module of the provider can do, and the manager's flags")
+		is(e, v1alpha1.StateStuck, report.LoopNotRunning, "the %s of provider %s does not run: %s", loop, p.Name, orNone(p.Loops[at].Reason))
+		advise(e, f)
 	default:
 		return false
 	}
@@ -204,28 +180,22 @@ func asked(e *v1alpha1.Explanation, f Facts) bool {
 	}
 	switch {
 	case f.Failing != nil && f.Failing.Until.After(f.Now) && f.Running == nil:
-		is(e, v1alpha1.StateStuck, BackedOff, "%s. So the provider is not asked again before %s", failed, clock(f.Failing.Until))
+		is(e, v1alpha1.StateStuck, report.BackedOff, "%s. So the provider is not asked again before %s", failed, clock(f.Failing.Until))
 		e.WaitsFor = "the back-off ends in " + f.Failing.Until.Sub(f.Now).Round(time.Second).String() + ", and at once when another module or configuration serves"
-		logs(e, f)
+		advise(e, f)
 	case f.Failing != nil:
-		is(e, v1alpha1.StateStuck, NoAnswer, "%s", failed)
+		is(e, v1alpha1.StateStuck, report.NoAnswer, "%s", failed)
 		e.WaitsFor = "it is tried again"
-		logs(e, f)
+		advise(e, f)
 	case f.Running != nil:
 		took := f.Now.Sub(f.Running.At.Time).Round(time.Second)
-		is(e, v1alpha1.StateProgressing, InProgress, "%s has been running for %v", f.Running.Name, took)
+		is(e, v1alpha1.StateProgressing, report.InProgress, "%s has been running for %v", f.Running.Name, took)
 		since(e, f.Running.At.Time)
 		e.WaitsFor = "the module's answer; without one the op is ended at " + clock(f.RunsUntil) + " (providers[].ops)"
 	default:
 		return false
 	}
 	return true
-}
-
-// logs names the place of the module's own log.
-func logs(e *v1alpha1.Explanation, f Facts) {
-	next(e, fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=-1 | grep configured=%q", f.Namespace, f.Provider.Name),
-		"read what the provider wrote, and mend it or its cloud; providers[].ops.timeouts of the values gives an op more time")
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }

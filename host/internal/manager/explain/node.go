@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -17,27 +18,27 @@ func Node(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	tainted := has(n, cloudproviderapi.TaintExternalCloudProvider)
 	switch {
 	case f.Provider == nil && f.Advice != "":
-		is(&e, v1alpha1.StateStuck, NoProvider, "%s", f.Advice)
+		is(&e, v1alpha1.StateStuck, report.NoProvider, "%s", f.Advice)
 		since(&e, n.CreationTimestamp.Time)
 		next(&e, fmt.Sprintf("kubectl label --overwrite node %s wasm-ccm.dev/provider=%s", n.Name, oneOf(f.Providers)), "name the provider that has the machine")
 	case f.Provider == nil:
-		is(&e, v1alpha1.StateIgnored, NoProvider, "no provider of this manager has it (its provider ID is %q), so it is left alone", n.Spec.ProviderID)
+		is(&e, v1alpha1.StateIgnored, report.NoProvider, "no provider of this manager has it (its provider ID is %q), so it is left alone", n.Spec.ProviderID)
 	case f.Held != nil:
 		held(&e, n, f)
 	case !tainted && n.Spec.ProviderID == "":
-		is(&e, v1alpha1.StateStuck, NotHandedOver, "it has neither a provider ID nor the taint %s: its kubelet registered without --cloud-provider=external, so no manager initialises it", cloudproviderapi.TaintExternalCloudProvider)
+		is(&e, v1alpha1.StateStuck, report.NotHandedOver, "it has neither a provider ID nor the taint %s: its kubelet registered without --cloud-provider=external, so no manager initialises it", cloudproviderapi.TaintExternalCloudProvider)
 		since(&e, n.CreationTimestamp.Time)
-		next(&e, fmt.Sprintf("kubectl taint node %s %s=true:NoSchedule", n.Name, cloudproviderapi.TaintExternalCloudProvider), "hand it over by the taint, and set the kubelet's flag for the next time")
+		advise(&e, f)
 	case idle(&e, f, nodeLoop), tainted && asked(&e, f), heard(&e, f):
 	case tainted:
-		is(&e, v1alpha1.StateProgressing, NotAskedYet, "the node controller has not come to it yet")
+		is(&e, v1alpha1.StateProgressing, report.NotAskedYet, "the node controller has not come to it yet")
 		since(&e, n.CreationTimestamp.Time)
 		e.WaitsFor = "its turn"
 	default:
 		is(&e, v1alpha1.StateDone, "", "provider %s has initialised it as %s", e.Provider, n.Spec.ProviderID)
 	}
 	if has(n, cloudproviderapi.TaintNodeShutdown) {
-		e.Also = append(e.Also, v1alpha1.Finding{Cause: Shutdown, Message: "the provider says that its machine is shut down (taint " + cloudproviderapi.TaintNodeShutdown + ")"})
+		e.Also = append(e.Also, v1alpha1.Finding{Cause: report.Shutdown, Message: "the provider says that its machine is shut down (taint " + cloudproviderapi.TaintNodeShutdown + ")"})
 	}
 	if tainted && e.State != v1alpha1.StateDone {
 		e.Message = "it keeps the taint " + cloudproviderapi.TaintExternalCloudProvider + ", so nothing runs on it: " + e.Message
@@ -56,7 +57,7 @@ func held(e *v1alpha1.Explanation, n *corev1.Node, f Facts) {
 	if reason == "" {
 		reason = "GracePeriod"
 	}
-	is(e, v1alpha1.StateStuck, DeletionHeld, "provider %s says that its machine does not exist, and the Node stays: %s: %s", e.Provider, reason, orNone(h.Message))
+	is(e, v1alpha1.StateStuck, report.DeletionHeld, "provider %s says that its machine does not exist, and the Node stays: %s: %s", e.Provider, reason, orNone(h.Message))
 	since(e, h.Since)
 	switch reason {
 	case "GracePeriod", "Unconfirmed":
@@ -78,7 +79,7 @@ func held(e *v1alpha1.Explanation, n *corev1.Node, f Facts) {
 	case reason == "KubeletAlive", reason == "KubeletUnknown":
 		next(e, "kubectl get lease -n kube-node-lease "+n.Name, "shut the machine down, if it should go; else correct what the provider knows of it")
 	default:
-		next(e, "kubectl delete node "+n.Name, "if the machine is really gone, wait, or delete the Node; else correct what the provider knows of it")
+		advise(e, f)
 	}
 }
 
@@ -106,21 +107,21 @@ func Route(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	e := begin(v1alpha1.KindRoute, "", n.Name, f)
 	switch {
 	case f.Provider == nil:
-		is(&e, v1alpha1.StateIgnored, NoProvider, "its Node is no provider's: %s", orNone(f.Advice))
+		is(&e, v1alpha1.StateIgnored, report.NoProvider, "its Node is no provider's: %s", orNone(f.Advice))
 		next(&e, "ccmctl why node "+n.Name, "see why")
 	case slices.ContainsFunc(f.Provider.Loops, func(l v1alpha1.Loop) bool { return l.Name == routeLoop && l.Off }):
-		is(&e, v1alpha1.StateIgnored, RoutesOff, "the manager makes no routes for provider %s: --configure-cloud-routes is false, or its module has none", e.Provider)
-		next(&e, "", "if the cloud is to route the pod network, set routes.enabled and routes.clusterCIDR in the values")
+		is(&e, v1alpha1.StateIgnored, report.RoutesOff, "the manager makes no routes for provider %s: --configure-cloud-routes is false, or its module has none", e.Provider)
+		advise(&e, f)
 	case idle(&e, f, routeLoop):
 	case n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0:
-		is(&e, v1alpha1.StateStuck, NoPodCIDR, "its Node has no pod CIDR (spec.podCIDRs), so there is nothing to make a route for")
-		next(&e, "kubectl -n kube-system get pods -l component=kube-controller-manager -o jsonpath='{..command}'", "kube-controller-manager gives pod CIDRs, with --allocate-node-cidrs=true and --cluster-cidr")
+		is(&e, v1alpha1.StateStuck, report.NoPodCIDR, "its Node has no pod CIDR (spec.podCIDRs), so there is nothing to make a route for")
+		advise(&e, f)
 		e.WaitsFor = "the pod CIDR"
 	case asked(&e, f), heard(&e, f):
 	case reachable(n):
 		is(&e, v1alpha1.StateDone, "", "provider %s has the route for %v (NetworkUnavailable is False)", e.Provider, n.Spec.PodCIDRs)
 	default:
-		is(&e, v1alpha1.StateProgressing, NotAskedYet, "the route controller has not made it yet")
+		is(&e, v1alpha1.StateProgressing, report.NotAskedYet, "the route controller has not made it yet")
 		e.WaitsFor = "its next round (--route-reconciliation-period, 10 s)"
 	}
 	return bounded(e)

@@ -2,8 +2,8 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -27,7 +27,7 @@ func Provider(f Facts) v1alpha1.Explanation {
 	e = findings[0]
 	for _, other := range findings[1:] {
 		e.Also = append(e.Also, v1alpha1.Finding{Cause: other.Cause, Message: other.Message})
-		if other.Cause != BrakeEngaged { // another problem may be why machines are reported as gone
+		if other.Cause != report.DeletionBrakeEngaged { // another problem may be why machines are reported as gone
 			e.Next = append(e.Next, other.Next...)
 		}
 	}
@@ -58,44 +58,45 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		if !p.Paused {
 			return false
 		}
-		is(e, v1alpha1.StateStuck, Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
-		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+		is(e, v1alpha1.StateStuck, report.Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
+		advise(e, f)
 	case v1alpha1.PhaseRejected:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered is not fit to serve: %s", said)
 		rejected(e, f)
 	case v1alpha1.PhaseHeld, v1alpha1.PhaseRolledBack:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered does not serve: %s", said)
 		if p.Paused {
-			next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+			resume(e, f)
 		}
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve all the same")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
-		next(e, eventsOf("ProviderRejected"), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+		next(e, report.EventsOf(report.ProviderRejected), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
-		going(e, p)
+		going(e, f)
 	}
 	return true
 }
 
 // going explains what a running rollout waits for.
-func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
+func going(e *v1alpha1.Explanation, f Facts) {
+	p := f.Provider
 	e.WaitsFor = "the rollout goes on by itself"
 	if p.Phase == v1alpha1.PhaseServing {
 		e.WaitsFor = "it is observed for rollout.observePeriod (2 minutes by default); then it is kept, or rolled back"
 	}
 	if p.Paused {
 		e.WaitsFor += "; somebody has paused the provider, so nothing else serves"
-		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
+		resume(e, f)
 	}
 }
 
-// eventsOf is the command that lists the Events of a reason: their objects are
-// the sources of modules, in any namespace.
-func eventsOf(reason string) string {
-	return "kubectl get events -A --field-selector reason=" + reason
+// resume suggests to end a pause.
+func resume(e *v1alpha1.Explanation, f Facts) {
+	step := report.Find(report.Paused).Next
+	next(e, step.Fill(about(e, f)), "%s", step.What)
 }
 
 func cause(p *v1alpha1.Provider) string {
@@ -107,13 +108,13 @@ func cause(p *v1alpha1.Provider) string {
 
 func waiting(p *v1alpha1.Provider) string {
 	if p.Reason == "" {
-		return NothingServes
+		return report.NothingServes
 	}
 	return p.Reason
 }
 
 func offered(p *v1alpha1.Provider) string {
-	if p.Offered == nil {
+	if p == nil || p.Offered == nil {
 		return "DIGEST"
 	}
 	return text.Digest(p.Offered.Digest)
@@ -121,21 +122,11 @@ func offered(p *v1alpha1.Provider) string {
 
 // rejected suggests the remedy for a rejected module.
 func rejected(e *v1alpha1.Explanation, f Facts) {
-	p := f.Provider
-	switch {
-	case p.Reason == "ModuleSuspected":
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "if the module was not the cause of the manager's end, have it tried once more; else offer another one")
-	case p.Reason == "RehearsalFailed":
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "offer another module; or let this one serve all the same")
-	case p.Reason == "ModuleNotMarked":
-		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server is there, and give the manager the right that the message names")
-	case p.Reason == "VersionTooOld":
-		next(e, "ccmctl digest MODULE.wasm", "offer a module of a later version, or lower providers[].provenance.minimumVersion")
-	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
-		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign it as providers[].provenance demands: with one of its keys, and in its repository; or pin its digest there instead")
-	default:
-		next(e, eventsOf("ProviderRejected"), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+	if report.Known(e.Cause) {
+		advise(e, f)
+		return
 	}
+	next(e, report.EventsOf(report.ProviderRejected), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 }
 
 // rights explains a configuration that is not fully in force.
@@ -144,9 +135,9 @@ func rights(e *v1alpha1.Explanation, f Facts) bool {
 	if c == nil {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, HostConfiguration, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
+	is(e, v1alpha1.StateStuck, report.HostConfigurationRejected, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
 	since(e, c.LastTransitionTime.Time)
-	next(e, fmt.Sprintf("kubectl -n %s get configmap cloud-controller-manager -o yaml", f.Namespace), "correct the field that the message names, before the manager restarts")
+	advise(e, f)
 	return true
 }
 
@@ -155,7 +146,7 @@ func brakes(e *v1alpha1.Explanation, f Facts) bool {
 	if b == nil || !b.Engaged {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, BrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
+	is(e, v1alpha1.StateStuck, report.DeletionBrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
 	if b.Permits > 0 {
 		e.WaitsFor = "the next look of the node lifecycle loop: Nodes that have permits go by themselves"
 		return true
@@ -169,32 +160,29 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 	if host == nil {
 		return false
 	}
-	breaker(e, host)
+	breaker(e, f, host)
 	return true
 }
 
 // conditions explains the remaining conditions with status False.
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
-	for _, known := range []struct{ kind, cause, what, command, step string }{
-		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", eventsOf("ProviderSourceUnavailable"), "correct what the message names: the registry, its name, or the pull Secret"},
-		{v1alpha1.ConditionDurable, NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
-		{v1alpha1.ConditionTicked, TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
-	} {
-		c := lost(p.Conditions, known.kind)
+	for _, kind := range []string{v1alpha1.ConditionSource, v1alpha1.ConditionDurable, v1alpha1.ConditionTicked} {
+		c := lost(p.Conditions, kind)
 		if c == nil {
 			continue
 		}
-		is(e, v1alpha1.StateStuck, known.cause, "%s: %s: %s", known.what, c.Reason, c.Message)
+		cause := report.Find(report.OfCondition(kind))
+		is(e, v1alpha1.StateStuck, cause.Reason, "%s: %s: %s", cause.Means, c.Reason, c.Message)
 		since(e, c.LastTransitionTime.Time)
-		next(e, fmt.Sprintf(known.command+"%[3]s", f.Namespace, p.Name, ""), "%s", known.step)
+		advise(e, f)
 		return true
 	}
 	for _, c := range p.Conditions {
-		if c.Type == v1alpha1.ConditionServing && c.Reason == NotAdmitted {
-			is(e, v1alpha1.StateStuck, NotAdmitted, "%s", c.Message)
+		if c.Type == v1alpha1.ConditionServing && c.Reason == report.ServingModuleNotAdmitted {
+			is(e, v1alpha1.StateStuck, report.ServingModuleNotAdmitted, "%s", c.Message)
 			since(e, c.LastTransitionTime.Time)
-			next(e, "ccmctl inspect MODULE.wasm", "before the manager restarts, do what the message names: sign or pin the module, or offer a later one")
+			advise(e, f)
 			return true
 		}
 	}

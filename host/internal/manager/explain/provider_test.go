@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -14,7 +15,7 @@ import (
 // configuration is in the chart's place.
 func TestTheConditionsOfAProviderAreExplained(t *testing.T) {
 	for condition, want := range map[metav1.Condition][2]string{
-		{Type: v1alpha1.ConditionServing, Status: "True", Reason: explain.NotAdmitted, Message: "too old"}: {"too old", "ccmctl inspect MODULE.wasm"},
+		{Type: v1alpha1.ConditionServing, Status: "True", Reason: report.ServingModuleNotAdmitted, Message: "too old"}: {"too old", "ccmctl inspect MODULE.wasm"},
 		{Type: v1alpha1.ConditionConfigured, Status: "False", Message: "no"}: {
 			"the manager's configuration is not in force as it is written; the one before goes on: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
 	} {
@@ -68,7 +69,7 @@ func TestTheBrakeIsLiftedOnlyWhereThatHelps(t *testing.T) {
 		}})
 		told := strings.Contains(e.Cause+e.Message, "DeletionBrake")
 		for _, also := range e.Also {
-			told = told || also.Cause == explain.BrakeEngaged
+			told = told || also.Cause == report.DeletionBrakeEngaged
 		}
 		lifts := false
 		for _, step := range e.Next {

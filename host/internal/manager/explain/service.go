@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -17,12 +18,12 @@ func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
 	wants, cleansUp := s.Spec.Type == corev1.ServiceTypeLoadBalancer, servicehelpers.HasLBFinalizer(s)
 	switch {
 	case !wants && !cleansUp:
-		is(&e, v1alpha1.StateIgnored, NotALoadBalancer, "spec.type is %s, so no load balancer is made", s.Spec.Type)
-		next(&e, fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"type\":\"LoadBalancer\"}}'", s.Namespace, s.Name), "if it should have one, change its type")
+		is(&e, v1alpha1.StateIgnored, report.NotALoadBalancer, "spec.type is %s, so no load balancer is made", s.Spec.Type)
+		advise(&e, f)
 	case f.Provider == nil:
 		nobodysService(&e, s, f)
 	case !cleansUp && len(s.Status.LoadBalancer.Ingress) > 0 && f.Provider.Serving != nil && !running(f.Provider, serviceLoop):
-		is(&e, v1alpha1.StateIgnored, OtherController, "the manager makes no load balancers for provider %s, and its address %s is another controller's", e.Provider, ingress(s))
+		is(&e, v1alpha1.StateIgnored, report.OtherController, "the manager makes no load balancers for provider %s, and its address %s is another controller's", e.Provider, ingress(s))
 	case idle(&e, f, serviceLoop), asked(&e, f), heard(&e, f):
 	default:
 		balanced(&e, s, f)
@@ -30,11 +31,11 @@ func Service(s *corev1.Service, f Facts) v1alpha1.Explanation {
 	if s.DeletionTimestamp != nil && e.State != v1alpha1.StateIgnored {
 		e.Message = "it is being deleted, and waits until its load balancer is gone: " + e.Message
 		if e.State == v1alpha1.StateDone {
-			e.State, e.Cause = v1alpha1.StateProgressing, InProgress
+			e.State, e.Cause = v1alpha1.StateProgressing, report.InProgress
 		}
 	}
 	if f.OtherChoice != "" {
-		e.Also = append(e.Also, v1alpha1.Finding{Cause: NotMoved, Message: "the load balancer stays with its provider, although " + f.OtherChoice})
+		e.Also = append(e.Also, v1alpha1.Finding{Cause: report.LoadBalancerNotMoved, Message: "the load balancer stays with its provider, although " + f.OtherChoice})
 	}
 	return bounded(e)
 }
@@ -50,11 +51,11 @@ func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 		if s.Spec.LoadBalancerClass != nil {
 			class = *s.Spec.LoadBalancerClass
 		}
-		is(e, v1alpha1.StateIgnored, OtherController, "its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so it is left to another controller", text.Quote(class))
-		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "if a provider should serve it, add the class to providers[].routing.services.classes of the values")
+		is(e, v1alpha1.StateIgnored, report.OtherController, "its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so it is left to another controller", text.Quote(class))
+		advise(e, f)
 		return
 	}
-	is(e, v1alpha1.StateStuck, NoProvider, "%s", f.Advice)
+	is(e, v1alpha1.StateStuck, report.NoProvider, "%s", f.Advice)
 	since(e, s.CreationTimestamp.Time)
 	if s.Labels["wasm-ccm.dev/load-balancer-provider"] != "" {
 		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "configure that provider again; or, when its load balancer is gone, remove the label wasm-ccm.dev/load-balancer-provider")
@@ -76,18 +77,18 @@ func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	has := len(s.Status.LoadBalancer.Ingress) > 0
 	switch {
 	case s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		is(e, v1alpha1.StateProgressing, InProgress, "the service controller removes the load balancer")
+		is(e, v1alpha1.StateProgressing, report.InProgress, "the service controller removes the load balancer")
 	case f.ReadyNodes == 0 && (has || f.Heard != nil):
-		is(e, v1alpha1.StateStuck, NoNodes, "no Node of provider %s is Ready and may be behind a load balancer, so its traffic goes nowhere", e.Provider)
-		next(e, "kubectl get nodes -l '!node.kubernetes.io/exclude-from-external-load-balancers'", "see why no Node is Ready, or has its taint: ccmctl why node NAME")
+		is(e, v1alpha1.StateStuck, report.NoNodes, "no Node of provider %s is Ready and may be behind a load balancer, so its traffic goes nowhere", e.Provider)
+		advise(e, f)
 		e.WaitsFor = "a Node that is Ready; then it is told to the provider within seconds"
 	case has:
 		is(e, v1alpha1.StateDone, "", "provider %s has made the load balancer as the Service says: %s", e.Provider, ingress(s))
 	case f.Heard != nil:
-		is(e, v1alpha1.StateStuck, Failed, "the provider says that the load balancer is made, and gives it no address")
+		is(e, v1alpha1.StateStuck, report.Failed, "the provider says that the load balancer is made, and gives it no address")
 		next(e, fmt.Sprintf("kubectl -n %s describe service %s", s.Namespace, s.Name), "look at the Service's Events, and at the provider")
 	default:
-		is(e, v1alpha1.StateProgressing, NotAskedYet, "the service controller has not come to it yet")
+		is(e, v1alpha1.StateProgressing, report.NotAskedYet, "the service controller has not come to it yet")
 		since(e, s.CreationTimestamp.Time)
 		e.WaitsFor = "its turn: as many ops run as the module has instances (limits.instances), and a manager that has just begun to lead asks about every Service"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
@@ -63,7 +64,7 @@ func (b *Book) now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
 // ReasonNotMarked is for a module that was not loaded because its mark could
 // not be written: otherwise it could end the manager unnoticed.
-const ReasonNotMarked = "ModuleNotMarked"
+const ReasonNotMarked = report.ModuleNotMarked
 
 // Pardon clears the record of a signer whose module has the digest in a
 // promotion's argument, or of an image. What is the cleared subject, "" if
