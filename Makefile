@@ -16,7 +16,7 @@ BIN     := $(BUILD)/bin
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
-MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/kubelet testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
+MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
 export GOFLAGS ?= -trimpath
 
@@ -330,7 +330,7 @@ $(CONTROLLERS): testdata/controlplane/go.sum testdata/controlplane/assets.sh | $
 	touch $@
 
 KUBELET := $(BIN)/.node
-$(KUBELET): $(wildcard testdata/node/*/go.sum) testdata/node/assets.sh
+$(KUBELET): testdata/controlplane/go.sum testdata/node/containerd/go.sum testdata/node/assets.sh
 	$(call say,kubelet and containerd)
 	testdata/node/assets.sh $(BIN)
 	touch $@
