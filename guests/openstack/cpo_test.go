@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -23,8 +22,6 @@ import (
 // before a cloud in memory. REPORT.md says what came of it.
 //
 //	go test -tags cpo -run CPO ./openstack [-update]
-
-var update = flag.Bool("update", false, "write testdata/cpo/REPORT.md anew")
 
 const cpoModule, reportFile = "../../testdata/cpo", "../../testdata/cpo/REPORT.md"
 
