@@ -244,7 +244,7 @@ test-host: build ccmctl native build-both guests guests-test guests-go image hel
 	cd testdata/vcsim && $(GO) test -race ./...
 
 # The packages that differ with the second engine.
-WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager ./host/test/snapshot
+WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/internal/sandbox/engine/enginetest ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager ./host/test/snapshot
 
 .PHONY: test-wasmtime
 test-wasmtime: guests guests-test guests-go deps
@@ -374,8 +374,7 @@ bench-scrubber:
 
 bench-engines:
 	$(call say,the engines)
-	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/internal/sandbox/engine/wazero
-	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/wasmtime
+	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/enginetest
 
 bench-hostile:
 	$(call say,every hostile module beside a provider that is called every 10 ms)
