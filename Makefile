@@ -16,7 +16,7 @@ BIN     := $(BUILD)/bin
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
-MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/kubelet testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
+MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
 export GOFLAGS ?= -trimpath
 
@@ -244,7 +244,7 @@ test-host: build ccmctl native build-both guests guests-test guests-go image hel
 	cd testdata/vcsim && $(GO) test -race ./...
 
 # The packages that differ with the second engine.
-WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager ./host/test/snapshot
+WASMTIME_PACKAGES := ./host/internal/sandbox/engine/wasmtime ./host/internal/sandbox/engine/enginetest ./host/test/differential ./host/test/hostile ./host/cmd/cloud-controller-manager ./host/test/snapshot
 
 .PHONY: test-wasmtime
 test-wasmtime: guests guests-test guests-go deps
@@ -330,7 +330,7 @@ $(CONTROLLERS): testdata/controlplane/go.sum testdata/controlplane/assets.sh | $
 	touch $@
 
 KUBELET := $(BIN)/.node
-$(KUBELET): $(wildcard testdata/node/*/go.sum) testdata/node/assets.sh
+$(KUBELET): testdata/controlplane/go.sum testdata/node/containerd/go.sum testdata/node/assets.sh
 	$(call say,kubelet and containerd)
 	testdata/node/assets.sh $(BIN)
 	touch $@
@@ -374,8 +374,7 @@ bench-scrubber:
 
 bench-engines:
 	$(call say,the engines)
-	$(TEST_ENV) $(GO) test -run '^$$' -bench . ./host/internal/sandbox/engine/wazero
-	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/wasmtime
+	CGO_ENABLED=1 $(TEST_ENV) $(GO) test -run '^$$' -bench . -tags wasmtime ./host/internal/sandbox/engine/enginetest
 
 bench-hostile:
 	$(call say,every hostile module beside a provider that is called every 10 ms)

@@ -7,6 +7,7 @@ godebug default=go1.26
 replace github.com/wasm-ccm/wasm-ccm/abi => ./abi
 
 require (
+	filippo.io/edwards25519 v1.2.0
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/blang/semver/v4 v4.0.0
 	github.com/bytecodealliance/wasmtime-go/v44 v44.0.0

@@ -21,8 +21,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/deploy/internal/image"
 )
 
-// defaultName is the name that the chart has, too.
-const defaultName = "localhost/wasm-ccm/cloud-controller-manager"
+// name is the name that the chart has, too.
+const name = "localhost/wasm-ccm/cloud-controller-manager"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -33,14 +33,11 @@ func main() {
 
 func run(args []string, stdout io.Writer) error {
 	var o image.Options
-	var binary, certificates, arch, name, out string
+	var binary, arch, out string
 	fs := flag.NewFlagSet("image", flag.ContinueOnError)
 	fs.StringVar(&binary, "binary", "build/cloud-controller-manager", "the manager, built with CGO_ENABLED=0")
-	fs.StringVar(&certificates, "ca-certificates", "", "PEM file of the certificate authorities that the image trusts (default: Mozilla's, as go.sum pins them)")
 	fs.StringVar(&o.Version, "version", "v0.0.0", "version of the image, its tag")
-	fs.StringVar(&o.Revision, "revision", "", "commit of the source")
 	fs.StringVar(&arch, "arch", runtime.GOARCH, "architecture of the binary: amd64 or arm64")
-	fs.StringVar(&name, "name", defaultName, "name of the image, without a tag")
 	fs.StringVar(&out, "o", "build/cloud-controller-manager.oci.tar", "the archive to write")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -49,7 +46,7 @@ func run(args []string, stdout io.Writer) error {
 		return fmt.Errorf("unexpected argument %q, see -help", fs.Arg(0))
 	}
 	o.Created = time.Unix(0, 0) // it is for trying out: the same tree, committed or not, makes the same image
-	packed, err := build(binary, arch, certificates, o)
+	packed, err := build(binary, arch, o)
 	if err != nil {
 		return err
 	}
@@ -62,31 +59,17 @@ func run(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s  %.1f MiB (%d bytes)\nimage   %s:%s\ndigest  %s\nhelm    %s\n",
-		out, float64(size)/(1<<20), size, name, tag, digest, flags(name, tag))
+	_, err = fmt.Fprintf(stdout, "%s  %.1f MiB (%d bytes)\nimage   %s:%s\ndigest  %s\nhelm    --set image.tag=%s\n",
+		out, float64(size)/(1<<20), size, name, tag, digest, tag)
 	return err
 }
 
-// flags are what Helm needs for this image.
-func flags(name, tag string) string {
-	set := "--set image.tag=" + tag
-	if name != defaultName {
-		set = "--set image.repository=" + name + " " + set
-	}
-	return set
-}
-
-func build(path, arch, certificates string, o image.Options) (v1.Image, error) {
+func build(path, arch string, o image.Options) (v1.Image, error) {
 	binary, err := image.ReadBinary(path, arch)
 	if err != nil {
 		return nil, err
 	}
-	if certificates == "" {
-		o.Certificates, err = image.Certificates()
-	} else {
-		o.Certificates, err = image.ReadCertificates(certificates)
-	}
-	if err != nil {
+	if o.Certificates, err = image.Certificates(); err != nil {
 		return nil, err
 	}
 	return image.Build(binary, arch, o)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 )
 
 func balancerAdapters() []adapter {
@@ -50,33 +49,33 @@ func balancerAdapters() []adapter {
 	}
 }
 
-func runName(t *testing.T, c cpotables.Case) result {
+func runName(t *testing.T, c Case) result {
 	r := newRun(t)
 	if err := r.configure(); err != nil {
 		t.Fatal(err)
 	}
 	var resp abi.LoadBalancerNameResponse
-	request := &abi.LoadBalancerRequest{ClusterName: cpotables.Text(c.Value, "testArgs", "clusterName"), Service: service(cpotables.At(c.Value, "testArgs", "service"))}
+	request := &abi.LoadBalancerRequest{ClusterName: Text(c.Value, "testArgs", "clusterName"), Service: service(At(c.Value, "testArgs", "service"))}
 	err := r.host.Call(abi.OpLoadBalancerName, request, &resp)
-	return orError(resp.Name, err, cpotables.Text(c.Value, "expected"))
+	return orError(resp.Name, err, Text(c.Value, "expected"))
 }
 
-func runListenerProtocol(t *testing.T, c cpotables.Case) result {
+func runListenerProtocol(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.options(nil)
 	s := service(nil)
-	s.Ports = []*abi.ServicePort{servicePort(&cpotables.Object{Fields: map[string]any{"Protocol": cpotables.At(c.Value, "testArg", "protocol")}})}
-	annotate(s, cpotables.At(c.Value, "testArg", "svcConf"))
+	s.Ports = []*abi.ServicePort{servicePort(&Object{Fields: map[string]any{"Protocol": At(c.Value, "testArg", "protocol")}})}
+	annotate(s, At(c.Value, "testArg", "svcConf"))
 	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
-	return orError(r.the("listeners")["protocol"], err, constant(cpotables.Text(c.Value, "expected")))
+	return orError(r.the("listeners")["protocol"], err, constant(Text(c.Value, "expected")))
 }
 
-func runStatus(t *testing.T, c cpotables.Case) result {
+func runStatus(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.options(cpotables.At(c.Value, "fields", "LoadBalancer", "opts"))
-	s := service(cpotables.At(c.Value, "args", "service"))
+	r.options(At(c.Value, "fields", "LoadBalancer", "opts"))
+	s := service(At(c.Value, "args", "service"))
 	s.Annotations["service.beta.kubernetes.io/openstack-internal-load-balancer"] = "true"
-	annotate(s, cpotables.At(c.Value, "args", "svcConf"))
+	annotate(s, At(c.Value, "args", "svcConf"))
 	status, err := r.ensure(s, r.node("node", "10.10.0.9"))
 	if err != nil || len(status.Ingress) != 1 {
 		return orError(status, err, "")
@@ -85,44 +84,44 @@ func runStatus(t *testing.T, c cpotables.Case) result {
 	if mode == "" && status.Ingress[0].Ip != "" {
 		mode = "VIP" // it is what the host makes of none
 	}
-	_, want, _ := strings.Cut(cpotables.Text(c.Value, "want", "IPMode"), "LoadBalancerIPMode")
+	_, want, _ := strings.Cut(Text(c.Value, "want", "IPMode"), "LoadBalancerIPMode")
 	return same(fmt.Sprint(status.Ingress[0].Hostname, ",", status.Ingress[0].Ip, ",", mode),
-		fmt.Sprint(cpotables.Text(c.Value, "want", "HostName"), ",", cpotables.Text(c.Value, "want", "IPAddress"), ",", want))
+		fmt.Sprint(Text(c.Value, "want", "HostName"), ",", Text(c.Value, "want", "IPAddress"), ",", want))
 }
 
-func runPool(t *testing.T, c cpotables.Case) result {
+func runPool(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.options(cpotables.At(c.Value, "args", "lbaasV2", "0", "opts"))
-	s := service(cpotables.At(c.Value, "args", "service"))
-	annotate(s, cpotables.At(c.Value, "args", "svcConf"))
+	r.options(At(c.Value, "args", "lbaasV2", "0", "opts"))
+	s := service(At(c.Value, "args", "service"))
+	annotate(s, At(c.Value, "args", "svcConf"))
 	if s.Annotations[annotation+"proxy-protocol"] != "" {
 		delete(s.Annotations, annotation+"x-forwarded-for")
 	}
-	s.Ports = []*abi.ServicePort{servicePort(&cpotables.Object{Fields: map[string]any{"Protocol": cpotables.At(c.Value, "args", "protocol")}})}
+	s.Ports = []*abi.ServicePort{servicePort(&Object{Fields: map[string]any{"Protocol": At(c.Value, "args", "protocol")}})}
 	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
 	got := r.the("pools")
-	affinity := cpotables.Text(c.Value, "want", "Persistence", "Type")
+	affinity := Text(c.Value, "want", "Persistence", "Type")
 	persistence, _ := got["session_persistence"].(map[string]any)
-	want := fmt.Sprint("protocol=", constant(cpotables.Text(c.Value, "want", "Protocol")), " lb_algorithm=", cpotables.Text(c.Value, "want", "LBMethod"), " ", affinity)
+	want := fmt.Sprint("protocol=", constant(Text(c.Value, "want", "Protocol")), " lb_algorithm=", Text(c.Value, "want", "LBMethod"), " ", affinity)
 	text, _ := persistence["type"].(string)
 	return orError(show(got, "protocol", "lb_algorithm")+" "+text, err, want)
 }
 
-func runMonitor(t *testing.T, c cpotables.Case) result {
+func runMonitor(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.options(cpotables.At(c.Value, "testArg", "lbaas", "0", "opts"))
+	r.options(At(c.Value, "testArg", "lbaas", "0", "opts"))
 	s := service(nil)
-	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "testArg", "port"))}
-	annotate(s, cpotables.At(c.Value, "testArg", "svcConf"))
+	s.Ports = []*abi.ServicePort{servicePort(At(c.Value, "testArg", "port"))}
+	annotate(s, At(c.Value, "testArg", "svcConf"))
 	s.Annotations[annotation+"enable-health-monitor"] = "true"
 	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
-	want := cpotables.At(c.Value, "want")
+	want := At(c.Value, "want")
 	numbers := object{
-		"type": cpotables.Text(want, "Type"), "delay": cpotables.Int(want, "Delay"), "timeout": cpotables.Int(want, "Timeout"),
-		"max_retries": cpotables.Int(want, "MaxRetries"), "max_retries_down": cpotables.Int(want, "MaxRetriesDown"),
+		"type": Text(want, "Type"), "delay": Int(want, "Delay"), "timeout": Int(want, "Timeout"),
+		"max_retries": Int(want, "MaxRetries"), "max_retries_down": Int(want, "MaxRetriesDown"),
 	}
 	for key, field := range map[string]string{"url_path": "URLPath", "http_method": "HTTPMethod", "expected_codes": "ExpectedCodes"} {
-		if text := cpotables.Text(want, field); text != "" {
+		if text := Text(want, field); text != "" {
 			numbers[key] = text
 		}
 	}
@@ -130,19 +129,19 @@ func runMonitor(t *testing.T, c cpotables.Case) result {
 	return orError(show(r.the("healthmonitors"), keys...), err, show(numbers, keys...))
 }
 
-func runListener(t *testing.T, c cpotables.Case) result {
+func runListener(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.options(nil)
 	s := service(nil)
-	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "port"))}
-	annotate(s, cpotables.At(c.Value, "svcConf"))
+	s.Ports = []*abi.ServicePort{servicePort(At(c.Value, "port"))}
+	annotate(s, At(c.Value, "svcConf"))
 	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
-	want := cpotables.At(c.Value, "expectedCreateOpt")
+	want := At(c.Value, "expectedCreateOpt")
 	wanted := object{
-		"protocol": constant(cpotables.Text(want, "Protocol")), "protocol_port": cpotables.Int(want, "ProtocolPort"), "connection_limit": cpotables.Int(want, "ConnLimit"),
-		"insert_headers": plain(cpotables.At(want, "InsertHeaders")),
+		"protocol": constant(Text(want, "Protocol")), "protocol_port": Int(want, "ProtocolPort"), "connection_limit": Int(want, "ConnLimit"),
+		"insert_headers": plain(At(want, "InsertHeaders")),
 	}
-	if ref := cpotables.Text(want, "DefaultTlsContainerRef"); ref != "" {
+	if ref := Text(want, "DefaultTlsContainerRef"); ref != "" {
 		wanted["default_tls_container_ref"] = ref
 	}
 	keys := []string{"protocol", "protocol_port", "connection_limit", "default_tls_container_ref", "insert_headers"}
@@ -159,32 +158,32 @@ func (r *run) membersOf() []string {
 	return all
 }
 
-func runMembers(t *testing.T, c cpotables.Case) result {
+func runMembers(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.options(nil)
 	s := service(nil)
-	s.Ports = []*abi.ServicePort{servicePort(cpotables.At(c.Value, "port"))}
+	s.Ports = []*abi.ServicePort{servicePort(At(c.Value, "port"))}
 	s.AllocateNodePorts = s.Ports[0].NodePort > 0
-	annotate(s, cpotables.At(c.Value, "svcConf"))
+	annotate(s, At(c.Value, "svcConf"))
 	r.set("LoadBalancer", "subnet-id", "subnet")
 	nodes := []*abi.Node{}
-	for _, node := range cpotables.List(c.Value, "nodes") {
-		nodes = append(nodes, &abi.Node{Name: cpotables.Text(node, "ObjectMeta", "Name"), Addresses: nodeAddresses(node)})
+	for _, node := range List(c.Value, "nodes") {
+		nodes = append(nodes, &abi.Node{Name: Text(node, "ObjectMeta", "Name"), Addresses: nodeAddresses(node)})
 	}
 	_, err := r.ensure(s, nodes...)
-	return orError(len(r.membersOf()), err, cpotables.Int(c.Value, "expectedLen"))
+	return orError(len(r.membersOf()), err, Int(c.Value, "expectedLen"))
 }
 
-func runNodeAddress(t *testing.T, c cpotables.Case) result {
+func runNodeAddress(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("LoadBalancer", "subnet-id", "subnet")
 	s := service(nil)
-	if family := constant(cpotables.Text(c.Value, "testArgs", "preferredIPFamily")); family != "" {
+	if family := constant(Text(c.Value, "testArgs", "preferredIPFamily")); family != "" {
 		s.IpFamilies = []string{family}
 	}
-	_, err := r.ensure(s, &abi.Node{Name: "node", Addresses: nodeAddresses(cpotables.At(c.Value, "testArgs", "node"))})
+	_, err := r.ensure(s, &abi.Node{Name: "node", Addresses: nodeAddresses(At(c.Value, "testArgs", "node"))})
 	want := []string{}
-	if address := cpotables.Text(c.Value, "expect"); address != "" {
+	if address := Text(c.Value, "expect"); address != "" {
 		want = append(want, canonicalAddress(address))
 	}
 	got := r.membersOf()
@@ -194,23 +193,23 @@ func runNodeAddress(t *testing.T, c cpotables.Case) result {
 	return orError(got, err, want)
 }
 
-func runFilter(t *testing.T, c cpotables.Case) result {
+func runFilter(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("LoadBalancer", "subnet-id", "subnet")
 	node := r.node("node", "10.10.0.9")
 	node.Labels = map[string]string{}
-	labels, _ := cpotables.At(c.Value, "nodeLabels").(cpotables.Map)
+	labels, _ := At(c.Value, "nodeLabels").(Map)
 	for _, e := range labels {
 		node.Labels[fmt.Sprint(e.Key)] = fmt.Sprint(e.Value)
 	}
-	_, err := r.ensure(service(cpotables.At(c.Value, "service")), node)
-	return orError(len(r.membersOf()) == 1, err, cpotables.Bool(c.Value, "nodeFiltered"))
+	_, err := r.ensure(service(At(c.Value, "service")), node)
+	return orError(len(r.membersOf()) == 1, err, Bool(c.Value, "nodeFiltered"))
 }
 
-func runProxy(t *testing.T, c cpotables.Case) result {
+func runProxy(t *testing.T, c Case) result {
 	r := newRun(t)
-	_, err := r.ensure(service(cpotables.At(c.Value, "args", "service")), r.node("node", "10.10.0.9"))
-	want := constant(cpotables.Text(c.Value, "want"))
+	_, err := r.ensure(service(At(c.Value, "args", "service")), r.node("node", "10.10.0.9"))
+	want := constant(Text(c.Value, "want"))
 	if want == "" {
 		want = "TCP"
 	}
@@ -218,18 +217,18 @@ func runProxy(t *testing.T, c cpotables.Case) result {
 }
 
 // popCases takes the names of the cases, which are the last field.
-func popCases(f *cpotables.Func) ([]cpotables.Case, error) { return f.Table("items") }
+func popCases(f *Func) ([]Case, error) { return f.Table("items") }
 
-func runPop(t *testing.T, c cpotables.Case) result {
+func runPop(t *testing.T, c Case) result {
 	r := newRun(t)
 	s := service(nil)
 	kept := int32(9999)
 	var names []string
-	for i, l := range cpotables.List(c.Value, "existingListeners") {
+	for i, l := range List(c.Value, "existingListeners") {
 		port := int32(1000 + i)
-		names = append(names, cpotables.Text(l, "ID"))
-		s.Ports = append(s.Ports, &abi.ServicePort{Name: cpotables.Text(l, "ID"), Protocol: "TCP", Port: port})
-		if cpotables.Text(l, "ID") == cpotables.Text(c.Value, "id") {
+		names = append(names, Text(l, "ID"))
+		s.Ports = append(s.Ports, &abi.ServicePort{Name: Text(l, "ID"), Protocol: "TCP", Port: port})
+		if Text(l, "ID") == Text(c.Value, "id") {
 			kept = port
 		}
 	}
@@ -251,7 +250,7 @@ func runPop(t *testing.T, c cpotables.Case) result {
 			got = append(got, name)
 		}
 	}
-	for _, name := range cpotables.List(c.Value, "result") {
+	for _, name := range List(c.Value, "result") {
 		want = append(want, fmt.Sprint(name))
 	}
 	slices.Sort(got)

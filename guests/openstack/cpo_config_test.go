@@ -11,7 +11,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 )
 
 func configAdapters() []adapter {
@@ -25,24 +24,24 @@ func configAdapters() []adapter {
 }
 
 // configCases are the assertions, each with the text.
-func configCases(f *cpotables.Func) ([]cpotables.Case, error) {
+func configCases(f *Func) ([]Case, error) {
 	text := f.Literals("ReadConfig")[1]
-	cases := []cpotables.Case{{Name: "no configuration", Pos: f.Pos(), Value: &cpotables.Object{Fields: map[string]any{"text": "", "path": "error", "want": true}}}}
+	cases := []Case{{Name: "no configuration", Pos: f.Pos(), Value: &Object{Fields: map[string]any{"text": "", "path": "error", "want": true}}}}
 	for _, want := range f.Wants("cfg") {
-		c := cpotables.Case{Name: strings.Join(want.Path, "."), Pos: want.Pos}
+		c := Case{Name: strings.Join(want.Path, "."), Pos: want.Pos}
 		c.Err, _ = want.Value.(error)
-		c.Value = &cpotables.Object{Fields: map[string]any{"text": text, "path": c.Name, "want": want.Value}}
+		c.Value = &Object{Fields: map[string]any{"text": text, "path": c.Name, "want": want.Value}}
 		cases = append(cases, c)
 	}
 	return cases, nil
 }
 
-func runConfig(_ *testing.T, c cpotables.Case) result {
-	lines := strings.Split(cpotables.Text(c.Value, "text"), "\n")
+func runConfig(_ *testing.T, c Case) result {
+	lines := strings.Split(Text(c.Value, "text"), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "password") })
 	config, warnings, err := cloudconf.Parse([]byte(strings.Join(lines, "\n")))
-	want := cpotables.At(c.Value, "want")
-	path := cpotables.Text(c.Value, "path")
+	want := At(c.Value, "want")
+	path := Text(c.Value, "path")
 	if path == "error" {
 		return same(err != nil, want)
 	}
@@ -72,7 +71,7 @@ func routeAdapters() []adapter {
 }
 
 // addressCases joins the fixtures with the table, which go together by number.
-func addressCases(f *cpotables.Func) ([]cpotables.Case, error) {
+func addressCases(f *Func) ([]Case, error) {
 	cases, err := f.Table("tests")
 	if err != nil {
 		return nil, err
@@ -80,18 +79,18 @@ func addressCases(f *cpotables.Func) ([]cpotables.Case, error) {
 	fixtures, err := f.Var("fixtures")
 	list, _ := fixtures.([]any)
 	for i := range cases {
-		if o, ok := cases[i].Value.(*cpotables.Object); ok && i < len(list) {
+		if o, ok := cases[i].Value.(*Object); ok && i < len(list) {
 			o.Fields["nodes"] = list[i]
 		}
 	}
 	return cases, err
 }
 
-func runNextHop(t *testing.T, c cpotables.Case) result {
+func runNextHop(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("Route", "router-id", "router")
 	router := r.cloud.put("routers", object{"id": "router", "routes": []any{}, "revision_number": 1})
-	addresses := nodeAddresses(cpotables.List(c.Value, "nodes")[0])
+	addresses := nodeAddresses(List(c.Value, "nodes")[0])
 	fixed := []object{}
 	for _, a := range addresses {
 		fixed = append(fixed, object{"ip_address": a.Address, "subnet_id": "subnet"})
@@ -100,7 +99,7 @@ func runNextHop(t *testing.T, c cpotables.Case) result {
 	r.cloud.put("ports", object{"id": "router-port", "network_id": "net", "device_id": "router", "fixed_ips": []object{}})
 	r.cloud.put("servers", object{"id": "server", "name": "test-node-1"})
 	cidr := "10.244.1.0/24"
-	if cpotables.Bool(c.Value, "ipv6") {
+	if Bool(c.Value, "ipv6") {
 		cidr = "fd00:1::/64"
 	}
 	if err := r.configure(); err != nil {
@@ -109,19 +108,19 @@ func runNextHop(t *testing.T, c cpotables.Case) result {
 	route := &abi.Route{Name: "test-node-1", TargetNode: "test-node-1", TargetNodeAddresses: addresses, HasTargetNodeAddresses: true, DestinationCidr: cidr}
 	err := r.host.Call(abi.OpRouteCreate, &abi.RouteCreateRequest{ClusterName: "kubernetes", NameHint: "hint", Route: route}, &abi.Done{})
 	if err != nil {
-		return same(err, cpotables.Text(c.Value, "ip"))
+		return same(err, Text(c.Value, "ip"))
 	}
 	routes, _ := router["routes"].([]any)
 	if len(routes) != 1 {
-		return same(routes, cpotables.Text(c.Value, "ip"))
+		return same(routes, Text(c.Value, "ip"))
 	}
-	return same(routes[0].(map[string]any)["nexthop"], cpotables.Text(c.Value, "ip"))
+	return same(routes[0].(map[string]any)["nexthop"], Text(c.Value, "ip"))
 }
 
 // nodeAddresses are those of a Node.
 func nodeAddresses(node any) (all []*abi.NodeAddress) {
-	for _, a := range cpotables.List(node, "Status", "Addresses") {
-		all = append(all, &abi.NodeAddress{Type: addressType(cpotables.Text(a, "Type")), Address: cpotables.Text(a, "Address")})
+	for _, a := range List(node, "Status", "Addresses") {
+		all = append(all, &abi.NodeAddress{Type: addressType(Text(a, "Type")), Address: Text(a, "Address")})
 	}
 	return all
 }

@@ -11,13 +11,12 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/instances"
 )
 
 const wrongCIDR = "A CIDR that is none is refused with its line, when the configuration is read; theirs is logged and left out."
 
-func instanceAdapters(source *cpotables.Source) []adapter {
+func instanceAdapters(source *Source) []adapter {
 	all := []adapter{
 		{
 			test: "TestBuildAddressSortOrderList", table: "tests", run: runSortOrder, how: "the option is read as address-sort-order of a cloud.conf",
@@ -49,9 +48,9 @@ func instanceAdapters(source *cpotables.Source) []adapter {
 }
 
 // wholeTest makes one case of a test's variables.
-func wholeTest(names ...string) func(f *cpotables.Func) ([]cpotables.Case, error) {
-	return func(f *cpotables.Func) ([]cpotables.Case, error) {
-		o := &cpotables.Object{Fields: map[string]any{}}
+func wholeTest(names ...string) func(f *Func) ([]Case, error) {
+	return func(f *Func) ([]Case, error) {
+		o := &Object{Fields: map[string]any{}}
 		for _, name := range names {
 			value, err := f.Var(name)
 			if err != nil {
@@ -59,13 +58,13 @@ func wholeTest(names ...string) func(f *cpotables.Func) ([]cpotables.Case, error
 			}
 			o.Fields[name] = value
 		}
-		return []cpotables.Case{{Name: "the test", Pos: f.Pos(), Value: o}}, nil
+		return []Case{{Name: "the test", Pos: f.Pos(), Value: o}}, nil
 	}
 }
 
 // sortCases adds the list that the four tests sort, which is in a helper.
-func sortCases(source *cpotables.Source) func(f *cpotables.Func) ([]cpotables.Case, error) {
-	return func(f *cpotables.Func) ([]cpotables.Case, error) {
+func sortCases(source *Source) func(f *Func) ([]Case, error) {
+	return func(f *Func) ([]Case, error) {
 		cases, err := wholeTest("addressSortOrder", "want")(f)
 		if err != nil {
 			return nil, err
@@ -75,27 +74,27 @@ func sortCases(source *cpotables.Source) func(f *cpotables.Func) ([]cpotables.Ca
 			return nil, err
 		}
 		addresses, err := helper.Var("addresses")
-		cases[0].Value.(*cpotables.Object).Fields["addresses"] = addresses
+		cases[0].Value.(*Object).Fields["addresses"] = addresses
 		return cases, err
 	}
 }
 
-func runSortOrder(_ *testing.T, c cpotables.Case) result {
+func runSortOrder(_ *testing.T, c Case) result {
 	want := []string{}
-	for _, cidr := range cpotables.List(c.Value, "value") {
+	for _, cidr := range List(c.Value, "value") {
 		want = append(want, fmt.Sprint(cidr))
 	}
-	config, _, err := cloudconf.Parse([]byte("[Global]\nauth-url = http://k\n[Networking]\naddress-sort-order = " + cpotables.Text(c.Value, "key")))
+	config, _, err := cloudconf.Parse([]byte("[Global]\nauth-url = http://k\n[Networking]\naddress-sort-order = " + Text(c.Value, "key")))
 	if err != nil {
 		return same("refused: "+err.Error(), want)
 	}
 	return same(config.Networking.AddressSortOrder, want)
 }
 
-func runProviderID(_ *testing.T, c cpotables.Case) result {
+func runProviderID(_ *testing.T, c Case) result {
 	text := func(names ...string) string {
 		for _, name := range names {
-			if value := cpotables.Text(c.Value, name); value != "" {
+			if value := Text(c.Value, name); value != "" {
 				return value
 			}
 		}
@@ -103,10 +102,10 @@ func runProviderID(_ *testing.T, c cpotables.Case) result {
 	}
 	providerID := text("providerID")
 	if providerID == "" {
-		providerID = cpotables.Text(c.Value, "args", "providerID")
+		providerID = Text(c.Value, "args", "providerID")
 	}
 	region, id, err := instances.ParseProviderID(providerID)
-	fail := cpotables.Bool(c.Value, "wantErr") || cpotables.Bool(c.Value, "fail")
+	fail := Bool(c.Value, "wantErr") || Bool(c.Value, "fail")
 	return same(fmt.Sprint(id, ",", region, ",", err != nil), fmt.Sprint(text("wantInstanceID", "instanceID"), ",", text("wantRegion", "region"), ",", fail))
 }
 
@@ -140,35 +139,35 @@ func describe(a *abi.NodeAddress) string {
 // wantedAddresses are a []v1.NodeAddress.
 func wantedAddresses(list []any) (all []string) {
 	for _, a := range list {
-		all = append(all, describe(&abi.NodeAddress{Type: addressType(cpotables.Text(a, "Type")), Address: cpotables.Text(a, "Address")}))
+		all = append(all, describe(&abi.NodeAddress{Type: addressType(Text(a, "Type")), Address: Text(a, "Address")}))
 	}
 	return all
 }
 
-func runAddresses(t *testing.T, c cpotables.Case) result {
+func runAddresses(t *testing.T, c Case) result {
 	r := newRun(t)
-	options := cpotables.At(c.Value, "networkingOpts")
-	for _, name := range cpotables.List(options, "PublicNetworkName") {
+	options := At(c.Value, "networkingOpts")
+	for _, name := range List(options, "PublicNetworkName") {
 		r.set("Networking", "public-network-name", name)
 	}
-	for _, name := range cpotables.List(options, "InternalNetworkName") {
+	for _, name := range List(options, "InternalNetworkName") {
 		r.set("Networking", "internal-network-name", name)
 	}
-	r.set("Networking", "address-sort-order", cpotables.Text(options, "AddressSortOrder"))
-	r.set("Networking", "ipv6-support-disabled", cpotables.Bool(options, "IPv6SupportDisabled"))
-	for _, p := range cpotables.List(c.Value, "ports") {
+	r.set("Networking", "address-sort-order", Text(options, "AddressSortOrder"))
+	r.set("Networking", "ipv6-support-disabled", Bool(options, "IPv6SupportDisabled"))
+	for _, p := range List(c.Value, "ports") {
 		fixed := []object{}
-		for _, ip := range cpotables.List(p, "Port", "FixedIPs") {
-			fixed = append(fixed, object{"ip_address": cpotables.Text(ip, "IPAddress")})
+		for _, ip := range List(p, "Port", "FixedIPs") {
+			fixed = append(fixed, object{"ip_address": Text(ip, "IPAddress")})
 		}
-		r.cloud.put("ports", object{"device_id": serverID, "status": cpotables.Text(p, "Port", "Status"), "fixed_ips": fixed})
+		r.cloud.put("ports", object{"device_id": serverID, "status": Text(p, "Port", "Status"), "fixed_ips": fixed})
 	}
-	server := cpotables.At(c.Value, "srv")
+	server := At(c.Value, "srv")
 	got, err := r.addressesOf(object{
-		"hostId": cpotables.Text(server, "HostID"), "accessIPv4": cpotables.Text(server, "AccessIPv4"), "accessIPv6": cpotables.Text(server, "AccessIPv6"),
-		"addresses": plain(cpotables.At(server, "Addresses")), "metadata": plain(cpotables.At(server, "Metadata")),
+		"hostId": Text(server, "HostID"), "accessIPv4": Text(server, "AccessIPv4"), "accessIPv6": Text(server, "AccessIPv6"),
+		"addresses": plain(At(server, "Addresses")), "metadata": plain(At(server, "Metadata")),
 	})
-	return orError(got, err, wantedAddresses(cpotables.List(c.Value, "want")))
+	return orError(got, err, wantedAddresses(List(c.Value, "want")))
 }
 
 func orError(got any, err error, want any) result {
@@ -181,7 +180,7 @@ func orError(got any, err error, want any) result {
 // plain makes JSON's values of a table's.
 func plain(value any) any {
 	switch v := value.(type) {
-	case cpotables.Map:
+	case Map:
 		o := object{}
 		for _, e := range v {
 			o[fmt.Sprint(e.Key)] = plain(e.Value)
@@ -208,18 +207,18 @@ func withOrder(addresses []string) object {
 	return object{"addresses": networks}
 }
 
-func runSort(t *testing.T, c cpotables.Case) result {
+func runSort(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.set("Networking", "address-sort-order", cpotables.Text(c.Value, "addressSortOrder"))
+	r.set("Networking", "address-sort-order", Text(c.Value, "addressSortOrder"))
 	hostName := func(a string) bool { return strings.HasPrefix(a, "HOSTNAME") }
-	got, err := r.addressesOf(withOrder(slices.DeleteFunc(wantedAddresses(cpotables.List(c.Value, "addresses")), hostName)))
-	return orError(got, err, slices.DeleteFunc(wantedAddresses(cpotables.List(c.Value, "want")), hostName))
+	got, err := r.addressesOf(withOrder(slices.DeleteFunc(wantedAddresses(List(c.Value, "addresses")), hostName)))
+	return orError(got, err, slices.DeleteFunc(wantedAddresses(List(c.Value, "want")), hostName))
 }
 
 // runPriority knows the list of the test: an IPv4 CIDR, then an IPv6 one.
-func runPriority(t *testing.T, c cpotables.Case) result {
+func runPriority(t *testing.T, c Case) result {
 	const first, second, none = "INTERNAL_IP 192.168.100.255", "INTERNAL_IP 2001:4800:790e:0:ffff:ffff:ffff:ffff", "INTERNAL_IP 10.1.1.1"
-	text := cpotables.Text(c.Value, "key")
+	text := Text(c.Value, "key")
 	r := newRun(t)
 	r.set("Networking", "address-sort-order", "192.168.100.0/24, 2001:4800:790e::/64")
 	if _, err := netip.ParseAddr(text); err != nil {
@@ -234,5 +233,5 @@ func runPriority(t *testing.T, c cpotables.Case) result {
 	case place < slices.Index(got, second):
 		priority = 1
 	}
-	return orError(priority, err, cpotables.Int(c.Value, "value"))
+	return orError(priority, err, Int(c.Value, "value"))
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
@@ -17,29 +16,29 @@ const annotation = "loadbalancer.openstack.org/"
 // and a case may leave out is filled in.
 func service(value any) *abi.Service {
 	s := &abi.Service{
-		Namespace: cpotables.Text(value, "ObjectMeta", "Namespace"), Name: cpotables.Text(value, "ObjectMeta", "Name"),
+		Namespace: Text(value, "ObjectMeta", "Namespace"), Name: Text(value, "ObjectMeta", "Name"),
 		Uid: "00000000-0000-4000-8000-00000000000a", Annotations: map[string]string{}, AllocateNodePorts: true, ExternalTrafficPolicy: "Cluster",
 		SessionAffinity: "None",
 	}
-	annotations, _ := cpotables.At(value, "ObjectMeta", "Annotations").(cpotables.Map)
+	annotations, _ := At(value, "ObjectMeta", "Annotations").(Map)
 	for _, e := range annotations {
 		s.Annotations[fmt.Sprint(e.Key)] = fmt.Sprint(e.Value)
 	}
-	if strings.HasSuffix(cpotables.Text(value, "Spec", "SessionAffinity"), "ClientIP") {
+	if strings.HasSuffix(Text(value, "Spec", "SessionAffinity"), "ClientIP") {
 		s.SessionAffinity = "ClientIP"
 	}
-	for _, p := range cpotables.List(value, "Spec", "Ports") {
+	for _, p := range List(value, "Spec", "Ports") {
 		s.Ports = append(s.Ports, servicePort(p))
 	}
 	return s
 }
 
 func servicePort(value any) *abi.ServicePort {
-	p := &abi.ServicePort{Name: cpotables.Text(value, "Name"), Protocol: "TCP", Port: 80, NodePort: int32(cpotables.Int(value, "NodePort"))}
-	if protocol := constant(cpotables.Text(value, "Protocol")); protocol == "UDP" || protocol == "SCTP" {
+	p := &abi.ServicePort{Name: Text(value, "Name"), Protocol: "TCP", Port: 80, NodePort: int32(Int(value, "NodePort"))}
+	if protocol := constant(Text(value, "Protocol")); protocol == "UDP" || protocol == "SCTP" {
 		p.Protocol = protocol
 	}
-	if port := cpotables.Int(value, "Port"); port > 0 {
+	if port := Int(value, "Port"); port > 0 {
 		p.Port = int32(port)
 	}
 	return p
@@ -64,36 +63,36 @@ func annotate(s *abi.Service, conf any) {
 	if conf == nil {
 		return
 	}
-	if ref := cpotables.Text(conf, "tlsContainerRef"); ref != "" {
+	if ref := Text(conf, "tlsContainerRef"); ref != "" {
 		s.Annotations[annotation+"default-tls-container-ref"] = ref
 	}
-	if cpotables.Bool(conf, "keepClientIP") {
+	if Bool(conf, "keepClientIP") {
 		s.Annotations[annotation+"x-forwarded-for"] = "true"
 	}
-	if proxy := constant(cpotables.Text(conf, "proxyProtocolVersion")); proxy != "" {
+	if proxy := constant(Text(conf, "proxyProtocolVersion")); proxy != "" {
 		s.Annotations[annotation+"proxy-protocol"] = map[string]string{"PROXY": "v1", "PROXYV2": "v2"}[proxy]
 	}
-	if cpotables.Bool(conf, "enableMonitor") {
+	if Bool(conf, "enableMonitor") {
 		s.Annotations[annotation+"enable-health-monitor"] = "true"
 	}
 	for field, name := range map[string]string{
 		"connLimit": "connection-limit", "healthMonitorDelay": "health-monitor-delay", "healthMonitorTimeout": "health-monitor-timeout",
 		"healthMonitorMaxRetries": "health-monitor-max-retries", "healthMonitorMaxRetriesDown": "health-monitor-max-retries-down",
 	} {
-		if number := cpotables.Int(conf, field); number > 0 {
+		if number := Int(conf, field); number > 0 {
 			s.Annotations[annotation+name] = fmt.Sprint(number)
 		}
 	}
-	if subnet := cpotables.Text(conf, "lbMemberSubnetID"); subnet != "" {
+	if subnet := Text(conf, "lbMemberSubnetID"); subnet != "" {
 		s.Annotations[annotation+"member-subnet-id"] = subnet
 	}
-	if port := cpotables.Int(conf, "healthCheckNodePort"); port > 0 {
+	if port := Int(conf, "healthCheckNodePort"); port > 0 {
 		s.ExternalTrafficPolicy, s.HealthCheckNodePort = "Local", int32(port)
 	}
-	if family := constant(cpotables.Text(conf, "preferredIPFamily")); family != "" {
+	if family := constant(Text(conf, "preferredIPFamily")); family != "" {
 		s.IpFamilies = []string{family}
 	}
-	for _, cidr := range cpotables.List(conf, "allowedCIDR") {
+	for _, cidr := range List(conf, "allowedCIDR") {
 		s.LoadBalancerSourceRanges = append(s.LoadBalancerSourceRanges, fmt.Sprint(cidr))
 	}
 }
@@ -104,18 +103,18 @@ func (r *run) options(opts any) {
 		"LBProvider": "lb-provider", "LBMethod": "lb-method", "SubnetID": "subnet-id", "NetworkID": "network-id", "MemberSubnetID": "member-subnet-id",
 		"IngressHostnameSuffix": "ingress-hostname-suffix",
 	} {
-		r.set("LoadBalancer", key, cpotables.Text(opts, field))
+		r.set("LoadBalancer", key, Text(opts, field))
 	}
-	if cpotables.Bool(opts, "EnableIngressHostname") {
+	if Bool(opts, "EnableIngressHostname") {
 		r.set("LoadBalancer", "enable-ingress-hostname", true)
 	}
 	r.set("LoadBalancer", "container-store", "external") // their references are no URLs
-	classes, _ := cpotables.At(opts, "LBClasses").(cpotables.Map)
+	classes, _ := At(opts, "LBClasses").(Map)
 	for _, e := range classes {
 		section := fmt.Sprintf("LoadBalancerClass %q", e.Key)
-		r.set(section, "subnet-id", cpotables.Text(e.Value, "SubnetID"))
-		r.set(section, "network-id", cpotables.Text(e.Value, "NetworkID"))
-		r.set(section, "member-subnet-id", cpotables.Text(e.Value, "MemberSubnetID"))
+		r.set(section, "subnet-id", Text(e.Value, "SubnetID"))
+		r.set(section, "network-id", Text(e.Value, "NetworkID"))
+		r.set(section, "member-subnet-id", Text(e.Value, "MemberSubnetID"))
 	}
 }
 

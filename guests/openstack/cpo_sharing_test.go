@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
@@ -27,11 +26,11 @@ func sharingAdapters() []adapter {
 
 func sharedName(name string) string { return "kube_service_kubernetes_default_" + name }
 
-func runListenerPorts(t *testing.T, c cpotables.Case) result {
+func runListenerPorts(t *testing.T, c Case) result {
 	r := newRun(t)
-	s := service(cpotables.At(c.Value, "args", "service"))
-	s.Namespace, s.Name = "default", cpotables.Text(c.Value, "args", "lbName")
-	owner := cpotables.Bool(c.Value, "args", "isLBOwner")
+	s := service(At(c.Value, "args", "service"))
+	s.Namespace, s.Name = "default", Text(c.Value, "args", "lbName")
+	owner := Bool(c.Value, "args", "isLBOwner")
 	lb := r.cloud.create("loadbalancers", object{"name": "another", "tags": []any{sharedName("another")}})
 	if owner {
 		lb["name"], lb["tags"] = sharedName(s.Name), []any{sharedName(s.Name)}
@@ -39,24 +38,24 @@ func runListenerPorts(t *testing.T, c cpotables.Case) result {
 		s.Annotations[annotation+"load-balancer-id"] = fmt.Sprint(lb["id"])
 		r.cloud.create("floatingips", object{"port_id": "vip-port", "floating_network_id": "ext"})
 	}
-	mapping, _ := cpotables.At(c.Value, "args", "curListenerMapping").(cpotables.Map)
+	mapping, _ := At(c.Value, "args", "curListenerMapping").(Map)
 	for _, e := range mapping {
 		tags := []any{}
-		for _, tag := range cpotables.List(e.Value, "Tags") {
+		for _, tag := range List(e.Value, "Tags") {
 			tags = append(tags, sharedName(fmt.Sprint(tag)))
 		}
-		r.cloud.create("listeners", object{"loadbalancer_id": lb["id"], "protocol": "TCP", "protocol_port": cpotables.Int(e.Key, "Port"), "tags": tags})
+		r.cloud.create("listeners", object{"loadbalancer_id": lb["id"], "protocol": "TCP", "protocol_port": Int(e.Key, "Port"), "tags": tags})
 	}
 	_, err := r.ensure(s, r.node("node", "10.10.0.9"))
 	if err != nil && sdk.CodeOf(err) != abi.CodeConflict {
 		return same(err, "")
 	}
-	return same(fmt.Sprint("conflict: ", err != nil), fmt.Sprint("conflict: ", cpotables.Bool(c.Value, "wantErr")))
+	return same(fmt.Sprint("conflict: ", err != nil), fmt.Sprint("conflict: ", Bool(c.Value, "wantErr")))
 }
 
 // subnetCases does what the test and its helpers do with a spec, and notes
 // each match.
-func subnetCases(f *cpotables.Func) ([]cpotables.Case, error) {
+func subnetCases(f *Func) ([]Case, error) {
 	subnet, err := f.Var("subnet")
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func subnetCases(f *cpotables.Func) ([]cpotables.Case, error) {
 			return text, nil
 		}
 		value, err := f.Var(name)
-		return cpotables.Text(value, field), err
+		return Text(value, field), err
 	}
 	m := &matches{subnet: subnet}
 	for _, step := range f.Steps() {
@@ -88,7 +87,7 @@ func subnetCases(f *cpotables.Func) ([]cpotables.Case, error) {
 		if len(step.Args) != 4 {
 			return nil, fmt.Errorf("%s: the call %s is unknown", step.Pos, step.Call)
 		}
-		variable, _ := step.Args[2].(cpotables.Symbol)
+		variable, _ := step.Args[2].(Symbol)
 		name, err := get(string(variable), "subnet")
 		if err != nil {
 			return nil, err
@@ -111,13 +110,13 @@ func subnetCases(f *cpotables.Func) ([]cpotables.Case, error) {
 type matches struct {
 	subnet any
 	pos    string
-	cases  []cpotables.Case
+	cases  []Case
 }
 
 func (m *matches) add(name, tags string, expected bool) {
-	m.cases = append(m.cases, cpotables.Case{
+	m.cases = append(m.cases, Case{
 		Name: fmt.Sprintf("%s: subnet %q, tags %q", m.pos, name, tags), Pos: m.pos,
-		Value: &cpotables.Object{Fields: map[string]any{"subnet": m.subnet, "name": name, "tags": tags, "expected": expected}},
+		Value: &Object{Fields: map[string]any{"subnet": m.subnet, "name": name, "tags": tags, "expected": expected}},
 	})
 }
 
@@ -144,14 +143,14 @@ func (m *matches) tags(name, tags string, expected bool) {
 	}
 }
 
-func runSubnetMatch(t *testing.T, c cpotables.Case) result {
+func runSubnetMatch(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("LoadBalancer", "floating-network-id", "ext")
-	subnet := cpotables.At(c.Value, "subnet")
-	r.cloud.put("subnets", object{"id": "theirs", "name": cpotables.Text(subnet, "Name"), "network_id": "ext", "ip_version": 4, "tags": plain(cpotables.At(subnet, "Tags"))})
+	subnet := At(c.Value, "subnet")
+	r.cloud.put("subnets", object{"id": "theirs", "name": Text(subnet, "Name"), "network_id": "ext", "ip_version": 4, "tags": plain(At(subnet, "Tags"))})
 	s := service(nil)
 	for key, field := range map[string]string{"floating-subnet": "name", "floating-subnet-tags": "tags"} {
-		if text := cpotables.Text(c.Value, field); text != "" {
+		if text := Text(c.Value, field); text != "" {
 			s.Annotations[annotation+key] = text
 		}
 	}
@@ -159,5 +158,5 @@ func runSubnetMatch(t *testing.T, c cpotables.Case) result {
 	if err != nil && !strings.Contains(err.Error(), "no subnet that matches") {
 		return same(err, "")
 	}
-	return same(err == nil && r.the("floatingips")["subnet_id"] == "theirs", cpotables.Bool(c.Value, "expected"))
+	return same(err == nil && r.the("floatingips")["subnet_id"] == "theirs", Bool(c.Value, "expected"))
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
@@ -25,8 +23,6 @@ import (
 //
 //	go test -tags cpo -run CPO ./openstack [-update]
 
-var update = flag.Bool("update", false, "write testdata/cpo/REPORT.md anew")
-
 const cpoModule, reportFile = "../../testdata/cpo", "../../testdata/cpo/REPORT.md"
 
 // adapter puts the cases of one of their tests to this provider.
@@ -34,10 +30,10 @@ type adapter struct {
 	test string
 	// table is the variable with the cases. Empty: cases.
 	table string
-	cases func(f *cpotables.Func) ([]cpotables.Case, error)
+	cases func(f *Func) ([]Case, error)
 	// how says what of this provider is compared, for the reader of a difference.
 	how string
-	run func(t *testing.T, c cpotables.Case) result
+	run func(t *testing.T, c Case) result
 	// meant says why a case, by its name, differs. "" is for all others.
 	meant map[string]string
 	// absent says why no case is run.
@@ -62,7 +58,7 @@ type outcome struct {
 type absence struct{ what, why string }
 
 func TestCPO(t *testing.T) {
-	source, err := cpotables.Load(filepath.Join(cpoSource(t), "pkg", "openstack"))
+	source, err := Load(filepath.Join(cpoSource(t), "pkg", "openstack"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +98,7 @@ func cpoSource(t *testing.T) string {
 	return module.Dir
 }
 
-func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, error) {
+func (a *adapter) compare(t *testing.T, source *Source) (outcome, error) {
 	o := outcome{test: a.test}
 	f, err := source.Func(a.test)
 	if err != nil {
@@ -110,9 +106,9 @@ func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, erro
 	}
 	list := a.cases
 	if list == nil {
-		list = func(f *cpotables.Func) ([]cpotables.Case, error) { return f.Table(a.table) }
+		list = func(f *Func) ([]Case, error) { return f.Table(a.table) }
 	}
-	cases := []cpotables.Case{{Name: "the test"}}
+	cases := []Case{{Name: "the test"}}
 	if a.table != "" || a.cases != nil {
 		if cases, err = list(f); err != nil {
 			return o, err
@@ -136,7 +132,7 @@ func (a *adapter) compare(t *testing.T, source *cpotables.Source) (outcome, erro
 	return o, nil
 }
 
-func (a *adapter) one(t *testing.T, c cpotables.Case, o *outcome, left map[string]bool) {
+func (a *adapter) one(t *testing.T, c Case, o *outcome, left map[string]bool) {
 	r := result{absent: fmt.Sprint(c.Err)}
 	if c.Err == nil {
 		r = a.run(t, c)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
-	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cpotables"
 )
 
 func canonicalAddress(text string) string {
@@ -48,8 +47,8 @@ func valueAdapters() []adapter {
 
 // lookedUp makes their annotation ours, and any other one nobody's.
 func lookedUp(args any, name string) *abi.Service {
-	s := service(cpotables.At(args, "service"))
-	key := cpotables.Text(args, "annotationKey")
+	s := service(At(args, "service"))
+	key := Text(args, "annotationKey")
 	annotations := map[string]string{}
 	for k, v := range s.Annotations {
 		if k == key {
@@ -62,38 +61,38 @@ func lookedUp(args any, name string) *abi.Service {
 	return s
 }
 
-func runNumber(t *testing.T, c cpotables.Case) result {
+func runNumber(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("LoadBalancer", "create-monitor", true)
-	r.set("LoadBalancer", "monitor-max-retries", cpotables.Int(c.Value, "args", "defaultSetting"))
-	_, err := r.ensure(lookedUp(cpotables.At(c.Value, "args"), "health-monitor-max-retries"), r.node("node", "10.10.0.9"))
-	return orError(r.the("healthmonitors")["max_retries"], err, cpotables.Int(c.Value, "want"))
+	r.set("LoadBalancer", "monitor-max-retries", Int(c.Value, "args", "defaultSetting"))
+	_, err := r.ensure(lookedUp(At(c.Value, "args"), "health-monitor-max-retries"), r.node("node", "10.10.0.9"))
+	return orError(r.the("healthmonitors")["max_retries"], err, Int(c.Value, "want"))
 }
 
-func runSwitch(t *testing.T, c cpotables.Case) result {
+func runSwitch(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.set("LoadBalancer", "create-monitor", cpotables.Bool(c.Value, "testargs", "defaultSetting"))
-	_, err := r.ensure(lookedUp(cpotables.At(c.Value, "testargs"), "enable-health-monitor"), r.node("node", "10.10.0.9"))
-	return orError(len(r.cloud.objects["healthmonitors"]) == 1, err, cpotables.Bool(c.Value, "want"))
+	r.set("LoadBalancer", "create-monitor", Bool(c.Value, "testargs", "defaultSetting"))
+	_, err := r.ensure(lookedUp(At(c.Value, "testargs"), "enable-health-monitor"), r.node("node", "10.10.0.9"))
+	return orError(len(r.cloud.objects["healthmonitors"]) == 1, err, Bool(c.Value, "want"))
 }
 
-func runText(t *testing.T, c cpotables.Case) result {
+func runText(t *testing.T, c Case) result {
 	r := newRun(t)
-	r.set("LoadBalancer", "flavor-id", cpotables.Text(c.Value, "testArgs", "defaultSetting"))
-	_, err := r.ensure(lookedUp(cpotables.At(c.Value, "testArgs"), "flavor-id"), r.node("node", "10.10.0.9"))
+	r.set("LoadBalancer", "flavor-id", Text(c.Value, "testArgs", "defaultSetting"))
+	_, err := r.ensure(lookedUp(At(c.Value, "testArgs"), "flavor-id"), r.node("node", "10.10.0.9"))
 	flavor, _ := r.the("loadbalancers")["flavor_id"].(string)
-	return orError(flavor, err, cpotables.Text(c.Value, "expected"))
+	return orError(flavor, err, Text(c.Value, "expected"))
 }
 
 // runSubnet reads the options and the Service at those paths.
-func runSubnet(opts, of, what string) func(t *testing.T, c cpotables.Case) result {
-	return func(t *testing.T, c cpotables.Case) result {
+func runSubnet(opts, of, what string) func(t *testing.T, c Case) result {
+	return func(t *testing.T, c Case) result {
 		r := newRun(t)
-		r.options(cpotables.At(c.Value, strings.Fields(opts)...))
-		s := service(cpotables.At(c.Value, strings.Fields(of)...))
+		r.options(At(c.Value, strings.Fields(opts)...))
+		s := service(At(c.Value, strings.Fields(of)...))
 		s.Annotations["service.beta.kubernetes.io/openstack-internal-load-balancer"] = "true"
 		_, err := r.ensure(s, r.node("node", "10.10.0.9"))
-		wanted := cpotables.Text(c.Value, "wantErr") + cpotables.Text(c.Value, "expectedErr")
+		wanted := Text(c.Value, "wantErr") + Text(c.Value, "expectedErr")
 		if wanted != "" {
 			return same(err != nil && strings.Contains(err.Error(), "class"), true)
 		}
@@ -101,10 +100,10 @@ func runSubnet(opts, of, what string) func(t *testing.T, c cpotables.Case) resul
 		if what == "members" {
 			list, _ := r.the("pools")["members"].([]object)
 			if len(list) != 1 {
-				return orError(list, err, cpotables.Text(c.Value, "want"))
+				return orError(list, err, Text(c.Value, "want"))
 			}
 			o, key = list[0], "subnet_id"
 		}
-		return orError(fmt.Sprint(o[key]), err, cpotables.Text(c.Value, "want"))
+		return orError(fmt.Sprint(o[key]), err, Text(c.Value, "want"))
 	}
 }

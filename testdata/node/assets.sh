@@ -3,7 +3,7 @@
 #
 #   assets.sh OUTDIR
 #
-# kubelet, from the module in kubelet/; containerd, its shim and ctr, from the
+# kubelet, from the control plane's module; containerd, its shim and ctr, from the
 # module in containerd/, whose dependencies do not agree with Kubernetes'.
 # A program is built again only when its go.mod or go.sum has changed. The first
 # time takes minutes.
@@ -32,8 +32,8 @@ build() {
 version() { (cd "$1" && go list -m -f '{{.Version}}' "$2"); }
 
 # The kubelet tells the API server its version, and kubectl looks at it.
-kubernetes=$(version kubelet k8s.io/kubernetes)
-build kubelet k8s.io/kubernetes/cmd/kubelet "-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
+kubernetes=$(version ../controlplane k8s.io/kubernetes)
+build ../controlplane k8s.io/kubernetes/cmd/kubelet "-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
 
 containerd=$(version containerd github.com/containerd/containerd/v2)
 for name in containerd containerd-shim-runc-v2 ctr; do

@@ -2,10 +2,7 @@ package image
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/pem"
-	"fmt"
-	"os"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
@@ -24,16 +21,4 @@ func Certificates() ([]byte, error) {
 		}
 	}
 	return out.Bytes(), nil
-}
-
-// ReadCertificates reads authorities from a PEM file instead.
-func ReadCertificates(path string) ([]byte, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("the CA certificates: %w; leave out -ca-certificates for Mozilla's", err)
-	}
-	if !x509.NewCertPool().AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
-	}
-	return content, nil
 }

@@ -110,7 +110,7 @@ func newECDSA(public *ecdsa.PublicKey) (key, error) {
 // log.
 func newEd25519(public ed25519.PublicKey) (key, error) {
 	// Invariant R5 (host/SECURITY.md): only the owner of a key of the policy can sign for it.
-	if err := newEdwards().check(public); err != nil {
+	if err := checkEd25519(public); err != nil {
 		return nil, err
 	}
 	pure, err := signature.LoadED25519Verifier(public)

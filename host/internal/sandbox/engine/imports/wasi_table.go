@@ -1,53 +1,33 @@
 package imports
 
+import "strings"
+
 // wasiParams returns the parameters of each function of preview 1 that returns an errno: i
 // is an i32, I an i64. A test compares them with wazero's signatures.
 func wasiParams() map[string]string {
-	return map[string]string{
-		"args_get":                "ii",
-		"args_sizes_get":          "ii",
-		"clock_res_get":           "ii",
-		"clock_time_get":          "iIi",
-		"environ_get":             "ii",
-		"environ_sizes_get":       "ii",
-		"fd_advise":               "iIIi",
-		"fd_allocate":             "iII",
-		"fd_close":                "i",
-		"fd_datasync":             "i",
-		"fd_fdstat_get":           "ii",
-		"fd_fdstat_set_flags":     "ii",
-		"fd_fdstat_set_rights":    "iII",
-		"fd_filestat_get":         "ii",
-		"fd_filestat_set_size":    "iI",
-		"fd_filestat_set_times":   "iIIi",
-		"fd_pread":                "iiiIi",
-		"fd_prestat_dir_name":     "iii",
-		"fd_prestat_get":          "ii",
-		"fd_pwrite":               "iiiIi",
-		"fd_read":                 "iiii",
-		"fd_readdir":              "iiiIi",
-		"fd_renumber":             "ii",
-		"fd_seek":                 "iIii",
-		"fd_sync":                 "i",
-		"fd_tell":                 "ii",
-		"fd_write":                "iiii",
-		"path_create_directory":   "iii",
-		"path_filestat_get":       "iiiii",
-		"path_filestat_set_times": "iiiiIIi",
-		"path_link":               "iiiiiii",
-		"path_open":               "iiiiiIIii",
-		"path_readlink":           "iiiiii",
-		"path_remove_directory":   "iii",
-		"path_rename":             "iiiiii",
-		"path_symlink":            "iiiii",
-		"path_unlink_file":        "iii",
-		"poll_oneoff":             "iiii",
-		"proc_raise":              "i",
-		"random_get":              "ii",
-		"sched_yield":             "",
-		"sock_accept":             "iii",
-		"sock_recv":               "iiiiii",
-		"sock_send":               "iiiii",
-		"sock_shutdown":           "ii",
+	params := map[string]string{}
+	for signature, names := range map[string]string{
+		"":   "sched_yield",
+		"i":  "fd_close fd_datasync fd_sync proc_raise",
+		"iI": "fd_filestat_set_size",
+		"ii": "args_get args_sizes_get clock_res_get environ_get environ_sizes_get fd_fdstat_get " +
+			"fd_fdstat_set_flags fd_filestat_get fd_prestat_get fd_renumber fd_tell random_get sock_shutdown",
+		"iII":       "fd_allocate fd_fdstat_set_rights",
+		"iIi":       "clock_time_get",
+		"iii":       "fd_prestat_dir_name path_create_directory path_remove_directory path_unlink_file sock_accept",
+		"iIIi":      "fd_advise fd_filestat_set_times",
+		"iIii":      "fd_seek",
+		"iiii":      "fd_read fd_write poll_oneoff",
+		"iiiIi":     "fd_pread fd_pwrite fd_readdir",
+		"iiiii":     "path_filestat_get path_symlink sock_send",
+		"iiiiii":    "path_readlink path_rename sock_recv",
+		"iiiiIIi":   "path_filestat_set_times",
+		"iiiiiii":   "path_link",
+		"iiiiiIIii": "path_open",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			params[name] = signature
+		}
 	}
+	return params
 }

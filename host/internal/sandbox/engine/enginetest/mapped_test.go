@@ -1,4 +1,4 @@
-package wazero_test
+package enginetest
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/enginetest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
@@ -19,7 +18,7 @@ func TestLargeCodeIsMapped(t *testing.T) {
 	dir := t.TempDir()
 	for _, cachedOnly := range []bool{false, true} {
 		t.Run(fmt.Sprint(cachedOnly), func(t *testing.T) {
-			enginetest.RunStockGo(t, mapping{wazero.New(wazero.Options{CacheDir: dir, CachedOnly: cachedOnly}), dir})
+			runStockGo(t, mapping{wazero.New(wazero.Options{CacheDir: dir, CachedOnly: cachedOnly}), dir})
 		})
 	}
 }

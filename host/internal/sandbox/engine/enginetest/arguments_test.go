@@ -29,18 +29,11 @@ const (
 	opExitAfter
 )
 
-// Arguments is testdata/arguments.wat, metered.
-func Arguments(tb testing.TB) []byte {
+// arguments is testdata/arguments.wat, metered.
+func arguments(tb testing.TB) []byte {
 	tb.Helper()
 	return metered(tb, argumentsWasm)
 }
-
-// OpLoop is the op of Arguments that runs a loop; the request is the number of turns, 4
-// bytes in little endian.
-const OpLoop = opLoop
-
-// OpTrap is the op of Arguments that traps in the requested way.
-const OpTrap = opTrapHow
 
 func words(words ...uint32) []byte {
 	var request []byte
@@ -101,7 +94,7 @@ func argumentsTests() []argumentsTest {
 }
 
 func (s *suite) arguments(t *testing.T) {
-	m := s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(func(_ context.Context, _ string, _ []byte) (abi.Code, []byte) {
+	m := s.compile(t, arguments(t), engine.ModuleConfig{Host: host(func(_ context.Context, _ string, _ []byte) (abi.Code, []byte) {
 		return abi.CodeOK, nil
 	})})
 	for _, test := range argumentsTests() {
@@ -124,7 +117,7 @@ func (s *suite) arguments(t *testing.T) {
 }
 
 func (s *suite) traps(t *testing.T) {
-	m := s.compile(t, Arguments(t), engine.ModuleConfig{})
+	m := s.compile(t, arguments(t), engine.ModuleConfig{})
 	for how, want := range map[uint32]string{
 		0: "unreachable",
 		1: "out of bounds memory access", 2: "out of bounds memory access", 3: "out of bounds memory access",
@@ -144,7 +137,7 @@ func (s *suite) traps(t *testing.T) {
 }
 
 func (s *suite) answerAndTrap(t *testing.T) {
-	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{}))
+	i := instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{}))
 	got, err := i.Call(t.Context(), opAnswerAndTrap, words())
 	if err == nil || got.Response != nil || got.Code != 0 || got.Fuel != 0 {
 		t.Errorf("answer %+v, error %v", got, err)
@@ -158,7 +151,7 @@ func (s *suite) answerAndTrap(t *testing.T) {
 // its result.
 func (s *suite) growAfterHostCall(t *testing.T) {
 	var heard []byte
-	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
+	i := instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{Host: host(
 		func(_ context.Context, _ string, request []byte) (abi.Code, []byte) {
 			heard = request
 			return abi.CodeOK, []byte("result")
@@ -178,7 +171,7 @@ func (s *suite) growAfterHostCall(t *testing.T) {
 // loopFuel checks the consumption of a loop of known length: a turn has about ten
 // instructions.
 func (s *suite) loopFuel(t *testing.T) {
-	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{}))
+	i := instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{}))
 	const turns = 10_000_000
 	got, err := i.Call(t.Context(), opLoop, words(turns))
 	if err != nil {
@@ -202,7 +195,7 @@ func loopSum(turns uint32) (sum uint32) {
 func (s *suite) deadlineInHostCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
+	i := instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{Host: host(
 		func(ctx context.Context, _ string, _ []byte) (abi.Code, []byte) {
 			cancel()
 			<-ctx.Done()
@@ -234,7 +227,7 @@ func (s *suite) hostPanics(t *testing.T) {
 		func() { panic(errors.New("boom")) },
 		func() { var nothing *suite; nothing.newEngine = nil },
 	} {
-		i := instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
+		i := instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{Host: host(
 			func(context.Context, string, []byte) (abi.Code, []byte) {
 				panics()
 				return abi.CodeOK, nil

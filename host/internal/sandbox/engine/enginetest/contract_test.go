@@ -1,5 +1,4 @@
-// Package enginetest is the contract of every engine, as a suite of tests. Each
-// engine runs it from a test of its own.
+// Package enginetest has the tests of the engines: a contract of all, and what is one's own.
 package enginetest
 
 import (
@@ -56,8 +55,8 @@ func (h host) HostCall(ctx context.Context, name string, request []byte) (abi.Co
 
 func noHost(context.Context, string, []byte) (abi.Code, []byte) { return abi.CodeDenied, nil }
 
-// Run runs the suite.
-func Run(t *testing.T, newEngine func() engine.Engine) {
+// contract runs the suite.
+func contract(t *testing.T, newEngine func() engine.Engine) {
 	s := &suite{newEngine}
 	t.Run("answers", s.answers)
 	t.Run("broken convention", s.brokenConvention)
@@ -99,9 +98,8 @@ type suite struct {
 	newEngine func() engine.Engine
 }
 
-// Metered reads a module of testdata/wat and meters it. Tests run in their package's folder,
-// for an engine host/internal/sandbox/engine/NAME.
-func Metered(tb testing.TB, name string) []byte {
+// meteredFile reads a module of testdata/wat and meters it.
+func meteredFile(tb testing.TB, name string) []byte {
 	tb.Helper()
 	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "testdata", "wat", name))
 	if err != nil {
@@ -125,7 +123,7 @@ func metered(tb testing.TB, wasm []byte) []byte {
 
 func (s *suite) module(t *testing.T, name string, config engine.ModuleConfig) engine.Module {
 	t.Helper()
-	return s.compile(t, Metered(t, name), config)
+	return s.compile(t, meteredFile(t, name), config)
 }
 
 func (s *suite) compile(t *testing.T, wasm []byte, config engine.ModuleConfig) engine.Module {

@@ -1,11 +1,9 @@
 //go:build wasmtime
 
-package wasmtime_test
+package enginetest
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,70 +11,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/enginetest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wasmtime"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
 )
 
-func TestContract(t *testing.T) {
-	enginetest.Run(t, func() engine.Engine { return wasmtime.New(wasmtime.Options{}) })
-}
-
-func TestContractWithCompilationCache(t *testing.T) {
-	dir := t.TempDir()
-	enginetest.Run(t, func() engine.Engine { return wasmtime.New(wasmtime.Options{CacheDir: dir}) })
-}
-
-func TestStockGo(t *testing.T) {
-	enginetest.RunStockGo(t, wasmtime.New(wasmtime.Options{}))
-}
-
-// noHost answers nothing.
-type noHost struct{}
-
-func (noHost) HostCall(context.Context, string, []byte) (abi.Code, []byte) {
-	return abi.CodeDenied, nil
-}
-
-func newInstance(tb testing.TB, e engine.Engine, wasm []byte) engine.Instance {
-	tb.Helper()
-	m, err := e.Compile(tb.Context(), wasm, engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: noHost{}})
-	if err != nil {
-		tb.Fatal(err)
+func tagged() map[string]func(dir string) engine.Engine {
+	return map[string]func(dir string) engine.Engine{
+		"wasmtime": func(dir string) engine.Engine { return wasmtime.New(wasmtime.Options{CacheDir: dir}) },
 	}
-	i, err := m.Instantiate(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		ctx := context.Background()
-		if err := i.Close(ctx); err != nil {
-			tb.Error(err)
-		}
-		if err := m.Close(ctx); err != nil {
-			tb.Error(err)
-		}
-	})
-	return i
-}
-
-func turns(n uint32) []byte {
-	return append(binary.LittleEndian.AppendUint32(nil, n), make([]byte, 16)...)
 }
 
 // The same work costs the same on both engines, to the unit.
 func TestFuelIsThatOfWazero(t *testing.T) {
-	wasm := enginetest.Arguments(t)
+	wasm := arguments(t)
 	here := newInstance(t, wasmtime.New(wasmtime.Options{}), wasm)
 	there := newInstance(t, wazero.New(wazero.Options{}), wasm)
 	for _, n := range []uint32{1, 1, 999_999, 10_000_000, 123_456} {
-		got, err := here.Call(t.Context(), enginetest.OpLoop, turns(n))
+		got, err := here.Call(t.Context(), opLoop, words(n))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := there.Call(t.Context(), enginetest.OpLoop, turns(n))
+		want, err := there.Call(t.Context(), opLoop, words(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +55,7 @@ func cached(t *testing.T, dir string) string {
 // by the next one; nothing is compiled then.
 func TestCacheIsUsed(t *testing.T) {
 	dir := t.TempDir()
-	newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), enginetest.Arguments(t))
+	newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), arguments(t))
 	file := cached(t, dir)
 	before, err := os.Stat(file)
 	if err != nil {
@@ -108,8 +64,8 @@ func TestCacheIsUsed(t *testing.T) {
 	if before.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %v", before.Mode())
 	}
-	i := newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), enginetest.Arguments(t))
-	if _, err := i.Call(t.Context(), enginetest.OpLoop, turns(3)); err != nil {
+	i := newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), arguments(t))
+	if _, err := i.Call(t.Context(), opLoop, words(3)); err != nil {
 		t.Error(err)
 	}
 	after, err := os.Stat(file)
@@ -118,8 +74,6 @@ func TestCacheIsUsed(t *testing.T) {
 	}
 }
 
-// A file that was cut, changed or made by something else is not run but made
-// anew.
 // The manager compiles nothing itself.
 func TestCachedOnly(t *testing.T) {
 	dir, wasm := t.TempDir(), []byte("\x00asm\x01\x00\x00\x00")
@@ -136,6 +90,8 @@ func TestCachedOnly(t *testing.T) {
 	}
 }
 
+// A file that was cut, changed or made by something else is not run but made
+// anew.
 func TestDamagedCache(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":     func([]byte) []byte { return nil },
@@ -145,7 +101,7 @@ func TestDamagedCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), enginetest.Arguments(t))
+			newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), arguments(t))
 			file := cached(t, dir)
 			good, err := os.ReadFile(file)
 			if err != nil {
@@ -154,8 +110,8 @@ func TestDamagedCache(t *testing.T) {
 			if err := os.WriteFile(file, damage(bytes.Clone(good)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			i := newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), enginetest.Arguments(t))
-			if _, err := i.Call(t.Context(), enginetest.OpLoop, turns(3)); err != nil {
+			i := newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), arguments(t))
+			if _, err := i.Call(t.Context(), opLoop, words(3)); err != nil {
 				t.Error(err)
 			}
 			if again, err := os.ReadFile(file); err != nil || !bytes.Equal(again, good) {
@@ -170,7 +126,7 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := wasmtime.New(wasmtime.Options{CacheDir: dir}).Compile(t.Context(), enginetest.Arguments(t), engine.ModuleConfig{Host: noHost{}})
+	_, err := wasmtime.New(wasmtime.Options{CacheDir: dir}).Compile(t.Context(), arguments(t), engine.ModuleConfig{Host: host(noHost)})
 	if err == nil || !strings.Contains(err.Error(), "compilation cache "+dir) {
 		t.Errorf("error %v", err)
 	}
@@ -184,7 +140,7 @@ func TestLibraryVersion(t *testing.T) {
 	}
 	pinned := regexp.MustCompile(`wasmtime-go/v\d+ (\S+)`).FindSubmatch(mod)
 	dir := t.TempDir()
-	newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), enginetest.Arguments(t))
+	newInstance(t, wasmtime.New(wasmtime.Options{CacheDir: dir}), arguments(t))
 	if folder := filepath.Base(filepath.Dir(cached(t, dir))); pinned == nil || !strings.HasPrefix(folder, "wasmtime-"+string(pinned[1])+"-") {
 		t.Errorf("the folder is %s, go.mod pins %s", folder, pinned)
 	}
@@ -193,8 +149,8 @@ func TestLibraryVersion(t *testing.T) {
 // A guest's trap is a signal of the process. Those of Go's own mistakes still
 // become panics, in every thread.
 func TestSignalsOfGoAreGos(t *testing.T) {
-	i := newInstance(t, wasmtime.New(wasmtime.Options{}), enginetest.Arguments(t))
-	if _, err := i.Call(t.Context(), enginetest.OpTrap, turns(1)); err == nil {
+	i := newInstance(t, wasmtime.New(wasmtime.Options{}), arguments(t))
+	if _, err := i.Call(t.Context(), opTrapHow, words(1)); err == nil {
 		t.Fatal("the guest did not trap")
 	}
 	done := make(chan any)
@@ -208,63 +164,6 @@ func TestSignalsOfGoAreGos(t *testing.T) {
 	for range 16 {
 		if p := <-done; p == nil {
 			t.Error("a nil pointer did not panic")
-		}
-	}
-}
-
-func BenchmarkCall(b *testing.B) {
-	i := newInstance(b, wasmtime.New(wasmtime.Options{}), enginetest.Metered(b, "convention.wasm"))
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	for name, op := range map[string]abi.Op{"echo": 1, "empty": 6} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := i.Call(ctx, op, nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkLoop is a loop of 100,000 turns.
-func BenchmarkLoop(b *testing.B) {
-	i := newInstance(b, wasmtime.New(wasmtime.Options{}), enginetest.Arguments(b))
-	for b.Loop() {
-		if _, err := i.Call(b.Context(), enginetest.OpLoop, turns(100_000)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkInstantiate(b *testing.B) {
-	ctx := b.Context()
-	m, err := wasmtime.New(wasmtime.Options{}).Compile(ctx, enginetest.Metered(b, "convention.wasm"), engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: noHost{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = m.Close(context.Background()) }()
-	for b.Loop() {
-		i, err := m.Instantiate(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := i.Close(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCompileSmall(b *testing.B) {
-	wasm := enginetest.Metered(b, "convention.wasm")
-	for b.Loop() {
-		m, err := wasmtime.New(wasmtime.Options{}).Compile(b.Context(), wasm, engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: noHost{}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := m.Close(context.Background()); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *suite) logInInitialize(t *testing.T) {
 func (s *suite) modulesAreApart(t *testing.T) {
 	ctx, e := t.Context(), s.newEngine()
 	config := engine.ModuleConfig{MemoryLimitBytes: memoryLimit, Host: host(noHost)}
-	good, err := e.Compile(ctx, Metered(t, "convention.wasm"), config)
+	good, err := e.Compile(ctx, meteredFile(t, "convention.wasm"), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (s *suite) modulesAreApart(t *testing.T) {
 	if _, err := e.Compile(ctx, []byte("garbage"), config); err == nil {
 		t.Error("garbage was compiled")
 	}
-	bad, err := e.Compile(ctx, Metered(t, "bad_init.wasm"), config)
+	bad, err := e.Compile(ctx, meteredFile(t, "bad_init.wasm"), config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
-// RunStockGo builds a guest with stock Go and runs it: WASI offers what Go's runtime needs,
+// runStockGo builds a guest with stock Go and runs it: WASI offers what Go's runtime needs,
 // and no more.
-func RunStockGo(t *testing.T, e engine.Engine) {
+func runStockGo(t *testing.T, e engine.Engine) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "guest.wasm")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, "../enginetest/testdata/stockgo")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, "./testdata/stockgo")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the guest: %v\n%s", err, out)

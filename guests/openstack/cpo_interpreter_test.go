@@ -1,4 +1,6 @@
-package cpotables
+//go:build cpo
+
+package main
 
 import (
 	"fmt"
@@ -11,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const code = `package p
+const packageSource = `package p
 
 const (
 	Prefix = "p/"
@@ -23,7 +25,7 @@ type T struct{}
 func (T) TestOfNobody() {}
 `
 
-const tests = `package p
+const testSource = `package p
 
 import "testing"
 
@@ -69,7 +71,7 @@ func TestSteps(t *testing.T) {
 func load(t *testing.T) *Source {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"p.go": code, "p_test.go": tests} {
+	for name, text := range map[string]string{"p.go": packageSource, "p_test.go": testSource} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func function(t *testing.T, name string) *Func {
 	return f
 }
 
-func TestLoad(t *testing.T) {
+func TestCPOLoad(t *testing.T) {
 	if got := load(t).Tests(); !slices.Equal(got, []string{"TestTable", "TestSteps"}) {
 		t.Error(got)
 	}
@@ -102,7 +104,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestCPOValues(t *testing.T) {
 	f := function(t, "TestTable")
 	cases, err := f.Table("tests")
 	if err != nil {
@@ -149,7 +151,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestMapTable(t *testing.T) {
+func TestCPOMapTable(t *testing.T) {
 	cases, err := function(t, "TestTable").Table("byName")
 	got := ""
 	for _, c := range cases {
@@ -163,7 +165,7 @@ func TestMapTable(t *testing.T) {
 	}
 }
 
-func TestSteps(t *testing.T) {
+func TestCPOSteps(t *testing.T) {
 	f := function(t, "TestSteps")
 	steps := f.Steps()
 	if len(steps) != 3 || steps[0].Call != "run" || steps[0].Args[2] != Symbol("one") || steps[0].Args[3] != true || steps[1].Set != "one.tags" || steps[2].Pos != "p_test.go:32" {

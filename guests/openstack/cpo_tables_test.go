@@ -1,10 +1,6 @@
-// Package cpotables reads the test tables of cloud-provider-openstack out of
-// its Go source, so that its cases can run as data against this provider without
-// a copy of them. It supports literals, constants, local variables and a few
-// calls; anything else is an error that says what and where.
-//
-// It is for tests, and not part of the provider.
-package cpotables
+//go:build cpo
+
+package main
 
 import (
 	"errors"
@@ -17,6 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 )
+
+// This file, cpo_eval_test.go and cpo_calls_test.go read the test tables of
+// cloud-provider-openstack out of its Go source, so that its cases can run as data
+// against this provider without a copy of them. They support literals, constants, local
+// variables and a few calls; anything else is an error that says what and where.
 
 // Source is one package with its tests. It is only read after Load.
 type Source struct {

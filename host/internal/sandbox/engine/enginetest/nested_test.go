@@ -17,7 +17,7 @@ import (
 func (s *suite) reentry(t *testing.T) {
 	var i engine.Instance
 	var again, closing error
-	i = instantiate(t, s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
+	i = instantiate(t, s.compile(t, arguments(t), engine.ModuleConfig{Host: host(
 		func(ctx context.Context, _ string, _ []byte) (abi.Code, []byte) {
 			_, again = i.Call(ctx, opGrowAfter, nil)
 			closing = i.Close(ctx)
@@ -38,9 +38,9 @@ func (s *suite) reentry(t *testing.T) {
 // nested runs a guest that exhausts its stack within a host call of a guest deep in its own,
 // as a signer within a provider.
 func (s *suite) nested(t *testing.T) {
-	inner := s.compile(t, Arguments(t), engine.ModuleConfig{})
+	inner := s.compile(t, arguments(t), engine.ModuleConfig{})
 	answers := 0
-	outer := s.compile(t, Arguments(t), engine.ModuleConfig{Host: host(
+	outer := s.compile(t, arguments(t), engine.ModuleConfig{Host: host(
 		func(ctx context.Context, _ string, _ []byte) (abi.Code, []byte) {
 			if _, err := instantiate(t, inner).Call(ctx, opDeep, words(1<<31)); err == nil || !strings.Contains(err.Error(), "stack overflow") {
 				t.Errorf("the inner guest: %v", err)
@@ -80,7 +80,7 @@ func (s *suite) depth(t *testing.T) {
 }
 
 func (s *suite) closed(t *testing.T) {
-	m := s.compile(t, Arguments(t), engine.ModuleConfig{})
+	m := s.compile(t, arguments(t), engine.ModuleConfig{})
 	i, err := m.Instantiate(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (s *suite) closed(t *testing.T) {
 // leaks makes many instances of many modules, some of which fail, and then measures the
 // process's memory.
 func (s *suite) leaks(t *testing.T) {
-	wasm := Arguments(t)
+	wasm := arguments(t)
 	round := func(instances int) {
 		m := s.compileAlone(t, wasm)
 		for n := range instances {

@@ -1,4 +1,6 @@
-package cpotables
+//go:build cpo
+
+package main
 
 import (
 	"fmt"
