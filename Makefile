@@ -460,6 +460,8 @@ $(BIN)/protoc-gen-go-lite:
 generate: deps $(BIN)/protoc-gen-go-lite crd chart ## Generated code, vectors, modules and manifests.
 	cd abi && PATH=$(BIN):$$PATH $(GO) generate ./...
 	$(GO) generate ./host/internal/report
+	cd abi && $(GO) test -count=1 -run '^TestVectorsAreCurrent$$' . -update
+	cd guests && $(GO) test -count=1 -run '^TestConversations$$' ./sdk -update
 	testdata/wat/generate.sh
 
 .PHONY: generated

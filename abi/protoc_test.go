@@ -82,3 +82,45 @@ func TestVectorsAgainstProtoc(t *testing.T) {
 		})
 	}
 }
+
+// spoken is a message of conversations.json, which package sdk records.
+type spoken struct{ Message, Hex string }
+
+type exchange struct {
+	Request, Answer spoken
+	HostCalls       []exchange
+}
+
+func TestConversationsAgainstProtoc(t *testing.T) {
+	text, err := os.ReadFile("../testdata/abi/conversations.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct{ Ops []exchange }
+	if err := json.Unmarshal(text, &all); err != nil || len(all) == 0 {
+		t.Fatalf("%d conversations: %v", len(all), err)
+	}
+	for _, one := range all {
+		checkSpoken(t, one.Ops)
+	}
+}
+
+func checkSpoken(t *testing.T, exchanges []exchange) {
+	t.Helper()
+	for _, x := range exchanges {
+		for _, m := range []spoken{x.Request, x.Answer} {
+			if m.Hex == "" {
+				continue
+			}
+			data := vector{Name: m.Message, Hex: m.Hex}.bytes(t)
+			text, err := protoc(t, "--decode", m.Message, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := protoc(t, "--encode", m.Message, text); err != nil || !bytes.Equal(again, data) {
+				t.Errorf("%s %s: protoc writes %x, %v", m.Message, m.Hex, again, err)
+			}
+		}
+		checkSpoken(t, x.HostCalls)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/guests/build"
 )
@@ -74,8 +75,11 @@ func TestMistakes(t *testing.T) {
 		change func(t *testing.T, o *build.Options)
 		want   string
 	}{
-		"no manifest":   {func(_ *testing.T, o *build.Options) { o.Dir = filepath.Join(o.Dir, "none") }, "every guest needs a manifest"},
-		"bad manifest":  {func(t *testing.T, o *build.Options) { write(t, o.Dir, "manifest.json", "{}") }, "manifest.json: "},
+		"no manifest":  {func(_ *testing.T, o *build.Options) { o.Dir = filepath.Join(o.Dir, "none") }, "every guest needs a manifest"},
+		"bad manifest": {func(t *testing.T, o *build.Options) { write(t, o.Dir, "manifest.json", "{}") }, "manifest.json: "},
+		"long manifest": {func(t *testing.T, o *build.Options) {
+			write(t, o.Dir, "manifest.json", strings.Repeat(" ", abi.MaxManifestBytes)+"{}")
+		}, "shorten it to at most 65536"},
 		"bad version":   {func(_ *testing.T, o *build.Options) { o.Version = "1 2" }, "manifest.json: "},
 		"compiler":      {func(_ *testing.T, o *build.Options) { o.Compiler = "rustc" }, `"rustc" is none of tinygo, tinygo-build, go`},
 		"no Go in it":   {func(t *testing.T, o *build.Options) { write(t, o.Dir, "main.go", "package main\nfunc main() { x }\n") }, "go build"},
@@ -117,6 +121,15 @@ func TestNetHTTPInATinyGoGuest(t *testing.T) {
 func TestToolchainOfNoVersion(t *testing.T) {
 	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGoBuild, Tools: t.TempDir()})
 	if !errors.Is(err, build.ErrCompiler) || !strings.Contains(err.Error(), "tinygo-build") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The manager refuses such a module, which is late to hear of it.
+func TestUndeclaredCapability(t *testing.T) {
+	module := []byte("\x00asm\x01\x00\x00\x00\x02\x11\x01\x06ccm_v1\x05nodes\x00\x00")
+	_, err := build.Append(module, []byte(`{"name": "x", "version": "1", "abi": {"min": 1, "max": 1}, "ops": []}`))
+	if err == nil || !strings.Contains(err.Error(), `"nodes", which is not in the list: add it to "capabilities"`) {
 		t.Errorf("%v", err)
 	}
 }

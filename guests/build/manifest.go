@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -15,7 +16,12 @@ import (
 // with that version where it is not empty. A manifest that the manager would
 // refuse is an error.
 func ReadManifest(file, version string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, abi.MaxManifestBytes+1)) // which the parser refuses
 	if err != nil {
 		return nil, err
 	}

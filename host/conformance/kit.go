@@ -111,8 +111,10 @@ func (k *kit) newHost(http hostfunc.HTTP, scrub func(string) string) *hostfunc.H
 	})
 }
 
-// restart simulates the restart of a manager: all state in memory is lost.
+// restart simulates the restart of a manager: all state in memory is lost. So
+// is an open breaker, which would fail the clauses after the one that opened it.
 func (k *kit) restart(ctx context.Context) {
+	k.network.Forget()
 	k.host.current.Store(k.newHost(k.injector, k.network.scrub))
 	if g := k.slot.Serving(); g != nil {
 		g.Trim(ctx)

@@ -36,7 +36,7 @@ func readManifest(module []byte) (*manifest.Manifest, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("the module has no manifest: ccmctl build appends it, or ccm-manifest (guests/cmd)")
+		return nil, fmt.Errorf("the module has no manifest: ccmctl build appends it, or ccmctl manifest")
 	}
 	return manifest.Parse(section)
 }

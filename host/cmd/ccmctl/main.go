@@ -52,7 +52,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints them
 	}
-	root.AddCommand(newStatus(), newWhy(), newCheck(), newCalls(), newDashboard(), newBundle(), newRollout(), newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newPack(), newPush(), newPull(), newCompile(), newConformance(), newRun(), newNew(), newBuild(), newDev(), newInspect(), newVersion())
+	root.AddCommand(newStatus(), newWhy(), newCheck(), newCalls(), newDashboard(), newBundle(), newRollout(), newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newPack(), newPush(), newPull(), newCompile(), newConformance(), newRun(), newNew(), newBuild(), newManifest(), newDev(), newInspect(), newVersion())
 	return root
 }
 

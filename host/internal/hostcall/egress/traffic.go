@@ -42,6 +42,15 @@ func (c *Client) Enforce() {
 	t.hosts.set(o)
 }
 
+// Forget drops what is known of hosts without a running request, as a restart does: breakers
+// and pauses.
+func (t *Traffic) Forget() {
+	t.hosts.mu.Lock()
+	defer t.hosts.mu.Unlock()
+	for t.hosts.evict() {
+	}
+}
+
 // perSecond is the rate in force, for errors.
 func (t *Traffic) perSecond() float64 { return float64(t.limiter.Limit()) }
 

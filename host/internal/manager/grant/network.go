@@ -75,6 +75,14 @@ func inForce(now func() *Network, of func(*Network) *egress.Client) func() *egre
 	}
 }
 
+// Forget drops what the clients know of their hosts, as the end of a manager does.
+func (n *Network) Forget() {
+	n.Client.Traffic().Forget()
+	for _, client := range n.tokens {
+		client.Traffic().Forget()
+	}
+}
+
 // Close releases the network's resources. Running requests end by themselves.
 func (n *Network) Close() {
 	n.Client.Close()

@@ -116,7 +116,7 @@ func (m *Module) parseManifest() (*manifest.Manifest, error) {
 		return nil, &Error{Reason: ReasonManifestInvalid, Err: err}
 	}
 	if section == nil {
-		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; ccmctl build appends it, or ccm-manifest (guests/cmd)", abi.ManifestSection)
+		return nil, errorf(ReasonManifestMissing, "the module has no custom section %q; ccmctl build appends it, or ccmctl manifest", abi.ManifestSection)
 	}
 	declared, err := manifest.Parse(section)
 	if err != nil {
