@@ -36,7 +36,8 @@ type Options struct {
 	// Debug makes a build whose crashes tell the line.
 	Debug bool
 	// Toolchain is where TinyGoBuild comes from: the directory of its module in
-	// a checkout, or a version. Empty is the version of this program.
+	// a checkout, or a version. Empty is the version of this program, or where it
+	// has none the checkout of the guest's SDK.
 	Toolchain string
 	// Tools is the directory of TinyGoBuild; one in the user's cache where it
 	// is empty.

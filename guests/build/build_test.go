@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,8 +120,9 @@ func TestNetHTTPInATinyGoGuest(t *testing.T) {
 
 // Without a version and without a checkout nobody knows which compiler it is.
 func TestToolchainOfNoVersion(t *testing.T) {
+	debianHas(t)
 	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGoBuild, Tools: t.TempDir()})
-	if !errors.Is(err, build.ErrCompiler) || !strings.Contains(err.Error(), "tinygo-build") {
+	if !errors.Is(err, build.ErrCompiler) || !strings.Contains(err.Error(), "--toolchain CHECKOUT/guests/toolchain") || !strings.Contains(err.Error(), "--compiler go") {
 		t.Errorf("%v", err)
 	}
 }
@@ -132,4 +134,38 @@ func TestUndeclaredCapability(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"nodes", which is not in the list: add it to "capabilities"`) {
 		t.Errorf("%v", err)
 	}
+}
+
+// A program of no release builds the compiler of the checkout that the guest's SDK is of.
+func TestToolchainOfACheckout(t *testing.T) {
+	debianHas(t)
+	dir, checkout := guest(t), t.TempDir()
+	const home = "github.com/wasm-ccm/wasm-ccm/guests"
+	write(t, dir, "go.mod", "module example.com/least\n\ngo 1.25.0\n\nrequire "+home+" v0.0.0\n\nreplace "+home+" => "+checkout+"\n")
+	write(t, checkout, "go.mod", "module "+home+"\n\ngo 1.25.0\n")
+	tool := filepath.Join(checkout, "toolchain", build.TinyGoBuild)
+	if err := os.MkdirAll(tool, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Dir(tool), "go.mod", "module "+home+"/toolchain\n\ngo 1.25.0\n")
+	write(t, tool, "main.go", "package main\n\nimport \"os\"\n\nfunc main() { os.WriteFile(os.Args[len(os.Args)-2], []byte(\"\\x00asm\\x01\\x00\\x00\\x00\"), 0o600) }\n")
+	result, err := build.Build(t.Context(), build.Options{Dir: dir, Out: filepath.Join(t.TempDir(), "out.wasm"), Tools: t.TempDir()})
+	if err != nil || result.Compiler != build.TinyGoBuild {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// debianHas lets Debian have all packages of LLVM, and the PATH no TinyGo.
+func debianHas(t *testing.T) {
+	t.Helper()
+	tools := t.TempDir()
+	goProgram, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nshift 2\nfor package; do echo installed; done\n"
+	if err := errors.Join(os.Symlink(goProgram, filepath.Join(tools, "go")), os.WriteFile(filepath.Join(tools, "dpkg-query"), []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools)
 }

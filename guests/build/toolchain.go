@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,9 @@ func (o Options) toolchain(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(tools, 0o755); err != nil {
 		return "", err
 	}
+	if o.Toolchain == "" && ownVersion() == "" {
+		o.Toolchain = o.besideSDK(ctx)
+	}
 	if info, err := os.Stat(o.Toolchain); o.Toolchain != "" && err == nil && info.IsDir() {
 		program := filepath.Join(tools, TinyGoBuild)
 		return program, o.run(ctx, o.Toolchain, nil, "go", "build", "-tags", "llvm19", "-o", program, "./"+TinyGoBuild)
@@ -76,13 +80,25 @@ func (o Options) toolchain(ctx context.Context) (string, error) {
 		version = ownVersion()
 	}
 	if version == "" {
-		return "", fmt.Errorf("%w: this program has no version, so the one of %s is unknown: say --toolchain DIRECTORY or --toolchain VERSION", ErrCompiler, TinyGoBuild)
+		return "", fmt.Errorf("%w: this program is of no release, and the guest's SDK of no checkout, so the version of %s is unknown: say --toolchain CHECKOUT/guests/toolchain or --toolchain VERSION; or build by stock Go (--compiler go)", ErrCompiler, TinyGoBuild)
 	}
 	program := filepath.Join(tools, TinyGoBuild+"-"+version)
 	if _, err := os.Stat(program); !errors.Is(err, os.ErrNotExist) {
 		return program, err
 	}
 	return program, o.fetch(ctx, version, tools, program)
+}
+
+// besideSDK is the directory of the compiler's module where the guest's SDK is of a
+// checkout; "" otherwise. A released SDK has none beside it.
+func (o Options) besideSDK(ctx context.Context) string {
+	o.Log = io.Discard // of a guest without the SDK
+	sdk, err := o.output(ctx, o.Dir, nil, "go", "list", "-m", "-f", "{{.Dir}}", guestsModule)
+	dir := filepath.Join(strings.TrimSpace(sdk), "toolchain")
+	if _, missing := os.Stat(filepath.Join(dir, "go.mod")); err != nil || missing != nil {
+		return ""
+	}
+	return dir
 }
 
 // fetch builds a version from the module proxy. The checksum database of Go

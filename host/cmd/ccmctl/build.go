@@ -43,7 +43,7 @@ func addBuildFlags(cmd *cobra.Command, o *build.Options) {
 	fs.StringVar(&o.Version, "set-version", "", "takes the place of the manifest's version")
 	fs.StringVar(&o.Tags, "tags", "", "Go's build tags, a comma between them")
 	fs.BoolVar(&o.Debug, "debug", false, "a build whose crashes tell the line, by stock Go")
-	fs.StringVar(&o.Toolchain, "toolchain", "", "directory or version of the module of tinygo-build (default the version of ccmctl)")
+	fs.StringVar(&o.Toolchain, "toolchain", "", "directory or version of the module of tinygo-build (default the version of ccmctl, or the checkout of the SDK)")
 	fs.StringVar(&o.Tools, "tools", "", "directory that keeps tinygo-build (default the user's cache)")
 	fs.BoolVar(&o.Install, "install", false, "install Debian's LLVM 19 (850 MB) by apt-get where it is missing")
 }

@@ -68,6 +68,8 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	}
 	config, _, err := f.client()
 	switch {
+	case err != nil && f.chosen():
+		return fmt.Errorf("the cluster of --kubeconfig and --context cannot be checked: %w; correct them, or leave them out to check a configuration alone (-f)", err)
 	case err != nil && options.Planned == nil:
 		return err
 	case err != nil:

@@ -21,11 +21,12 @@ func TestCheckAPlanWithoutACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, kubeconfig := range map[string]string{"no kubeconfig": filepath.Join(dir, "none"), "no API server": gone} {
+		t.Setenv("KUBECONFIG", kubeconfig)
 		var out bytes.Buffer
 		cmd := newCheck()
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
-		cmd.SetArgs([]string{"--kubeconfig=" + kubeconfig, "-f", plan})
+		cmd.SetArgs([]string{"-f", plan})
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "2 of the findings are errors") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -36,6 +37,22 @@ func TestCheckAPlanWithoutACluster(t *testing.T) {
 		}
 		if len(linesWith(out.String(), "cluster: not checked")) != 1 {
 			t.Errorf("%s: what was not checked is not told:\n%s", name, out.String())
+		}
+	}
+}
+
+// A kubeconfig or a context that a person names, and that there is not, is a mistake.
+func TestCheckAPlanWithAMistypedCluster(t *testing.T) {
+	dir := t.TempDir()
+	plan := filepath.Join(dir, "plan.yaml")
+	if err := os.WriteFile(plan, []byte("{apiVersion: config.wasm-ccm.dev/v1alpha1, kind: HostConfiguration, providers: [{name: a, source: {configMap: {namespace: kube-system, name: m}}}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
+	for flag, want := range map[string]string{"--kubeconfig=" + dir + "/mistyped": dir + "/mistyped", "--context=mistyped": `"mistyped"`} {
+		out, err := runCommand(t, "check", flag, "-f", plan)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "-f") || out != "" {
+			t.Errorf("%s: %v\n%s", flag, err, out)
 		}
 	}
 }

@@ -47,6 +47,9 @@ func (f *clusterFlags) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
+// chosen: a person has named the cluster, and means it.
+func (f *clusterFlags) chosen() bool { return f.kubeconfig != "" || f.context != "" }
+
 // client returns the user's client of the API server.
 func (f *clusterFlags) client() (*restclient.Config, kubernetes.Interface, error) {
 	config, err := f.config().ClientConfig()

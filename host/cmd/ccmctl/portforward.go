@@ -124,9 +124,17 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 
 // nobody is the error without a running Pod of the manager.
 func (c *cluster) nobody(ctx context.Context, pods []corev1.Pod) error {
+	missing := check.Missing(ctx, c.client, c.namespace, pods)
+	if len(missing) == 1 && missing[0].Reason == check.NotInstalled {
+		return fmt.Errorf("no manager is installed in namespace %s: it has no DaemonSet and no Deployment %s. Install one (deploy/docs/install.md), or say where it is: --manager-namespace, or --server for one in no Pod", c.namespace, managerName)
+	}
 	said := fmt.Sprintf("no Pod of the manager runs in namespace %s (kubectl -n %[1]s get pods -l %[2]s); is it in another (--manager-namespace), or in no Pod (--server)?", c.namespace, selector)
-	for _, f := range check.Missing(ctx, c.client, c.namespace, pods) {
-		said += fmt.Sprintf(" %s: %s -> %s.", f.Where, f.What, f.Mend)
+	for _, f := range missing {
+		said += fmt.Sprintf(" %s: %s", f.Where, f.What)
+		if f.Mend != "" {
+			said += " -> " + f.Mend
+		}
+		said += "."
 	}
 	return errors.New(said)
 }

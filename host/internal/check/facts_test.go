@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -100,7 +101,13 @@ func TestMissing(t *testing.T) {
 			Spec:   appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"role": "control-plane"}}}},
 			Status: appsv1.DaemonSetStatus{ObservedGeneration: generation, DesiredNumberScheduled: wanted, CurrentNumberScheduled: made}}
 	}
-	events := &corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}, Items: []corev1.Event{{Message: "exceeded quota: pods"}}}
+	eventsOf := func(ages ...time.Duration) map[string]any {
+		list := &corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}}
+		for _, age := range ages {
+			list.Items = append(list.Items, corev1.Event{Message: fmt.Sprintf("quota %v", age), LastTimestamp: metav1.NewTime(time.Now().Add(-age))})
+		}
+		return map[string]any{daemonSets: daemonSet(2, 3, 0), "/api/v1/namespaces/kube-system/events": list}
+	}
 	deployment := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{Kind: "Deployment", APIVersion: "apps/v1"}, Status: appsv1.DeploymentStatus{ObservedGeneration: 1,
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: memory"}}}}
 	waiting := func(reason string, before *corev1.ContainerStateTerminated) corev1.Pod {
@@ -122,9 +129,10 @@ func TestMissing(t *testing.T) {
 		"nothing is installed":         {nil, nil, Finding{Severity: Warning, Reason: "NotInstalled"}, "install the chart"},
 		"no node matches":              {map[string]any{daemonSets: daemonSet(2, 0, 0)}, nil, Finding{Severity: Error, Reason: "NoNodeMatches", What: "0 of 0 Pods: no Node matches its nodeSelector map[role:control-plane]"}, "label the nodes"},
 		"not counted yet":              {map[string]any{daemonSets: daemonSet(1, 0, 0)}, nil, Finding{Severity: Error, Reason: "NoPods", What: "has not counted"}, "kube-controller-manager"},
-		"a full quota":                 {map[string]any{daemonSets: daemonSet(2, 3, 0), "/api/v1/namespaces/kube-system/events": events}, nil, Finding{Severity: Error, Reason: "PodsMissing", What: "0 of 3 Pods: exceeded quota: pods"}, "get resourcequota"},
+		"a full quota":                 {eventsOf(time.Hour, time.Minute, 5*time.Minute), nil, Finding{Severity: Error, Reason: "PodsMissing", What: "0 of 3 Pods: quota 1m0s (1m"}, "get resourcequota"},
+		"a full quota an hour ago":     {eventsOf(time.Hour), nil, Finding{Severity: Warning, Reason: "PodsMissing", What: "no Event of the last 20m0s says why"}, "describe daemonset"},
 		"a full quota of a Deployment": {map[string]any{deployments: deployment}, nil, Finding{Severity: Error, Reason: "PodsMissing", What: "0 of 1 Pods: exceeded quota: memory"}, "get resourcequota"},
-		"nobody says why":              {map[string]any{daemonSets: daemonSet(2, 3, 0)}, nil, Finding{Severity: Warning, Reason: "PodsMissing", What: "no Event says why"}, "describe daemonset"},
+		"nobody says why":              {map[string]any{daemonSets: daemonSet(2, 3, 0)}, nil, Finding{Severity: Warning, Reason: "PodsMissing", What: "no Event of the last 20m0s says why"}, "describe daemonset"},
 		"0 replicas":                   {map[string]any{deployments: idle}, nil, Finding{Severity: Error, Reason: "NoReplicas"}, "--replicas=2"},
 		"Pods of another label":        {map[string]any{daemonSets: daemonSet(2, 1, 1)}, nil, Finding{Severity: Error, Reason: "NoPods", What: "1 Pods by its controller's count"}, "--show-labels"},
 		"one was evicted":              {map[string]any{daemonSets: daemonSet(2, 0, 0)}, []corev1.Pod{evicted}, Finding{Severity: Error, Reason: "NoNodeMatches"}, "label the nodes"},

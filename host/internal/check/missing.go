@@ -80,7 +80,7 @@ func (c *checker) counts(ctx context.Context, own int) {
 			refused = c.failedCreate(ctx, w)
 		}
 		if refused == "" { // the controller may be about to create them
-			refused, severity = "no Event says why", Warning
+			refused, severity = fmt.Sprintf("no Event of the last %v says why", createRetry), Warning
 		}
 		c.add(severity, "PodsMissing", w.where(), fmt.Sprintf("it has %d of %d Pods: %s", w.made, w.wanted, refused), describe+"; kubectl -n "+c.Namespace+" get resourcequota")
 	case own == 0:
@@ -88,18 +88,23 @@ func (c *checker) counts(ctx context.Context, own int) {
 	}
 }
 
-// failedCreate is the message of the latest Event about a failed creation of Pods, "" if none.
+// createRetry is a little more than the longest pause of kube-controller-manager between two
+// attempts to create Pods. An older Event is about the past.
+const createRetry = 20 * time.Minute
+
+// failedCreate is the message of the latest Event about a failed creation of Pods, and its
+// age; "" if none is recent.
 func (c *checker) failedCreate(ctx context.Context, w *workload) (said string) {
 	selector := fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}.String()
-	list, err := c.client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxAlike})
-	if !c.readable("events in namespace "+c.Namespace, err) {
+	now := c.dates.now()
+	at := now.Add(-createRetry)
+	err := each(ctx, c.client.CoreV1().Events(c.Namespace).List, metav1.ListOptions{FieldSelector: selector}, func(e *corev1.Event) {
+		if e.LastTimestamp.After(at) {
+			said, at = e.Message, e.LastTimestamp.Time
+		}
+	})
+	if !c.readable("events in namespace "+c.Namespace, err) || said == "" {
 		return ""
 	}
-	at := time.Time{}
-	for _, e := range list.Items {
-		if now := e.LastTimestamp.Time; !now.Before(at) {
-			said, at = e.Message, now
-		}
-	}
-	return said
+	return fmt.Sprintf("%s (%v ago)", said, now.Sub(at).Round(time.Second))
 }

@@ -27,9 +27,12 @@ func (c *checker) workload(ctx context.Context) {
 	})
 }
 
+// NotInstalled is the reason where neither a manager nor a plan is there.
+const NotInstalled = "NotInstalled"
+
 func (c *checker) notInstalled() {
 	if c.plan.configuration == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
-		c.warn("NotInstalled", "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
+		c.warn(NotInstalled, "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
 			"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
 	}
 }
