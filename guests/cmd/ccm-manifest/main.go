@@ -43,7 +43,7 @@ func run(args []string, stdout io.Writer) error {
 	return errUsage
 }
 
-// checkManifest says what is wrong with a manifest before anything is compiled.
+// checkManifest checks a manifest before anything is compiled.
 func checkManifest(args []string) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	file := flags.String("manifest", "manifest.json", "the manifest, a JSON `file`")

@@ -47,7 +47,7 @@ Names are those of cloud-provider-openstack v1.31.
 	return b.String()
 }
 
-// others are the statuses of what is not supported, in the order of the text.
+// others are the statuses of unsupported names, in the text's order.
 var others = []struct { //nolint:gochecknoglobals // a constant
 	status  cloudconf.Status
 	heading string
@@ -91,7 +91,8 @@ func writeKeys(b *strings.Builder, keys []cloudconf.Key) {
 	}
 }
 
-// groups are the keys of a status; neighbours with one section and note share a row.
+// groups are the keys of a status; neighbours with one section and note share a
+// row.
 func groups(keys []cloudconf.Key, status cloudconf.Status) (all [][]cloudconf.Key) {
 	for _, k := range keys {
 		if k.Status != status {

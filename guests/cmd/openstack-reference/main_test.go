@@ -20,7 +20,7 @@ func TestReferenceIsFresh(t *testing.T) {
 }
 
 // TestNothingIsMissing: each name of cloud-provider-openstack v1.31.2 is in the
-// tables. testdata/cpo-v1.31.2.txt is made from its source: see there.
+// tables. testdata/cpo-v1.31.2.txt was made from its source: see there.
 func TestNothingIsMissing(t *testing.T) {
 	data, err := os.ReadFile("testdata/cpo-v1.31.2.txt")
 	if err != nil {
