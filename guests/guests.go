@@ -1,5 +1,5 @@
-// Package guests has what a new guest begins with. The providers and signers
-// are main packages in its directories, the library is package sdk.
+// Package guests has the start of a new guest. The providers and signers are
+// main packages in its directories, the library is package sdk.
 package guests
 
 import "embed"

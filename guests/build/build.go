@@ -1,6 +1,6 @@
-// Package build makes a module of a guest: it compiles the package by TinyGo
-// or by stock Go, and appends the manifest. Its commands are ccm-build, which
-// needs no checkout of this repository, and ccmctl build.
+// Package build makes a module from a guest: it compiles the package with
+// TinyGo or stock Go, and appends the manifest. Its commands are ccm-build,
+// which needs no checkout of this repository, and ccmctl build.
 package build
 
 import (
@@ -19,46 +19,45 @@ import (
 type Options struct {
 	// Dir is the directory of the guest's main package and manifest.json.
 	Dir string
-	// Out is the file of the module; NAME.wasm of the manifest in the working
-	// directory where it is empty. Beside it is OUT.stamp, of what it is made.
+	// Out is the module's file; by default NAME.wasm of the manifest in the
+	// working directory. OUT.stamp beside it records its inputs.
 	Out string
-	// Compiler is TinyGo, TinyGoBuild or Go; empty for the first of them that
-	// is there, and with Debug for Go.
+	// Compiler is TinyGo, TinyGoBuild or Go; by default the first that is
+	// available, and with Debug Go.
 	Compiler string
-	// Version takes the place of the manifest's.
+	// Version replaces the manifest's.
 	Version string
-	// Opt is TinyGo's -opt, z where it is empty; 1 with Debug.
+	// Opt is TinyGo's -opt; by default z, with Debug 1.
 	Opt string
-	// GC is TinyGo's -gc, precise where it is empty.
+	// GC is TinyGo's -gc; by default precise.
 	GC string
-	// Tags are Go's build tags, a comma between them.
+	// Tags are Go's build tags, separated by commas.
 	Tags string
-	// Debug makes a build whose crashes tell the line.
+	// Debug makes a build whose crashes show the line.
 	Debug bool
-	// Toolchain is where TinyGoBuild comes from: the directory of its module in
-	// a checkout, or a version. Empty is the version of this program, or where it
-	// has none the checkout of the guest's SDK.
+	// Toolchain is the source of TinyGoBuild: the directory of its module in a
+	// checkout, or a version. By default it is this program's version or, without
+	// one, the checkout of the guest's SDK.
 	Toolchain string
-	// Tools is the directory of TinyGoBuild; one in the user's cache where it
-	// is empty.
+	// Tools is the directory of TinyGoBuild; by default in the user's cache.
 	Tools string
-	// Install lets Debian's packages be installed, by apt-get.
+	// Install allows the installation of Debian packages by apt-get.
 	Install bool
-	// Log gets what is done and the compilers' own words; nil drops them.
+	// Log gets progress and the compilers' output; nil drops them.
 	Log io.Writer
 }
 
-// Result says what was made.
+// Result describes the module.
 type Result struct {
 	// Out is the file, Version the module's.
 	Out, Version string
 	// Size is in bytes.
 	Size int64
-	// Compiler has made it, and Why says why that one.
+	// Compiler made it, and Why is the reason for the choice.
 	Compiler, Why string
-	// Fresh is false where the file was up to date.
+	// Fresh is false if the file was up to date.
 	Fresh bool
-	// Took is the time of compiling, and of building the compiler.
+	// Took is the time to compile, and to build the compiler.
 	Took time.Duration
 }
 
@@ -70,8 +69,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s %s: %d KiB by %s (%s), %.0fs", filepath.Base(r.Out), r.Version, r.Size/1024, r.Compiler, r.Why, r.Took.Seconds())
 }
 
-// Build makes the module, unless the file is made of the same already. An
-// error leaves the former file as it is.
+// Build makes the module, unless the file has the same inputs. An error keeps
+// the former file.
 func Build(ctx context.Context, o Options) (Result, error) {
 	started := time.Now()
 	if o.Log == nil {
@@ -120,7 +119,7 @@ func (o Options) readManifest() ([]byte, *manifest.Manifest, error) {
 	return text, m, err
 }
 
-// make compiles beside the file, and puts it into its place when all is done.
+// make compiles into a temporary file, and renames it at the end.
 func (o Options) make(ctx context.Context, c compiler, version string, text []byte, stamp string) error {
 	if err := os.MkdirAll(filepath.Dir(o.Out), 0o755); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/build"
 )
 
-// guest is the least that compiles.
+// guest is the smallest that compiles.
 func guest(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TinyGo's own words for this are "not in std" and a directory of its cache.
+// TinyGo's own message is "not in std" and a directory of its cache.
 func TestNetHTTPInATinyGoGuest(t *testing.T) {
 	tools := t.TempDir()
 	script := "#!/bin/sh\n[ \"$1\" = version ] && exit\necho 'main.go:3:8: package net/http is not in std (/cache/src/net/http)' >&2\nexit 1\n"
@@ -118,7 +118,7 @@ func TestNetHTTPInATinyGoGuest(t *testing.T) {
 	}
 }
 
-// Without a version and without a checkout nobody knows which compiler it is.
+// Without a version and without a checkout the compiler is unknown.
 func TestToolchainOfNoVersion(t *testing.T) {
 	debianHas(t)
 	_, err := build.Build(t.Context(), build.Options{Dir: guest(t), Out: filepath.Join(t.TempDir(), "out.wasm"), Compiler: build.TinyGoBuild, Tools: t.TempDir()})

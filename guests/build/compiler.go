@@ -20,21 +20,22 @@ const (
 	TinyGo = "tinygo"
 	// TinyGoBuild is TinyGo as a library, with Debian's LLVM 19.
 	TinyGoBuild = "tinygo-build"
-	// Go is stock Go: it works everywhere, and its modules are ten times as large.
+	// Go is stock Go: it works everywhere, and its modules are ten times as
+	// large.
 	Go = "go"
 )
 
-// compiler is how to compile, and why so.
+// compiler is a way to compile, and the reason for the choice.
 type compiler struct {
 	name, why string
-	// program is what runs, identity what tells it from another version of it.
+	// program is the executable, identity its version.
 	program, identity string
 }
 
-// ErrCompiler says that no such compiler can be had here.
+// ErrCompiler says that no such compiler is available here.
 var ErrCompiler = errors.New("no such compiler")
 
-// choose finds a compiler, and builds it where it has to be.
+// choose finds a compiler, and builds it if necessary.
 func (o Options) choose(ctx context.Context) (compiler, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return compiler{}, fmt.Errorf("%w: go is not on PATH: install Go", ErrCompiler)
@@ -87,7 +88,7 @@ func (o Options) identify(ctx context.Context, c compiler) (compiler, error) {
 	return c, nil
 }
 
-// compile writes what the compiler makes.
+// compile writes the compiler's output.
 func (o Options) compile(ctx context.Context, c compiler, version, out string) error {
 	set := "main.version=" + version
 	switch c.name {
@@ -98,7 +99,7 @@ func (o Options) compile(ctx context.Context, c compiler, version, out string) e
 		return o.tiny(ctx, c.program, "-opt", o.opt(), "-gc", o.gc(), "-tags", o.Tags, "-X", set, "-o", out, ".")
 	}
 	strip := "-s -w -X "
-	if o.Debug { // The names of functions are in no section with -s; their lines are in any case.
+	if o.Debug { // With -s the section of functions' names is missing; their lines remain.
 		strip = "-w -X "
 	}
 	return o.run(ctx, o.Dir, wasip1(), c.program, "build", "-buildmode=c-shared", "-tags", o.Tags, "-ldflags="+strip+set, "-o", out, ".")
@@ -125,7 +126,7 @@ func (o Options) gc() string {
 
 var noSockets = regexp.MustCompile(`package (net/\S+) is not in std`)
 
-// tiny runs TinyGo. Its standard library has no net/http, which authors import
+// tiny runs TinyGo. Its standard library lacks net/http, which authors import
 // for http.MethodPost, and its error names only a directory of its cache.
 func (o Options) tiny(ctx context.Context, name string, args ...string) error {
 	var said bytes.Buffer
@@ -137,7 +138,7 @@ func (o Options) tiny(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-// run runs a program whose words go to the log.
+// run runs a program and logs its output.
 func (o Options) run(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	c := o.command(ctx, dir, env, name, args...)
 	c.Stdout = o.Log
@@ -150,15 +151,15 @@ func (o Options) output(ctx context.Context, dir string, env []string, name stri
 	return string(out), explain(c, err)
 }
 
-// compilerEnd is how long an interrupted compiler may take to end.
+// compilerEnd is the time that an interrupted compiler has to end.
 const compilerEnd = 5 * time.Second
 
-// command has flags of Go that are decided here, not by the user's settings:
-// a module is the same wherever it is built.
+// command fixes Go's flags, whatever the user's settings: a module is the same
+// wherever it is built.
 func (o Options) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stderr = dir, o.Log
-	// Compilers have children and temporary files: who is interrupted ends both.
+	// Compilers have children and temporary files: an interrupt ends both.
 	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, compilerEnd
 	c.Env = append(append(os.Environ(), "GOFLAGS=-trimpath"), env...)
 	return c

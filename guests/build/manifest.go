@@ -12,8 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 )
 
-// ReadManifest reads a manifest as it goes into a module: without white space,
-// with that version where it is not empty. A manifest that the manager would
+// ReadManifest reads a manifest in the form for a module: without white space,
+// and with the version unless that is empty. A manifest that the manager would
 // refuse is an error.
 func ReadManifest(file, version string) ([]byte, error) {
 	f, err := os.Open(file)
@@ -52,15 +52,14 @@ func compact(text []byte, version string) ([]byte, error) {
 }
 
 // Append returns the module with the manifest, which has to name each
-// capability that the module imports: the manager refuses it otherwise, which
-// is late to hear of it.
+// capability that the module imports: the manager would refuse it, but later.
 func Append(module, text []byte) ([]byte, error) {
 	m, err := manifest.Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range abi.Capabilities() {
-		// As an import is written: two names, each behind its length.
+		// As an import is encoded: two names, each with its length.
 		imported := fmt.Sprintf("%c%s%c%s", len(abi.ImportModule), abi.ImportModule, len(name), name)
 		if bytes.Contains(module, []byte(imported)) && !slices.Contains(m.Capabilities, name) {
 			return nil, fmt.Errorf("the code uses %q, which is not in the list: add it to \"capabilities\"", name)

@@ -24,8 +24,8 @@ func upToDate(out, stamp string) bool {
 	return err == nil && string(text) == stamp
 }
 
-// stamp names all that the module is made of: compiling takes up to half a
-// minute, so it is left out when nothing of it has changed.
+// stamp names all inputs of the module: compiling takes up to half a minute,
+// and is skipped if they are unchanged.
 func (o Options) stamp(ctx context.Context, c compiler, manifest []byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n%s %s %s %t\n%s\n", c.name, c.identity, o.opt(), o.gc(), o.Tags, o.Debug, manifest)
@@ -46,7 +46,7 @@ func (o Options) stamp(ctx context.Context, c compiler, manifest []byte) (string
 	}
 }
 
-// goPackage is what go list says of a package.
+// goPackage is a package in the output of go list.
 type goPackage struct {
 	ImportPath, Dir string
 	Standard        bool
@@ -59,8 +59,8 @@ type goModule struct {
 	Replace       *goModule
 }
 
-// sum is of the sources; of what has a version, and so never changes, of that.
-// The tags of TinyGo choose other files than those of Go, so all files count.
+// sum covers the sources; for released modules, which never change, the
+// version. TinyGo's tags choose other files than Go's, so all files count.
 func (p goPackage) sum(h io.Writer) error {
 	m := p.Module
 	if m != nil && m.Replace != nil {

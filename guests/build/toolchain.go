@@ -17,13 +17,12 @@ const (
 	toolchainModule = guestsModule + "/toolchain"
 )
 
-// packages are Debian's, which TinyGoBuild is built with and needs.
+// packages are Debian's, for building and running TinyGoBuild.
 func packages() []string {
 	return []string{"llvm-19-dev", "libclang-19-dev", "clang-19", "lld-19", "binaryen", "wasi-libc", "libclang-rt-19-dev-wasm32"}
 }
 
-// llvm says whether Debian's packages are there, and installs them where that
-// is allowed.
+// llvm checks for Debian's packages, and installs them if allowed.
 func (o Options) llvm(ctx context.Context) error {
 	if installed(ctx) {
 		return nil
@@ -58,8 +57,8 @@ func asRoot(ctx context.Context, args []string) *exec.Cmd {
 	return exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 }
 
-// toolchain returns the program TinyGoBuild, which it builds where it is not
-// there. Building takes about a minute.
+// toolchain returns the program TinyGoBuild, and builds it if it is missing.
+// Building takes about a minute.
 func (o Options) toolchain(ctx context.Context) (string, error) {
 	tools, err := o.tools()
 	if err != nil {
@@ -127,7 +126,7 @@ func (o Options) tools() (string, error) {
 	return filepath.Join(cache, "wasm-ccm"), nil
 }
 
-// ownVersion is that of the module that this package is from; empty in a checkout.
+// ownVersion is the version of this package's module; empty in a checkout.
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

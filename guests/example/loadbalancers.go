@@ -9,8 +9,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/rest"
 )
 
-// balancer is a load balancer as the API has it. Its name is ours, and the API
-// has no two of one name: so it is found again after any crash.
+// balancer is a load balancer in the API. Its name is ours and unique in the
+// API, so it is found again after a crash.
 type balancer struct {
 	ID      string   `json:"id,omitempty"`
 	Name    string   `json:"name"`
@@ -92,7 +92,7 @@ func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 	return rest.IgnoreNotFound(p.api(op).Delete(balancers + "/" + rest.Segment(b.ID)))
 }
 
-// change writes only what differs: each op may come again.
+// change writes only differences: each op may be repeated.
 func (p *provider) change(op *sdk.Op, b *balancer, want balancer) error {
 	if slices.Equal(b.Ports, want.Ports) && slices.Equal(b.Servers, want.Servers) {
 		return nil
@@ -116,7 +116,7 @@ func (p *provider) balancer(op *sdk.Op, request *abi.LoadBalancerRequest) (b bal
 }
 
 // wanted is the load balancer that the Service asks for. What the cloud cannot
-// do is an error, never left out: a user would take a rule for granted.
+// do is an error and not ignored: a user would rely on it.
 func wanted(op *sdk.Op, request *abi.LoadBalancerRequest) (balancer, error) {
 	b := balancer{Name: sdk.LoadBalancerName(request.Service, 63), Servers: []string{}}
 	if len(request.Service.LoadBalancerSourceRanges) > 0 {
@@ -132,7 +132,7 @@ func wanted(op *sdk.Op, request *abi.LoadBalancerRequest) (balancer, error) {
 		if err != nil {
 			return b, err
 		}
-		if node.ProviderId != "" { // without one it is not initialised yet
+		if node.ProviderId != "" { // without one the Node is not initialised yet
 			b.Servers = append(b.Servers, node.Name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// hostOf is a host before a cloud of its own.
+// hostOf is a host with a cloud of its own.
 func hostOf(t *testing.T) *sdktest.Host {
 	h := sdktest.New(t)
 	h.Configure(&provider{}, "https://cloud.example.com/v1")
@@ -38,7 +38,7 @@ func TestTheLifeOfALoadBalancer(t *testing.T) {
 			t.Errorf("the first time: %v, want that it waits", err)
 		}
 	}
-	for range 2 { // what is done already is not done again
+	for range 2 { // repeated changes write nothing
 		if err := h.Call(abi.OpLoadBalancerEnsure, request("web", 80, 443), &ensured); err != nil || ensured.Status.Ingress[0].Ip != "198.51.100.3" {
 			t.Errorf("ensure: %v, %v", ensured.Status, err)
 		}
@@ -59,7 +59,7 @@ func TestTheLifeOfALoadBalancer(t *testing.T) {
 	}
 }
 
-// What the cloud cannot do is refused, not left out.
+// What the cloud cannot do is refused, not ignored.
 func TestServicesThatTheCloudCannotServe(t *testing.T) {
 	h := hostOf(t)
 	for name, change := range map[string]func(*abi.Service){

@@ -1,6 +1,6 @@
 // Command example is a whole provider, for guests/README.md and as a start for
-// a new one. Its cloud is a REST API with one resource:
-// GET https://api.example.com/v1/servers/NAME.
+// a new one. Its cloud is a REST API with one resource: GET
+// https://api.example.com/v1/servers/NAME.
 package main
 
 import (
@@ -26,7 +26,7 @@ func (p *provider) Info() sdk.Info {
 	return sdk.Info{Name: "example", Version: version, ProviderName: "example"}
 }
 
-// Configure takes the URL of the API; https://api.example.com/v1 without one.
+// Configure takes the API's URL; https://api.example.com/v1 by default.
 func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, error) {
 	p.url = strings.TrimSuffix(strings.TrimSpace(string(config.Bytes)), "/")
 	if p.url == "" {
@@ -85,11 +85,11 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 	}, nil
 }
 
-// server is what the API says of one.
+// server is a server in the API.
 type server struct{ Name, Type, Zone, IP, Status string }
 
-// server finds the server of a node. Only the API's own 404 means that it is
-// not there, and only an answer with its name is it: what stands in between may
+// server finds the server of a node. Only the API's own 404 means that it does
+// not exist, and only an answer with its name counts: a proxy in between may
 // answer 200 as well.
 func (p *provider) server(op *sdk.Op, node *abi.Node) (s server, found bool, err error) {
 	name := node.Name

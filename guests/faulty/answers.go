@@ -11,18 +11,18 @@ import (
 // inbornMark is how tests find inborn in a module.
 const inbornMark = "inborn:"
 
-// inborn are lines of configuration that a build has by itself, after those that
-// it is given. Tests write others, of the same length, into the module: then two
-// modules differ, and their configuration does not.
+// inborn are lines of configuration inside a build, added to the given ones.
+// Tests write others, of the same length, into the module: then two modules
+// differ while their configuration is the same.
 var inborn = inbornMark + "                                                                                                "
 
-// withInborn adds those lines to a configuration.
+// withInborn adds these lines to a configuration.
 func withInborn(config string) string {
 	return config + "\n" + strings.TrimSpace(strings.TrimPrefix(inborn, inbornMark))
 }
 
-// answer is the metadata of an instance, as metadata= says; nil where it says
-// nothing of the answer.
+// answer is the metadata of an instance as metadata= wants it; nil if that does
+// not set the answer.
 func (p *provider) answer(node *abi.Node) *abi.InstanceMetadata {
 	switch {
 	case p.metadata == "trap", p.metadata == "trap-later" && node.ProviderId != "":
@@ -41,7 +41,7 @@ func (p *provider) answer(node *abi.Node) *abi.InstanceMetadata {
 	return nil
 }
 
-// compute takes time of the guest, and no other.
+// compute uses the guest's time, and no other.
 func (p *provider) compute(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		for i := range uint32(1 << 20) {
@@ -50,8 +50,8 @@ func (p *provider) compute(d time.Duration) {
 	}
 }
 
-// trespass changes something at the cloud in an op that only reads, where sneak=on
-// says so. It tells nobody how that went.
+// trespass changes something in the cloud in a read-only op, with sneak=on. It
+// ignores the outcome.
 func (p *provider) trespass(op *sdk.Op) {
 	if !p.sneak {
 		return

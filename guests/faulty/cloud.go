@@ -32,7 +32,7 @@ func (p *provider) get(op *sdk.Op, path string) (body string, found bool, err er
 	return string(response.Body), true, nil
 }
 
-// send answers an error for every status but 2xx and 404.
+// send returns an error for every status but 2xx and 404.
 func (p *provider) send(op *sdk.Op, method, path, body string) (*abi.HttpResponse, error) {
 	response, err := op.HTTP().Do(&abi.HttpRequest{
 		Method: method, Url: p.count + path, Body: []byte(body), Credential: p.credential,
@@ -51,13 +51,13 @@ func (p *provider) send(op *sdk.Op, method, path, body string) (*abi.HttpRespons
 	}
 }
 
-// put writes unless that is what is there.
+// put writes unless the value is already there.
 func (p *provider) put(op *sdk.Op, path, body string) error {
 	old, found, err := p.get(op, path)
 	if err != nil || found && old == body {
 		return err
 	}
-	if !found && p.op == abi.OpLoadBalancerUpdate { // it may come after the deletion, and must not undo it
+	if !found && p.op == abi.OpLoadBalancerUpdate { // it may come after the deletion, and must not undo that
 		return sdk.Error(abi.CodeNotFound, "there is no "+path)
 	}
 	response, err := p.send(op, "PUT", path, body)
@@ -72,8 +72,8 @@ func (p *provider) remove(op *sdk.Op, path string) error {
 	return err
 }
 
-// wanted is what the cloud has to keep of a Service: a line for its name, its
-// class, each port and each node, in an order that does not change.
+// wanted is the cloud's record of a Service: a line for its name, its class,
+// each port and each node, in a stable order.
 func wanted(op *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
 	service := request.Service
 	lines := []string{"service " + service.Namespace + "/" + service.Name}

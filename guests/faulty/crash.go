@@ -2,8 +2,8 @@ package main
 
 import "github.com/wasm-ccm/wasm-ccm/guests/sdk"
 
-// pool is what a provider's author could have written: nothing in it makes the
-// mistakes easier to find than they are.
+// pool could be code of a provider's author: nothing in it makes the mistakes
+// easier to find than usual.
 type pool struct {
 	owners    map[string]string
 	addresses []string
@@ -30,10 +30,10 @@ func (p *provider) crash(how, uid string) error {
 // own forgets to make the map.
 func (p *pool) own(uid string) { p.owners["first"] = uid }
 
-// address takes one more than there are.
+// address takes one more than exists.
 func (p *pool) address(uid string) { p.addresses[len(p.addresses)] = uid }
 
-// hoard keeps all that it makes.
+// hoard keeps everything.
 func (p *pool) hoard(uid string) {
 	for {
 		page := make([]byte, 1<<20)
@@ -42,7 +42,7 @@ func (p *pool) hoard(uid string) {
 	}
 }
 
-// depth calls itself for ever.
+// depth recurses for ever.
 func (p *pool) depth(uid string, n uint32) uint32 {
 	var room [64]uint32
 	for i := range room {

@@ -54,7 +54,7 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 	}, nil
 }
 
-// zoneOf draws the zone, where the configuration asks for it.
+// zoneOf draws a random zone if configured.
 func (p *provider) zoneOf() (string, error) {
 	if p.zone != "random" {
 		return p.zone, nil
@@ -82,7 +82,7 @@ func (p *provider) serverExists(op *sdk.Op, node *abi.Node) (sdk.Existence, erro
 	return sdk.DoesNotExist, nil
 }
 
-// address is one that belongs to the text, of the network first/8.
+// address is derived from the text, in the network first/8.
 func address(first int, text string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text)) // never fails

@@ -112,7 +112,7 @@ func (p *provider) step(op abi.Op) {
 	}
 }
 
-// misbehave does what the Service's annotation asks.
+// misbehave obeys the Service's annotation.
 func (p *provider) misbehave(op *sdk.Op, service *abi.Service, what string) error {
 	how, argument := cut(service.Annotations[annotation+what], ":")
 	switch how {
@@ -156,14 +156,14 @@ func fail(argument string) error {
 	return sdk.Invalidf("no code %q", name)
 }
 
-// spin computes something, or the compiler would leave out the loop.
+// spin computes a value, or the compiler would remove the loop.
 func (p *provider) spin() {
 	for i := uint32(0); ; i++ {
 		p.sum += i * i
 	}
 }
 
-// leak tells everybody what the cloud answered.
+// leak reports the cloud's answer everywhere.
 func (p *provider) leak(op *sdk.Op) error {
 	response, err := op.HTTP().Do(&abi.HttpRequest{Method: "GET", Url: p.cloud, Credential: "cloud"})
 	if err != nil {

@@ -17,7 +17,7 @@ const base = "https://cloud.example.com/a"
 type keeper struct {
 	objects  map[string]string // by path
 	requests []string
-	status   int32 // instead of any other, when it is set
+	status   int32 // if set, instead of any other
 }
 
 func (k *keeper) do(req *abi.HttpRequest) (*abi.HttpResponse, error) {
@@ -217,7 +217,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// What an op that reads does beside, and instead of, answering well.
+// Misbehaviour of read-only ops: additional writes, and bad answers.
 func TestAnswers(t *testing.T) {
 	for how, requests := range map[string]string{
 		"metadata=trap\nsneak=on": "POST /lb/sneaked, PUT /lb/sneaked, PATCH /lb/sneaked, DELETE /lb/sneaked",

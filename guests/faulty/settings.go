@@ -8,16 +8,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// settings are what the configuration says.
+// settings are the configuration.
 type settings struct {
 	cloud       string
 	exists      string
-	count       string // without a slash at its end
+	count       string // without a final slash
 	credential  string
 	scheme      string
 	zone        string
 	trap        int
-	metadata    string // what the answer is; "" for a good one
+	metadata    string // the form of the answer; "" for a good one
 	sneak       bool
 	probe       string
 	noBalancers bool
@@ -39,7 +39,7 @@ func parse(text string) (settings, error) {
 	return s, nil
 }
 
-// set reports whether there is such a word with such a value.
+// set reports whether the word has the value.
 func (s *settings) set(word, value string) (ok bool) {
 	if took, slow := strings.CutPrefix(value, "slow:"); slow {
 		return s.setSlow(word, took)

@@ -34,7 +34,7 @@ func main() {}
 const annotation = "onlooker.example.com/ask"
 
 type provider struct {
-	caches map[string]*sdk.KubeCache // by what is asked
+	caches map[string]*sdk.KubeCache // by request
 	fails  bool
 	nodes  sdk.KubeCache
 }
@@ -107,7 +107,7 @@ func (p *provider) UpdateLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 
 func (p *provider) DeleteLoadBalancer(*sdk.Op, *abi.LoadBalancerRequest) error { return nil }
 
-// ask does what the annotation says.
+// ask obeys the annotation.
 func (p *provider) ask(op *sdk.Op, service *abi.Service) error {
 	words := strings.Fields(service.Annotations[annotation])
 	switch {

@@ -10,7 +10,7 @@ func (p *provider) instances(op *sdk.Op) *instances.Instances {
 	return instances.New(p.client(op), p.config)
 }
 
-// InstanceNodeFields: the rest need not be decoded.
+// InstanceNodeFields: other fields need not be decoded.
 func (p *provider) InstanceNodeFields() []sdk.NodeField {
 	return []sdk.NodeField{sdk.NodeName, sdk.NodeProviderID}
 }

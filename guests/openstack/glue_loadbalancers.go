@@ -34,7 +34,7 @@ func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 	return loadbalancer.Delete(p.client(op), p.config, p.named(request))
 }
 
-// named makes sure of the cluster's name, which names of load balancers have.
+// named requires the cluster's name, which is part of load balancers' names.
 func (p *provider) named(request *abi.LoadBalancerRequest) *abi.LoadBalancerRequest {
 	if request.ClusterName == "" {
 		request.ClusterName = p.cluster

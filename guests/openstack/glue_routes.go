@@ -8,8 +8,8 @@ import (
 
 func (p *provider) routes(op *sdk.Op) *routes.Routes { return routes.New(p.client(op), p.config) }
 
-// ListRoutes is part of sdk.Routes. The router is the cluster's: its name is
-// not in the routes.
+// ListRoutes is part of sdk.Routes. The router belongs to the cluster, so routes
+// do not contain its name.
 func (p *provider) ListRoutes(op *sdk.Op, _ string) ([]*abi.Route, error) { return p.routes(op).List() }
 
 // CreateRoute is part of sdk.Routes.

@@ -10,8 +10,8 @@ import (
 )
 
 // TestZonesOfNodesAndVolumes: a volume and a Node in one availability zone get
-// the same labels, however the zone is spelled; the scheduler compares them.
-// A zone that no Node can have is told by an Event instead.
+// equal labels, whatever the spelling, since the scheduler compares them. A
+// zone that no Node can have gives an Event instead.
 func TestZonesOfNodesAndVolumes(t *testing.T) {
 	const id = "573e024d-5235-49ce-8332-be1576d323f8"
 	for _, zone := range []string{"nova", "AZ 1 / rack_2", "_eu:de-1.", strings.Repeat("long.", 20), strings.Repeat("x", 62) + "--y", "zöne"} {

@@ -1,7 +1,7 @@
-// Command openstack is the provider for OpenStack: instances by Nova and
-// Neutron, load balancers by Octavia, routes by Neutron, volume labels by
-// Cinder. It is configured by the cloud.conf and the annotations that users of
-// cloud-provider-openstack know; REFERENCE.md lists them.
+// Command openstack is the provider for OpenStack: instances from Nova and
+// Neutron, load balancers from Octavia, routes from Neutron, volume labels from
+// Cinder. Its configuration is the cloud.conf and the annotations of
+// cloud-provider-openstack; REFERENCE.md lists them.
 package main
 
 import (
@@ -48,7 +48,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 
 func (p *provider) client(op *sdk.Op) *api.Client { return api.New(op, &p.config.Global) }
 
-// Probe asks Keystone and each service that the configuration needs.
+// Probe calls Keystone and each service that the configuration needs.
 func (p *provider) Probe(op *sdk.Op) (string, error) {
 	c := p.client(op)
 	reads := []*api.Read{

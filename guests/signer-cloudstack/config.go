@@ -10,13 +10,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/yaml"
 )
 
-// Where the administrator of the cloud has CloudStack insist on an expiry, it
-// takes none that is later than this.
+// If the cloud's administrator enforces expiry, CloudStack accepts none later
+// than this.
 const maxExpires = 15 * time.Minute
 
 const defaultExpires = 10 * time.Minute
 
-// maxCommands is far more than CloudStack has.
+// maxCommands is far above CloudStack's number.
 const maxCommands = 2000
 
 type config struct {
@@ -77,8 +77,8 @@ func fail(line int, format string, args ...any) error {
 	return &yaml.Error{Line: line, Reason: fmt.Sprintf(format, args...)}
 }
 
-// checkCommand: all commands have one URL, so that a grant of the host cannot
-// tell them apart.
+// checkCommand: all commands have one URL, so the host's grants cannot
+// distinguish them.
 func (c *config) checkCommand(command string) error {
 	switch {
 	case command == "":

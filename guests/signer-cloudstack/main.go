@@ -1,6 +1,6 @@
-// Command signer-cloudstack is a guest that signs requests to the API of
-// Apache CloudStack: HMAC-SHA1 over the sorted parameters. README.md is for
-// those who configure it.
+// Command signer-cloudstack is a guest that signs requests to the API of Apache
+// CloudStack: HMAC-SHA1 over the sorted parameters. README.md explains its
+// configuration.
 package main
 
 import (
@@ -30,7 +30,7 @@ func (s *signer) Configure(data []byte) ([]string, error) {
 	return nil, nil
 }
 
-// Sign signs this one request: each has parameters of its own.
+// Sign signs only this request, since parameters differ.
 func (s *signer) Sign(req *abi.SignRequest) (*abi.SignResponse, error) {
 	apiKey, err := sdk.Secret(req, "api-key")
 	if err != nil {

@@ -119,7 +119,7 @@ func TestExpiryIsInTheRequest(t *testing.T) {
 	}
 }
 
-// Two requests have two signatures, also within one minute.
+// Two requests have two signatures, even within a minute.
 func TestSignaturesServeOneRequest(t *testing.T) {
 	h := newHost(t, "")
 	first, err := h.Sign(get(api + "?command=listUsers"))
@@ -230,9 +230,8 @@ func TestConfigurationIsStrict(t *testing.T) {
 	}
 }
 
-// FuzzSign: whatever the request is, it is refused, or signed so that a server
-// that reads it with another parser finds each parameter once and the
-// signature right.
+// FuzzSign: any request is refused, or signed so that a server with another
+// parser finds each parameter once and the signature right.
 func FuzzSign(f *testing.F) {
 	f.Add(api+"?command=listUsers&response=json", "")
 	f.Add(api, "command=deployVirtualMachine&userdata=Zm9v%3D%3D&name=a+b*c~d")
@@ -257,7 +256,7 @@ func FuzzSign(f *testing.F) {
 	})
 }
 
-// checkAsServer checks the signature the way CloudStack's server does.
+// checkAsServer checks the signature as CloudStack's server does.
 func checkAsServer(t *testing.T, sent string) {
 	t.Helper()
 	values := map[string]string{}
@@ -297,7 +296,8 @@ func unescape(t *testing.T, s string) string {
 	return plain
 }
 
-// javaEncode is what java.net.URLEncoder documents, with %20 for a space.
+// javaEncode follows the documentation of java.net.URLEncoder, with %20 for a
+// space.
 func javaEncode(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -16,9 +16,9 @@ import (
 
 const formType = "application/x-www-form-urlencoded"
 
-// parametersOf returns the parameters of the query and of the form together,
-// as CloudStack reads them. It refuses what CloudStack could read in another
-// way: the signature would be wrong, or the list of commands passed by.
+// parametersOf returns the parameters of query and form together, as CloudStack
+// reads them. It refuses ambiguous ones: the signature would be wrong, or the
+// list of commands circumvented.
 func parametersOf(req *abi.HttpRequest) (map[string]string, error) {
 	_, query, _ := strings.Cut(req.Url, "?")
 	query, _, _ = strings.Cut(query, "#")
@@ -56,8 +56,8 @@ func checkForm(req *abi.HttpRequest) error {
 	return nil
 }
 
-// add adds the parameters of encoded text. Errors do not show values: those of
-// some commands are passwords.
+// add adds the parameters of encoded text. Errors contain no values, since
+// those of some commands are passwords.
 func add(parameters map[string]string, where, encoded string) error {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
@@ -80,23 +80,23 @@ func add(parameters map[string]string, where, encoded string) error {
 	return nil
 }
 
-// isOwn: in any case of letters, as CloudStack compares them.
+// isOwn ignores case, as CloudStack does.
 func isOwn(name string) bool {
 	return slices.ContainsFunc([]string{"apikey", "signature", "signatureversion", "expires"}, func(own string) bool {
 		return strings.EqualFold(name, own)
 	})
 }
 
-// isName tells the names that mean the same in the signature, where they are
-// not encoded, and in the request.
+// isName accepts names that are the same in the signature, where they are not
+// encoded, and in the request.
 func isName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("&=+%#\"<>", r)
 	})
 }
 
-// signatureOf is CloudStack's: its server sorts the names as they are, upper
-// case first, and only then makes everything lower case.
+// signatureOf is CloudStack's: its server sorts the original names, upper case
+// first, and only then lowers the case of everything.
 func signatureOf(parameters map[string]string, secretKey string) string {
 	var text strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -110,8 +110,8 @@ func signatureOf(parameters map[string]string, secretKey string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// encoded is percent-encoding as Java's URLEncoder does it, which CloudStack
-// uses, with %20 for a space.
+// encoded is the percent-encoding of Java's URLEncoder, which CloudStack uses,
+// with %20 for a space.
 func encoded(value string) string {
 	return strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E").Replace(url.QueryEscape(value))
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/yaml"
 )
 
-// maxAllowed is the most entries of allowed_scopes.
+// maxAllowed bounds the entries of allowed_scopes.
 const maxAllowed = 256
 
 type config struct {
-	authURL string // with /v3, without a slash at the end
-	scope   scope  // the default, where the Secret has none
+	authURL string // with /v3, without a final slash
+	scope   scope  // the default if the Secret has none
 	allowed []string
 }
 

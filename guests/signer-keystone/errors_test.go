@@ -75,7 +75,7 @@ func TestThrottledSaysUntilWhen(t *testing.T) {
 	}
 }
 
-// Keystone, or who answers for it, may repeat what it was sent.
+// Keystone, or a proxy in its place, may repeat the request.
 func TestErrorsDoNotRepeatTheSecret(t *testing.T) {
 	for _, message := range []string{"wrong: " + password, "a\\u0007bell", strings.Repeat("x", 301), "ümlaut"} {
 		k := &keystone{answer: func(resp *abi.HttpResponse) error {
@@ -183,8 +183,8 @@ func TestPlainHTTPIsWarnedOf(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever Keystone answers and the state holds, there is an error
-// without the password, or a token that can stand in a header.
+// FuzzAnswer: any answer of Keystone and any state give an error without the
+// password, or a token that is valid in a header.
 func FuzzAnswer(f *testing.F) {
 	f.Add(int32(201), "gAAAA", `{"token":{"issued_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-02T04:04:05Z","project":{"id":"p"}}}`, "")
 	f.Add(int32(401), "", `{"error":{"message":"no"}}`, `{"token":"t","expires":99999999999999,"renew":1,"of":"https://keystone.example.com:5000/v3 null"}`)

@@ -29,7 +29,7 @@ type real struct {
 	logins int
 }
 
-// newReal returns a credential that logs in with that Secret; nil is the
+// newReal returns a credential that logs in with the Secret; nil is the
 // administrator's.
 func newReal(t *testing.T, secret map[string]string, config string) *real {
 	t.Helper()
@@ -110,7 +110,7 @@ func (r *real) do(scope, method, path string, body, into any) int32 {
 	}
 }
 
-// must is do for requests that have to succeed.
+// must is do for requests that must succeed.
 func (r *real) must(method, path string, body, into any) {
 	r.t.Helper()
 	if status := r.do("", method, path, body, into); status >= 300 {
@@ -120,7 +120,7 @@ func (r *real) must(method, path string, body, into any) {
 
 type identified struct{ ID, Name, Secret string }
 
-// tokenInfo is what Keystone says of the token of a scope.
+// tokenInfo is Keystone's description of the token of a scope.
 type tokenInfo struct {
 	Project, Domain, User identified
 	System                struct{ All bool }
@@ -143,8 +143,8 @@ func (r *real) whoAmI(scope string) tokenInfo {
 }
 
 // renewUntilAccepted does as the host does after a 401. Keystone counts
-// revocations in whole seconds: a token of the second in which the password
-// changed is revoked, too.
+// revocations in whole seconds: a token from the second of the password change
+// is revoked, too.
 func (r *real) renewUntilAccepted() {
 	r.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); r.host.Rejected("") {
@@ -178,7 +178,7 @@ func (r *real) revoke(token string) {
 	}
 }
 
-// newProject makes a project in which the user may do all.
+// newProject makes a project in which the user has all rights.
 func (r *real) newProject(userID string) string {
 	r.t.Helper()
 	var project struct{ Project identified }
@@ -300,7 +300,7 @@ func TestKeystoneApplicationCredential(t *testing.T) {
 	}
 }
 
-// Keystone rescopes a token of somebody else.
+// Keystone refuses to rescope somebody else's token.
 func TestKeystoneToken(t *testing.T) {
 	admin := newReal(t, nil, "")
 	other := admin.newProject(admin.whoAmI("").User.ID)

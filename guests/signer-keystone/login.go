@@ -7,24 +7,24 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Keys of the Secret whose values are secret. The rest says who and what for.
+// The secret keys of the Secret. The others name the user and the scope.
 const (
 	keyPassword  = "password"
 	keyAppSecret = "application_credential_secret"
 	keyToken     = "token"
 )
 
-// login is one way to one token.
+// login is a way to one token.
 type login struct {
 	identity identity
 	scope    scope
-	secret   string // the password or its like
-	// of says where and for what: a state of another configuration is not
-	// used. When the Secret changes the host drops the state itself.
+	secret   string // the password or the like
+	// of identifies user and scope: a state from another configuration is not
+	// used. If the Secret changes the host itself drops the state.
 	of string
 }
 
-// identity is who logs in, as the Identity API has it.
+// identity is the user, in the form of the Identity API.
 type identity struct {
 	Methods               []string       `json:"methods"`
 	Password              *byPassword    `json:"password,omitempty"`
@@ -73,7 +73,7 @@ func (c *config) login(req *abi.SignRequest) (*login, error) {
 	return l, err
 }
 
-// secretValues returns the keys that are known here; others are left alone.
+// secretValues returns the known keys and ignores others.
 func secretValues(req *abi.SignRequest) (map[string]string, error) {
 	keys := append(scopeKeys(), keyPassword, keyAppSecret, keyToken, "user_id", "username", "user_domain_id",
 		"user_domain_name", "application_credential_id", "application_credential_name")
@@ -90,8 +90,7 @@ func secretValues(req *abi.SignRequest) (map[string]string, error) {
 	return values, nil
 }
 
-// identityOf takes the one method that the Secret has, and returns what is
-// secret of it.
+// identityOf takes the only method of the Secret, and returns its secret part.
 func identityOf(values map[string]string) (identity, string, error) {
 	password, appSecret, token := values[keyPassword], values[keyAppSecret], values[keyToken]
 	n := 0
@@ -135,8 +134,8 @@ func appCredentialOf(values map[string]string, secret string, user *object, isUs
 		"or application_credential_name with user_id, or username with user_domain_name")
 }
 
-// tokenRequest asks for a token. It leaves out the catalog, which can be large;
-// a provider reads it with its token.
+// tokenRequest asks for a token. It omits the catalog, which can be large; a
+// provider reads it with its token.
 func (l *login) tokenRequest(authURL string, held *token) (*abi.SignResponse, error) {
 	var body struct {
 		Auth struct {
@@ -145,7 +144,7 @@ func (l *login) tokenRequest(authURL string, held *token) (*abi.SignResponse, er
 		} `json:"auth"`
 	}
 	body.Auth.Identity = l.identity
-	if l.identity.ApplicationCredential == nil { // they have a scope of their own and may not ask for one
+	if l.identity.ApplicationCredential == nil { // they have their own scope and may not ask for one
 		body.Auth.Scope = l.scope.body()
 	}
 	encoded, err := json.Marshal(&body)

@@ -1,7 +1,7 @@
 // Command signer-keystone is a guest that authenticates requests to OpenStack:
 // it logs in at Keystone (Identity API v3), keeps the token as its state,
-// renews it, and has one for each scope that a provider names. README.md is
-// for those who configure it.
+// renews it, and has one for each scope that a provider names. README.md
+// explains its configuration.
 package main
 
 import (
@@ -30,7 +30,7 @@ func (s *signer) Configure(data []byte) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// Sign answers with the token that the state holds, else it asks for one.
+// Sign answers with the state's token, or asks for a new one.
 func (s *signer) Sign(req *abi.SignRequest) (*abi.SignResponse, error) {
 	l, err := s.config.login(req)
 	if err != nil {
@@ -48,14 +48,13 @@ func (s *signer) Sign(req *abi.SignRequest) (*abi.SignResponse, error) {
 	case err == nil:
 		return fresh.signature(fresh.RenewMs)
 	case isTemporary(err) && req.NowMs < held.ExpiresMs:
-		// Keystone is away, and the token is good for a while yet.
+		// Keystone is down, and the token is still valid for a while.
 		return held.signature(min(req.NowMs+retryMs, held.ExpiresMs))
 	}
 	return nil, err
 }
 
-// retryMs is how long a token that should have been renewed is used before the
-// next attempt.
+// retryMs is the pause between attempts to renew a token that is still valid.
 const retryMs = 30_000
 
 func isTemporary(err error) bool {

@@ -23,11 +23,11 @@ func byPasswordOf(user string) map[string]string {
 }
 
 // keystone stands in for Keystone. Its tokens are token-1, token-2 and so on,
-// good for an hour, in the scope that was asked for by ID.
+// valid for an hour, in the requested scope.
 type keystone struct {
 	bodies []string
-	answer func(resp *abi.HttpResponse) error // nil leaves it
-	// away is how far its clock is behind.
+	answer func(resp *abi.HttpResponse) error // nil keeps it
+	// away is the delay of its clock.
 	away time.Duration
 }
 
@@ -76,7 +76,7 @@ func request(scope string) *abi.HttpRequest {
 	return &abi.HttpRequest{Method: "GET", Url: "https://nova.example.com/servers", CredentialScope: scope}
 }
 
-// tokenOf signs a request and returns the token that it carries.
+// tokenOf signs a request and returns its token.
 func tokenOf(t *testing.T, h *sdktest.SignerHost, scope string) string {
 	t.Helper()
 	signed, err := h.Sign(request(scope))
@@ -107,7 +107,7 @@ func TestTokenRequest(t *testing.T) {
 	}
 }
 
-// The bodies are those of the Identity API's reference.
+// The bodies are from the Identity API's reference.
 func TestMethodsAndScopes(t *testing.T) {
 	const (
 		userPart     = `{"name":"ccm","domain":{"name":"Default"},"password":"correct horse battery staple"}`
@@ -164,7 +164,7 @@ func TestMethodsAndScopes(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			k := &keystone{}
-			// The fake answers with what was asked for, so the check of the scope holds.
+			// The fake answers with the requested scope, so the check succeeds.
 			h := newHost(t, k, "auth_url: "+authURL+"\n"+test.config)
 			h.Secret = test.secret
 			if got := tokenOf(t, h, ""); got != "token-1" {
@@ -178,7 +178,7 @@ func TestMethodsAndScopes(t *testing.T) {
 }
 
 func TestTokenIsKeptRenewedAndDropped(t *testing.T) {
-	k := &keystone{away: 30 * 24 * time.Hour} // only the difference of its times counts
+	k := &keystone{away: 30 * 24 * time.Hour} // only the difference of its times matters
 	h := newHost(t, k, "auth_url: "+authURL)
 	want := func(token string) {
 		t.Helper()
@@ -204,7 +204,8 @@ func TestTokenIsKeptRenewedAndDropped(t *testing.T) {
 	}
 }
 
-// Keystone's pauses are not the provider's while the token is good.
+// Pauses that Keystone asks for do not reach the provider while the token is
+// valid.
 func TestRenewalWhileKeystoneIsAway(t *testing.T) {
 	k := &keystone{}
 	h := newHost(t, k, "auth_url: "+authURL)
@@ -229,7 +230,7 @@ func TestRenewalWhileKeystoneIsAway(t *testing.T) {
 	}
 }
 
-// A token that the cloud refused is not used again, whatever Keystone says.
+// A token that the cloud refused is never used again, whatever Keystone says.
 func TestRejectedTokenIsGone(t *testing.T) {
 	k := &keystone{}
 	h := newHost(t, k, "auth_url: "+authURL)
@@ -241,7 +242,7 @@ func TestRejectedTokenIsGone(t *testing.T) {
 	}
 }
 
-// The state may outlive a change of the configuration.
+// The state may survive a change of the configuration.
 func TestStateOfAnotherConfigurationIsNotUsed(t *testing.T) {
 	k := &keystone{}
 	h := newHost(t, k, "auth_url: "+authURL+"\nproject_id: one")
@@ -286,7 +287,7 @@ func TestScopesOfProviders(t *testing.T) {
 	}
 }
 
-// Keystone decides about the project of an application credential.
+// Keystone decides on the project of an application credential.
 func TestScopeOfTheTokenIsChecked(t *testing.T) {
 	secret := map[string]string{"application_credential_id": "ac1", "application_credential_secret": "s3cr3t"}
 	granted := func(scope string) func(*abi.HttpResponse) error {

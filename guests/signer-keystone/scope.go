@@ -8,8 +8,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// scope is what a token is good for, as the Identity API has it in requests.
-// The zero value leaves it to Keystone, which takes the user's default project.
+// scope is the scope of a token, in the Identity API's form. The zero value
+// leaves it to Keystone, which takes the user's default project.
 type scope struct {
 	Project  *object `json:"project,omitempty"`
 	Domain   *object `json:"domain,omitempty"`
@@ -17,7 +17,7 @@ type scope struct {
 	unscoped bool
 }
 
-// object names a project, a domain or a user by its ID, or by its name and its
+// object identifies a project, a domain or a user by its ID, or by its name and
 // domain.
 type object struct {
 	ID       string  `json:"id,omitempty"`
@@ -32,7 +32,7 @@ type system struct {
 
 func (s *scope) isZero() bool { return *s == scope{} }
 
-// body is the field scope of a token request; nil leaves it out.
+// body is the field scope of a token request; nil omits it.
 func (s *scope) body() any {
 	switch {
 	case s.unscoped:
@@ -43,7 +43,7 @@ func (s *scope) body() any {
 	return s
 }
 
-// scopeKeys are those of the section auth of clouds.yaml.
+// scopeKeys are the keys of the scope in the section auth of clouds.yaml.
 func scopeKeys() []string {
 	return []string{
 		"project_id", "project_name", "project_domain_id", "project_domain_name",
@@ -80,7 +80,7 @@ func scopeOf(values map[string]string) (scope, error) {
 }
 
 // objectOf reads KIND_id, KIND_name and KIND_domain_id or KIND_domain_name; nil
-// when there is none of them. An ID needs no more.
+// if there is none of them. An ID suffices.
 func objectOf(values map[string]string, kind string) *object {
 	o := &object{ID: values[kind+"_id"], Name: values[kind+"_name"]}
 	if o.ID != "" {
@@ -100,8 +100,8 @@ func objectOf(values map[string]string, kind string) *object {
 	return o
 }
 
-// parseScope reads what a provider names: project:ID, domain:ID, system or
-// unscoped.
+// parseScope reads the name that a provider uses: project:ID, domain:ID, system
+// or unscoped.
 func parseScope(name string) (scope, error) {
 	kind, id, _ := strings.Cut(name, ":")
 	switch {
@@ -117,16 +117,16 @@ func parseScope(name string) (scope, error) {
 	return scope{}, sdk.Invalidf("the scope %.100q is none of project:ID, domain:ID, system and unscoped", name)
 }
 
-// isID: Keystone's IDs are UUIDs, hashes, or words like default.
+// isID: Keystone's IDs are UUIDs, hashes, or words such as default.
 func isID(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	})
 }
 
-// wanted returns the scope that a provider names; empty is the default. What
-// else it may name stands in the configuration: a user often has more roles
-// than the provider should have.
+// wanted returns the scope that a provider names; empty is the default. The
+// configuration lists the other allowed names: a user often has more roles than
+// the provider should have.
 func (c *config) wanted(name string, byDefault scope) (scope, error) {
 	if name == "" {
 		return byDefault, nil
@@ -144,8 +144,8 @@ func (c *config) wanted(name string, byDefault scope) (scope, error) {
 	return s, sdk.Invalidf("the scope %s is not among the allowed_scopes in the configuration of signer-keystone", name)
 }
 
-// check compares the scope of a token with the one that was wanted, as an
-// application credential has its own, whatever one wants.
+// check compares a token's scope with the wanted one: an application credential
+// always has its own.
 func (s *scope) check(got *scope) error {
 	switch {
 	case s.Project != nil && !s.Project.matches(got.Project):
@@ -158,8 +158,7 @@ func (s *scope) check(got *scope) error {
 	return nil
 }
 
-// matches: names are equal in any case of letters, as they are in Keystone's
-// usual databases.
+// matches ignores the case of names, as Keystone's usual databases do.
 func (o *object) matches(got *object) bool {
 	return got != nil && (o.ID == "" || o.ID == got.ID) && (o.Name == "" || strings.EqualFold(o.Name, got.Name)) &&
 		(o.Domain == nil || o.Domain.matches(got.Domain))

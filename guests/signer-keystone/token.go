@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// maxTokenBytes is what servers take as a header. Fernet tokens have about
-	// 250 bytes.
+	// maxTokenBytes is the size that servers accept in a header. Fernet tokens
+	// have about 250 bytes.
 	maxTokenBytes = 8 << 10
-	// maxMargin is how long before its end a token is renewed, a fifth of its
-	// life where that is shorter: requests are on their way for a while.
+	// maxMargin is the time before its end at which a token is renewed, or a
+	// fifth of its life if shorter: requests take a while to arrive.
 	maxMargin = 5 * time.Minute
-	// maxDetailBytes bounds what Keystone says in an error.
+	// maxDetailBytes bounds Keystone's words in an error.
 	maxDetailBytes = 300
 )
 
-// token is the state of the signer, as JSON. The zero value is none.
+// token is the state of the signer, as JSON. The zero value means none.
 type token struct {
 	Token     string `json:"token"`
 	ExpiresMs int64  `json:"expires"`
@@ -29,8 +29,8 @@ type token struct {
 	Of        string `json:"of"`
 }
 
-// encode: also none is not empty, as the host would keep what it has for an
-// empty state, which may be a rejected token.
+// encode returns no empty text even for none: for an empty state the host would
+// keep the old one, perhaps a rejected token.
 func (t *token) encode() ([]byte, error) {
 	state, err := json.Marshal(t)
 	if err != nil {
@@ -39,7 +39,7 @@ func (t *token) encode() ([]byte, error) {
 	return state, nil
 }
 
-// signature serves for every request of this credential and scope until then.
+// signature is valid for all requests of this credential and scope until then.
 func (t *token) signature(untilMs int64) (*abi.SignResponse, error) {
 	state, err := t.encode()
 	return &abi.SignResponse{
@@ -47,8 +47,8 @@ func (t *token) signature(untilMs int64) (*abi.SignResponse, error) {
 	}, err
 }
 
-// held returns the token of the state, the zero value when there is none that
-// is good for this login.
+// held returns the state's token, or the zero value if it is not valid for this
+// login.
 func (l *login) held(req *abi.SignRequest) *token {
 	var t token
 	if req.Rejected || len(req.State) == 0 || json.Unmarshal(req.State, &t) != nil || t.Of != l.of || t.ExpiresMs <= req.NowMs {
@@ -57,7 +57,7 @@ func (l *login) held(req *abi.SignRequest) *token {
 	return &t
 }
 
-// answer is what is read of Keystone's answer.
+// answer is the part of Keystone's answer that is used.
 type answer struct {
 	Token *struct {
 		IssuedAt  string  `json:"issued_at"`
@@ -86,7 +86,7 @@ func (l *login) token(req *abi.SignRequest) (*token, error) {
 	if malformed || a.Token == nil || !isToken(t.Token) {
 		return nil, sdk.Error(abi.CodeInternal, "Keystone's answer is not the one of the Identity API v3: check auth_url")
 	}
-	// Keystone's clock need not be ours: only the difference counts.
+	// Keystone's clock may differ from ours: only the difference counts.
 	issued, err1 := time.Parse(time.RFC3339, a.Token.IssuedAt)
 	expires, err2 := time.Parse(time.RFC3339, a.Token.ExpiresAt)
 	life := expires.Sub(issued)
@@ -98,7 +98,7 @@ func (l *login) token(req *abi.SignRequest) (*token, error) {
 	return t, l.scope.check(&scope{Project: a.Token.Project, Domain: a.Token.Domain, System: a.Token.System})
 }
 
-// isToken: visible ASCII, as it becomes the value of a header.
+// isToken accepts visible ASCII, since it becomes a header's value.
 func isToken(s string) bool {
 	return s != "" && len(s) <= maxTokenBytes && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
@@ -112,7 +112,7 @@ func header(resp *abi.HttpResponse, name string) string {
 	return ""
 }
 
-// notSent is the error for a token request that has no response.
+// notSent is the error of a token request without a response.
 func notSent(result *abi.HttpResult) error {
 	e := &abi.Error{Code: abi.Code(result.Code), Message: "the token request failed"}
 	if e.Code == abi.CodeOK {
@@ -125,12 +125,12 @@ func notSent(result *abi.HttpResult) error {
 	return e
 }
 
-// refused is the error for a response that is no token.
+// refused is the error of a response without a token.
 func (l *login) refused(resp *abi.HttpResponse, detail string) error {
 	status := "Keystone answered " + strconv.Itoa(int(resp.Status))
 	e := &abi.Error{Code: abi.CodeInternal}
-	// Keystone says 404 of a token that has expired or was revoked; where the
-	// URL is wrong there is no message in JSON.
+	// Keystone answers 404 for an expired or revoked token; for a wrong URL
+	// there is no message in JSON.
 	lost := resp.Status == 404 && l.identity.Token != nil && detail != ""
 	switch {
 	case resp.Status == 401 || lost:
@@ -152,8 +152,8 @@ func (l *login) refused(resp *abi.HttpResponse, detail string) error {
 	return e
 }
 
-// safe returns what Keystone says when it is fit for a log: it could repeat
-// what it was sent.
+// safe returns Keystone's words if they are fit for a log: they could repeat
+// the request.
 func (l *login) safe(detail string) string {
 	unprintable := strings.ContainsFunc(detail, func(r rune) bool { return r < ' ' || r >= 0x7f })
 	if unprintable || len(detail) > maxDetailBytes || strings.Contains(detail, l.secret) {

@@ -15,16 +15,16 @@ const (
 	annotationPool      = "static.wasm-ccm.dev/pool"
 )
 
-// wish is what a Service wants of the pools.
+// wish is a Service's request to the pools.
 type wish struct {
 	service string // namespace/name, for messages
-	// families in the order of the spec; true is IPv4. The first must be
-	// served; the second only with requireAll.
+	// families in the spec's order; true is IPv4. The first must be served; the
+	// second only with requireAll.
 	families   []bool
 	requireAll bool
 	requests   []netip.Addr // at most one per family
 	pool       *pool        // nil: any
-	reported   []netip.Addr // by the Service's status
+	reported   []netip.Addr // from the Service's status
 }
 
 func (inv *inventory) wishOf(svc *abi.Service) (*wish, error) {
@@ -71,9 +71,8 @@ func (inv *inventory) poolNames() string {
 	return strings.Join(names, ", ")
 }
 
-// readRequests reads the addresses that a Service asks for, of
-// spec.loadBalancerIP and of the annotation. Where both are set they must say
-// the same.
+// readRequests reads the addresses that a Service asks for, in
+// spec.loadBalancerIP and in the annotation. If both are set they must agree.
 func (inv *inventory) readRequests(w *wish, svc *abi.Service) error {
 	texts := strings.FieldsFunc(svc.Annotations[annotationAddresses], func(r rune) bool { return r == ',' || r == ' ' })
 	if ip := svc.LoadBalancerIp; ip != "" {
@@ -115,10 +114,10 @@ func (inv *inventory) checkRequest(w *wish, a netip.Addr) error {
 	return nil
 }
 
-// allocate decides, without changing anything, which addresses a Service gets:
-// per family the one that it asks for, else the one that it holds, else the
-// one that its status reports (the store may have been lost), else the first
-// that is free. taken are the addresses of all others and their owners.
+// allocate chooses the addresses of a Service, without changing anything: per
+// family the requested one, else the one that it holds, else the one in its
+// status (the store may have been lost), else the first free one. taken maps
+// addresses of others to their owners.
 func (inv *inventory) allocate(w *wish, held []netip.Addr, taken map[netip.Addr]string) ([]netip.Addr, error) {
 	var got []netip.Addr
 	for i, is4 := range w.families {
@@ -135,7 +134,7 @@ func (inv *inventory) allocate(w *wish, held []netip.Addr, taken map[netip.Addr]
 	return got, nil
 }
 
-// choose returns the address of one family, the zero one when there is none.
+// choose returns an address of one family, the zero one if there is none.
 func (inv *inventory) choose(w *wish, is4 bool, held []netip.Addr, taken map[netip.Addr]string) (netip.Addr, error) {
 	for _, a := range w.requests {
 		if a.Is4() != is4 {
@@ -166,8 +165,7 @@ func (inv *inventory) choose(w *wish, is4 bool, held []netip.Addr, taken map[net
 	return netip.Addr{}, nil
 }
 
-// mayUse tells whether an address of the pool may be given without being asked
-// for.
+// mayUse reports whether the pool gives addresses without an explicit request.
 func (w *wish) mayUse(p *pool) bool {
 	if w.pool != nil {
 		return p == w.pool

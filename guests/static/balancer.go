@@ -9,11 +9,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// balancerPrefix and a Service's UID are the key of what it holds: a Service
-// that is made again under the same name inherits nothing.
+// balancerPrefix and a Service's UID are the key of its holding: a Service that
+// is made again under the same name inherits nothing.
 const balancerPrefix = "lb."
 
-// holding is one entry of the store: "v1 NAMESPACE/NAME ADDRESS[,ADDRESS]".
+// holding is an entry of the store: "v1 NAMESPACE/NAME ADDRESS[,ADDRESS]".
 type holding struct {
 	owner     string
 	addresses []netip.Addr
@@ -27,8 +27,8 @@ func (h holding) entry(uid string) *abi.StoreEntry {
 	return &abi.StoreEntry{Key: balancerPrefix + uid, Value: []byte("v1 " + h.owner + " " + strings.Join(texts, ","))}
 }
 
-// parseHolding refuses what it does not know: whoever wrote it holds addresses
-// that must not be given out again.
+// parseHolding refuses unknown forms: their addresses must not be given out
+// again.
 func parseHolding(e *abi.StoreEntry) (h holding, err error) {
 	fields := strings.Split(string(e.Value), " ")
 	if len(fields) != 3 || fields[0] != "v1" {
@@ -49,7 +49,7 @@ func unknownEntry(e *abi.StoreEntry) error {
 	return sdk.Error(abi.CodeInternal, "the store's entry "+e.Key+" is not one of version "+version+" of this provider; go back to the version that wrote it, or repair the entry")
 }
 
-// holdingOf returns what one Service holds, and whether it holds anything.
+// holdingOf returns a Service's holding, and whether there is one.
 func holdingOf(op *sdk.Op, uid string) (h holding, found bool, err error) {
 	entries, _, err := op.Store().Read(balancerPrefix + uid)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *provider) GetLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest)
 	return sdk.Exists, statusOf(h.addresses), nil
 }
 
-// LoadBalancerName is the one that cloud providers have always made of a UID.
+// LoadBalancerName is the traditional name that cloud providers make of a UID.
 func (p *provider) LoadBalancerName(_ *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
 	uid, err := uidOf(request)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *provider) EnsureLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 	if err != nil {
 		return nil, err
 	}
-	// What it holds is nearly always what it gets, and is read alone.
+	// Usually a Service keeps what it holds, so that is read alone.
 	held, found, err := holdingOf(op, uid)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (p *provider) EnsureLoadBalancer(op *sdk.Op, request *abi.LoadBalancerReque
 	return statusOf(got), nil
 }
 
-// decide allocates against all that the store holds.
+// decide allocates with a view of the whole store.
 func (inv *inventory) decide(w *wish, uid string, entries []*abi.StoreEntry) ([]netip.Addr, sdk.Change, error) {
 	taken := make(map[netip.Addr]string, len(entries))
 	var held holding
@@ -163,8 +163,8 @@ func (inv *inventory) decide(w *wish, uid string, entries []*abi.StoreEntry) ([]
 	return got, sdk.Change{Put: []*abi.StoreEntry{holding{w.service, got}.entry(uid)}}, nil
 }
 
-// UpdateLoadBalancer has nothing to do: whoever announces the addresses (BGP,
-// kube-vip, a router) follows the nodes by itself.
+// UpdateLoadBalancer has nothing to do: the announcer of the addresses (BGP,
+// kube-vip, a router) itself follows the nodes.
 func (p *provider) UpdateLoadBalancer(*sdk.Op, *abi.LoadBalancerRequest) error { return nil }
 
 func (p *provider) DeleteLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest) error {

@@ -7,15 +7,15 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// InstanceNodeFields: the rest need not be decoded.
+// InstanceNodeFields: other fields need not be decoded.
 func (p *provider) InstanceNodeFields() []sdk.NodeField {
 	return []sdk.NodeField{sdk.NodeName, sdk.NodeProviderID}
 }
 
-// find looks for the machine of a node: by provider ID, or by name while the
-// node has none. nil means that the inventory, which is whole, does not have
-// it. A provider ID of a scheme that no machine has belongs to somebody else:
-// an error, so that nobody deletes the Node of another cloud.
+// find looks for the machine of a node: by provider ID, or by name if the node
+// has none. nil means that the inventory, which is complete, does not have it.
+// A provider ID with a scheme of no machine belongs to another cloud: an error,
+// so that its Node is not deleted.
 func (p *provider) find(node *abi.Node) (*machine, error) {
 	if node.ProviderId == "" {
 		if node.Name == "" {
@@ -43,7 +43,7 @@ func (p *provider) InstanceExists(_ *sdk.Op, node *abi.Node) (sdk.Existence, err
 	return sdk.Exists, nil
 }
 
-// listed is find for those who need a machine.
+// listed is find for ops that need a machine.
 func (p *provider) listed(node *abi.Node) (*machine, error) {
 	m, err := p.find(node)
 	if err == nil && m == nil {
@@ -68,11 +68,11 @@ func (p *provider) InstanceMetadata(_ *sdk.Op, node *abi.Node) (*abi.InstanceMet
 	return &m.metadata, nil
 }
 
-// maxPage bounds one page, whatever the host asks for.
+// maxPage bounds a page, whatever the host asks for.
 const maxPage = 500
 
-// ListInstances answers pages in the order of the inventory. The token is the
-// place of the next machine.
+// ListInstances answers pages in the inventory's order. The token is the index
+// of the next machine.
 func (p *provider) ListInstances(_ *sdk.Op, token string, size int) ([]*abi.Instance, string, error) {
 	machines, start := p.inventory.machines, 0
 	if token != "" {

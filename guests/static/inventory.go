@@ -6,8 +6,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// Limits of an inventory. They bound what one configuration costs each
-// instance in time and memory.
+// Limits of an inventory. They bound the time and memory that each instance
+// spends on a configuration.
 const (
 	maxInventoryBytes = 2 << 20
 	maxMachines       = 10000
@@ -16,27 +16,27 @@ const (
 	maxPools          = 64
 	maxBlocks         = 64 // of one pool
 	maxVolumeRules    = 64
-	maxErrors         = 10 // that are said at once
+	maxErrors         = 10 // that are reported together
 )
 
-// scheme is that of the provider IDs that are made of a machine's name.
+// scheme is the scheme of provider IDs made from machines' names.
 const scheme = "static"
 
-// inventory is a configuration that has been checked.
+// inventory is a checked configuration.
 type inventory struct {
 	machines     []*machine
 	byName       map[string]*machine
 	byProviderID map[string]*machine
 	schemes      map[string]bool   // of the provider IDs, and "static"
 	regionOfZone map[string]string // of all zones of machines
-	hasPools     bool              // also when the list is empty
+	hasPools     bool              // true even if the list is empty
 	pools        []pool
 	routes       bool
 	volumes      []volumeRule
 	warnings     []string
 }
 
-// machine is ready to be answered with: metadata is made once.
+// machine is ready for answers: its metadata is made once.
 type machine struct {
 	name     string
 	line     int
@@ -44,7 +44,7 @@ type machine struct {
 	metadata abi.InstanceMetadata
 }
 
-// state is that of list_instances.
+// state is the state in list_instances.
 func (m *machine) state() abi.PowerState {
 	if m.shutdown {
 		return abi.PowerState_POWER_STATE_SHUTDOWN
@@ -52,7 +52,7 @@ func (m *machine) state() abi.PowerState {
 	return abi.PowerState_POWER_STATE_ON
 }
 
-// schemeOf returns what stands before ://, or nothing.
+// schemeOf returns the part before ://, or "".
 func schemeOf(providerID string) string {
 	s, _, found := strings.Cut(providerID, "://")
 	if !found {

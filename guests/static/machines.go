@@ -58,7 +58,7 @@ func (r *reader) readMachine(m *machine, n yaml.Node) {
 	}
 }
 
-// index makes the machine found by name and ID, and finds what stands twice.
+// index makes the machine found by name and ID, and reports duplicates.
 func (r *reader) index(m *machine) {
 	if m.name == "" {
 		r.fail(m.line, "a machine has no name")
@@ -202,7 +202,7 @@ func (r *reader) nodeAddress(m *machine, n yaml.Node) *abi.NodeAddress {
 	return a
 }
 
-// unique finds an IP that two machines have, or one twice as the same type.
+// unique reports an IP of two machines, or a duplicate of the same type.
 func (r *reader) unique(m *machine, a *abi.NodeAddress, line int) {
 	other := r.addresses[a.Address]
 	switch {

@@ -1,7 +1,7 @@
 // Command static is the provider for machines without a cloud. It reads the
 // machines from an inventory in its configuration, and keeps load balancer
-// addresses and routes in the host's store. README.md has the reference of the
-// inventory, RATIONALE.md the reasons.
+// addresses and routes in the host's store. README.md is the reference of the
+// inventory, RATIONALE.md has the reasons.
 package main
 
 import (
@@ -18,7 +18,7 @@ func init() { sdk.Serve(&provider{}) } //nolint:gochecknoinits // main of a reac
 
 func main() {}
 
-// provider serves one inventory, which it only reads.
+// provider serves one read-only inventory.
 type provider struct {
 	inventory *inventory
 }
@@ -36,7 +36,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 	return sdk.Configured{NoClusterID: config.ClusterName == "", DisabledOps: inv.disabledOps(), Warnings: inv.warnings}, nil
 }
 
-// disabledOps turns off the groups that the inventory does not speak of.
+// disabledOps turns off the groups that the inventory does not mention.
 func (inv *inventory) disabledOps() []abi.Op {
 	var ops []abi.Op
 	if !inv.hasPools {
@@ -51,7 +51,7 @@ func (inv *inventory) disabledOps() []abi.Op {
 	return ops
 }
 
-// Probe reads the store when something is kept there.
+// Probe reads the store if it is in use.
 func (p *provider) Probe(op *sdk.Op) (string, error) {
 	inv := p.inventory
 	if inv.hasPools || inv.routes {

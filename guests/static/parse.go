@@ -9,8 +9,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/yaml"
 )
 
-// parseInventory reads and checks a configuration. The error says, for each of
-// the first mistakes, the line and the reason.
+// parseInventory reads and checks a configuration. The error has line and
+// reason for each of the first mistakes.
 func parseInventory(config []byte) (*inventory, error) {
 	if len(config) > maxInventoryBytes {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(config), maxInventoryBytes)
@@ -33,15 +33,15 @@ func parseInventory(config []byte) (*inventory, error) {
 	return r.inventory, nil
 }
 
-// reader turns nodes into an inventory and collects what is wrong.
+// reader makes an inventory from nodes and collects mistakes.
 type reader struct {
 	*inventory
 	region    string              // the default
 	zone      string              // the default
-	addresses map[string]*machine // to find one that stands twice
-	zoneLines map[string]int      // where a zone got its region
+	addresses map[string]*machine // to find duplicates
+	zoneLines map[string]int      // the place that set a zone's region
 	blocks    []blockOfPool       // of all pools, to find overlaps
-	// machineIPs are looked for in the pools.
+	// machineIPs must not be in the pools.
 	machineIPs []machineIP
 	errs       []error
 }
@@ -52,7 +52,7 @@ type machineIP struct {
 	line    int
 }
 
-// blockOfPool is a block and where it stands.
+// blockOfPool is a block and its place.
 type blockOfPool struct {
 	block
 	pool string
@@ -72,7 +72,7 @@ func (r *reader) root(root yaml.Node) {
 	if !r.is(root, "the inventory", yaml.Map) {
 		return
 	}
-	// Defaults first, wherever they stand.
+	// Defaults first, wherever they are.
 	for i := range root.Fields {
 		switch f := &root.Fields[i]; f.Key {
 		case "region":
@@ -128,7 +128,7 @@ func (r *reader) unknown(f *yaml.Field, known string) {
 	r.fail(f.Line, "%s is unknown here; there are %s", f.Key, known)
 }
 
-// list returns the items of a list of at most that many.
+// list returns the items of a list, with at most that many.
 func (r *reader) list(f *yaml.Field, most int) []yaml.Node {
 	if !r.is(f.Value, f.Key, yaml.List) {
 		return nil
@@ -140,7 +140,7 @@ func (r *reader) list(f *yaml.Field, most int) []yaml.Node {
 	return f.Value.Items
 }
 
-// text returns a text that is not empty.
+// text returns a text, not empty.
 func (r *reader) text(f *yaml.Field) string {
 	if r.is(f.Value, f.Key, yaml.Text) && f.Value.Value == "" {
 		r.fail(f.Line, "%s is empty", f.Key)
@@ -202,7 +202,7 @@ func isLabelValue(s string) bool {
 	return true
 }
 
-// isDNSName is what the name of a Node must be.
+// isDNSName reports whether a Node can have the name.
 func isDNSName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

@@ -95,7 +95,7 @@ func TestParseInventory(t *testing.T) {
 	}
 }
 
-// m is a machine on lines 2 and 3, so that what is appended begins in line 4.
+// m is a machine on lines 2 and 3: appended text begins at line 4.
 const m = "machines:\n- name: m1\n  addresses: [{type: InternalIP, address: 10.0.0.1}]\n"
 
 func TestRefusedInventory(t *testing.T) {
@@ -185,7 +185,7 @@ func TestTooManyMachines(t *testing.T) {
 	}
 }
 
-// What is left out turns off its ops; an empty list of pools does not.
+// A missing section turns off its ops; an empty list of pools does not.
 func TestDisabledOps(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -208,8 +208,8 @@ func TestDisabledOps(t *testing.T) {
 	}
 }
 
-// FuzzParseInventory: an inventory that is accepted has what the rest relies
-// on; one that is refused says where.
+// FuzzParseInventory: an accepted inventory satisfies the assumptions of the
+// other code; a refusal names the line.
 func FuzzParseInventory(f *testing.F) {
 	f.Add(example)
 	f.Add(m)
@@ -240,7 +240,7 @@ func FuzzParseInventory(f *testing.F) {
 	})
 }
 
-// The inventory of README.md is one.
+// The inventory in README.md is accepted.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/yaml"
 )
 
-// pool is a named set of addresses. Blocks of all pools are disjoint.
+// pool is a named set of addresses. The blocks of all pools are disjoint.
 type pool struct {
 	name       string
-	autoAssign bool // also for Services that do not ask for it
+	autoAssign bool // also without an explicit request
 	blocks     []block
 }
 
@@ -31,8 +31,8 @@ func (p *pool) contains(a netip.Addr) bool {
 	return false
 }
 
-// firstFree returns the first address of a family that is not taken. It looks
-// at no more addresses than there are taken ones, plus one per block.
+// firstFree returns the first address of a family that is not taken. It tries
+// no more addresses than there are taken ones, plus one per block.
 func (p *pool) firstFree(is4 bool, taken map[netip.Addr]string) (netip.Addr, bool) {
 	for _, b := range p.blocks {
 		if b.first.Is4() != is4 {
@@ -92,7 +92,7 @@ func (r *reader) readPool(n yaml.Node) {
 			p.autoAssign = r.boolean(f)
 		case "skipNetworkAndBroadcast":
 			skipEnds = r.boolean(f)
-		case "cidrs", "ranges": // below, when the flags are known
+		case "cidrs", "ranges": // below, once the flags are known
 		default:
 			r.unknown(f, "name, cidrs, ranges, autoAssign, skipNetworkAndBroadcast")
 		}
@@ -161,7 +161,7 @@ func lastOf(prefix netip.Prefix) netip.Addr {
 	for bit := prefix.Bits(); bit < len(a)*8; bit++ {
 		a[bit/8] |= 0x80 >> (bit % 8)
 	}
-	last, _ := netip.AddrFromSlice(a) // of a length that an address has
+	last, _ := netip.AddrFromSlice(a) // of the length of an address
 	return last
 }
 
@@ -186,7 +186,7 @@ func unusable(a netip.Addr) bool {
 	return a.Is4In6() || a.IsUnspecified() || a.IsMulticast()
 }
 
-// checkBlocks finds blocks that overlap, in one pool or in two: an address
+// checkBlocks reports overlapping blocks, in one pool or two: an address
 // belongs to one pool.
 func (r *reader) checkBlocks() {
 	slices.SortStableFunc(r.blocks, func(a, b blockOfPool) int { return a.first.Compare(b.first) })
@@ -202,8 +202,8 @@ func (r *reader) checkBlocks() {
 	}
 }
 
-// checkMachines finds machines whose address is in a pool: a load balancer
-// would take it from them. It runs when machines and pools are known.
+// checkMachines reports machines whose address is in a pool: a load balancer
+// would take it from them. It runs after machines and pools.
 func (r *reader) checkMachines() {
 	for _, a := range r.machineIPs {
 		if p := r.poolOf(a.ip); p != nil {

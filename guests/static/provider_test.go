@@ -126,7 +126,7 @@ func service(name string, options ...string) *abi.Service {
 	return s
 }
 
-// ensure returns the addresses, a space between them.
+// ensure returns the addresses, separated by spaces.
 func ensure(h *sdktest.Host, s *abi.Service) (string, error) {
 	var resp abi.LoadBalancerEnsureResponse
 	err := h.Call(abi.OpLoadBalancerEnsure, &abi.LoadBalancerRequest{Service: s}, &resp)
@@ -157,7 +157,7 @@ volumes:
 - {driver: csi.example.com, zoneFrom: volumeID, separator: /}
 `
 
-// Each test is a story: steps on one store, each an ensure and what it says.
+// Each test is a story: steps on one store, each an ensure and its result.
 func TestEnsure(t *testing.T) {
 	type step struct {
 		service *abi.Service
@@ -226,7 +226,7 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// An inventory that has lost the address of a Service gives it another one.
+// A Service whose address has left the inventory gets another one.
 func TestPoolLeavesTheInventory(t *testing.T) {
 	h := configured(t, pools)
 	if got, err := ensure(h, service("a")); got != "198.51.100.0" {
@@ -282,7 +282,7 @@ func TestGetNameUpdateDelete(t *testing.T) {
 	}
 }
 
-// What a later version has written is not understood, so nothing is given out.
+// A later version's entries are not understood, so nothing is given out.
 func TestUnknownEntry(t *testing.T) {
 	for _, value := range []string{"v2 default/a 198.51.100.0", "v1 default/a", "v1 default/a pizza", ""} {
 		h := configured(t, pools)
@@ -293,7 +293,7 @@ func TestUnknownEntry(t *testing.T) {
 	}
 }
 
-// No address is given twice, however many managers allocate at once.
+// No address is given twice, however many managers allocate concurrently.
 func TestAllocateConcurrently(t *testing.T) {
 	const managers, each = 4, 16
 	config := m + "pools: [{name: p, cidrs: [198.51.100.0/26]}]\n"
@@ -306,7 +306,7 @@ func TestAllocateConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for j := range each {
 				ip, err := "", error(&abi.Error{Code: abi.CodeConflict})
-				for sdk.CodeOf(err) == abi.CodeConflict { // the controller tries again
+				for sdk.CodeOf(err) == abi.CodeConflict { // the controller retries
 					ip, err = ensure(h, service(fmt.Sprintf("s-%d-%d", i, j)))
 				}
 				if err != nil {

@@ -10,17 +10,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// routePrefix begins the key of a route: route.TARGET_2fCIDR_2fCLUSTER, where
-// _XX is a byte that keys cannot have. The value is "v1 TARGET CIDR CLUSTER"; a
-// cluster's name may have spaces.
+// routePrefix begins the key of a route: route.TARGET_2fCIDR_2fCLUSTER, with
+// _XX for a byte that keys cannot have. The value is "v1 TARGET CIDR CLUSTER";
+// a cluster's name may have spaces.
 const routePrefix = "route."
 
-// maxKeyBytes is the store's limit. The names of node and cluster together can
-// be longer, so such a route has a digest in its key; the value says it all.
+// maxKeyBytes is the store's limit. If the names of node and cluster are
+// longer, the key has a digest of them; the value has both.
 const maxKeyBytes = 253
 
-// keyText writes text with the characters of keys, differently for different
-// texts.
+// keyText writes text with the characters of keys, without collisions.
 func keyText(text string) string {
 	const digits = "0123456789abcdef"
 	key := make([]byte, 0, len(text)+8)
@@ -86,7 +85,7 @@ func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) erro
 	})
 }
 
-// DeleteRoute works for machines that have left the inventory, too.
+// DeleteRoute also accepts machines that have left the inventory.
 func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) error {
 	entry, err := entryOfRoute(request.ClusterName, request.Route)
 	if err != nil {

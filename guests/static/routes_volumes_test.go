@@ -69,7 +69,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// The longest name of a Node makes a route as any other does.
+// A Node with the longest name can have a route.
 func TestRouteToLongName(t *testing.T) {
 	name := strings.Repeat(strings.Repeat("a", 62)+".", 4) + "a"
 	h := configured(t, "machines: [{name: "+name+", addresses: [{type: InternalIP, address: 10.0.0.1}]}]\nroutes: true\n")

@@ -14,15 +14,15 @@ const (
 	labelRegion = "topology.kubernetes.io/region"
 )
 
-// volumeRule says for some volumes which zone they are in.
+// volumeRule sets the zone of some volumes.
 type volumeRule struct {
 	line int
-	// What a volume must have; empty for any.
+	// Conditions on the volume; empty for none.
 	source, driver, storageClass string
-	// The zone itself, or where it is read from.
+	// The zone itself, or its source.
 	zone, zoneFrom string
 	key            string // of zoneFrom attribute, label, annotation
-	separator      string // of zoneFrom volumeID: behind the zone
+	separator      string // of zoneFrom volumeID: the text after the zone
 }
 
 func (rule *volumeRule) matches(v *abi.Volume) bool {
@@ -31,8 +31,7 @@ func (rule *volumeRule) matches(v *abi.Volume) bool {
 		(rule.storageClass == "" || rule.storageClass == v.StorageClass)
 }
 
-// VolumeLabels asks the rules in their order; the first that yields a zone
-// decides.
+// VolumeLabels tries the rules in order; the first with a zone decides.
 func (p *provider) VolumeLabels(_ *sdk.Op, v *abi.Volume) (map[string]string, error) {
 	for i := range p.inventory.volumes {
 		rule := &p.inventory.volumes[i]
@@ -62,7 +61,7 @@ func (inv *inventory) labelsOf(rule *volumeRule, v *abi.Volume, zone string) (ma
 	return labels, nil
 }
 
-// zoneOf returns nothing when the rule says nothing about this volume.
+// zoneOf returns "" if the rule does not apply to the volume.
 func (inv *inventory) zoneOf(rule *volumeRule, v *abi.Volume) (string, error) {
 	switch rule.zoneFrom {
 	case "":
@@ -83,8 +82,8 @@ func (inv *inventory) zoneOf(rule *volumeRule, v *abi.Volume) (string, error) {
 	return zone, nil
 }
 
-// zoneOfNodes is the zone of the machines that the volume's node affinity
-// names; nothing when there are several zones.
+// zoneOfNodes is the zone of the machines in the volume's node affinity; "" if
+// there are several zones.
 func (inv *inventory) zoneOfNodes(rule *volumeRule, v *abi.Volume) (string, error) {
 	zone := ""
 	for _, name := range v.NodeNames {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// authority is a CA of one instance, for the TLS between a client and the proxy
-// beside it in the same memory. It protects nothing: clients insist on it.
+// authority is the CA of one instance, for TLS between a client and the proxy
+// in the same memory. It protects nothing: clients insist on TLS.
 type authority struct {
 	key    *ecdsa.PrivateKey
 	cert   *x509.Certificate
@@ -42,8 +42,8 @@ func (a *authority) make() error {
 	return nil
 }
 
-// clockError is how far a machine's clock may be from the time before somebody
-// sets it: certificates last as long as the instance all the same.
+// clockError bounds the error of a machine's clock before it is set:
+// certificates stay valid for the instance's life.
 const clockError = 30 * 365 * 24 * time.Hour
 
 func certificate(name string) *x509.Certificate {
@@ -53,7 +53,7 @@ func certificate(name string) *x509.Certificate {
 	}
 }
 
-// config serves as the host that the client names, or else as that one.
+// config serves under the client's server name, or else as host.
 func (a *authority) config(host string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A machine begins with a wrong clock, and sets it while instances live: their
-// certificates are good before and after.
+// A machine starts with a wrong clock and corrects it while instances live:
+// their certificates are valid before and after.
 func TestCertificatesOutliveTheClock(t *testing.T) {
 	var a authority
 	if err := a.make(); err != nil {

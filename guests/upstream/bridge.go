@@ -16,26 +16,27 @@ import (
 )
 
 // bridge makes host calls for the provider's goroutines. The guest has one
-// thread, and a host call stops all of it: so it waits until nobody who can run
-// wants to send something more, and sends that as one batch. While no op runs
-// that may use the network, requests wait for the next.
+// thread, and a host call stops all goroutines: so the bridge waits until no
+// runnable goroutine has another request, and sends all as one batch. Outside
+// of ops that may use the network, requests wait for the next one.
 type bridge struct {
 	settings *Settings
 	server   *proxy
 
 	// host is held during a host call: its result is read in pieces, and
-	// another goroutine may run between two of them.
+	// another goroutine may run in between.
 	host sync.Mutex
-	op   *sdk.Op // nil: no op that may use the network runs
+	op   *sdk.Op // nil outside of ops that may use the network
 	// opened is closed when op is set.
 	opened chan struct{}
-	seen   *witness // of the running op, may be nil
+	seen   *witness // of the running op; may be nil
 	// about is the object of the op, "KIND/NAMESPACE/NAME".
 	about string
-	// unanswered says why the latest request of the op had no answer, if it had
-	// none: many clients only see how a connection ends.
+	// unanswered is why the op's latest request had no answer, if it had none:
+	// many clients see only a closed connection.
 	unanswered error
-	// refused says which request of the latest batch was answered 401, if one was, and why.
+	// refused names the request of the latest batch that was answered 401, if
+	// any, and why.
 	refused string
 
 	mu    sync.Mutex
@@ -70,8 +71,7 @@ func (b *bridge) open(op *sdk.Op, about string) {
 	b.rouse()
 }
 
-// close waits for the running host call. What is not sent yet waits for the
-// next op.
+// close waits for the running host call. Unsent requests wait for the next op.
 func (b *bridge) close() {
 	b.yield()
 	b.host.Lock()
@@ -79,14 +79,14 @@ func (b *bridge) close() {
 	b.host.Unlock()
 }
 
-// witness records what the cloud answers from now on.
+// witness records the cloud's answers from now on.
 func (b *bridge) witness(w *witness) {
 	b.host.Lock()
 	b.seen = w
 	b.host.Unlock()
 }
 
-// use makes a host call by the running op.
+// use makes a host call in the running op.
 func (b *bridge) use(call func(*sdk.Op) error) error {
 	b.host.Lock()
 	defer b.host.Unlock()
@@ -96,7 +96,7 @@ func (b *bridge) use(call func(*sdk.Op) error) error {
 	return call(b.op)
 }
 
-// await makes a host call by the op that runs, or by the next one. about is the
+// await makes a host call in the running op, or in the next one. about is the
 // op's object.
 func (b *bridge) await(ctx context.Context, call func(op *sdk.Op, about string) error) error {
 	for {
@@ -144,8 +144,8 @@ func (b *bridge) run() {
 	}
 }
 
-// yields is how often everybody else may run before a batch leaves: what a
-// request passes on its way (a proxy, TLS) is some goroutines long.
+// yields is the number of times that all other goroutines may run before a
+// batch leaves: a request passes several of them (a proxy, TLS).
 const yields = 8
 
 func (b *bridge) yield() {
@@ -154,7 +154,7 @@ func (b *bridge) yield() {
 	}
 }
 
-// sendBatch reports whether there was something to send.
+// sendBatch reports whether there was a request to send.
 func (b *bridge) sendBatch() bool {
 	b.yield()
 	b.host.Lock()
@@ -195,15 +195,15 @@ func unanswered(request *abi.HttpRequest, err error) error {
 	return fmt.Errorf("%s had no answer: %w", line(request), err)
 }
 
-// line is method and URL, without a query, which may hold anything.
+// line is method and URL, without the query, which may hold secrets.
 func line(request *abi.HttpRequest) string {
 	address, _, _ := strings.Cut(request.Url, "?")
 	return request.Method + " " + address
 }
 
-// explain adds to an error of the provider why the op's latest request had no
-// answer, unless the error has it, and that the cloud refused the credentials.
-// The error stays the same for errors.Is.
+// explain adds to a provider's error why the op's latest request had no answer,
+// unless the error says it, and that the cloud refused the credentials.
+// errors.Is still finds the original.
 func (b *bridge) explain(err error) error {
 	b.host.Lock()
 	defer b.host.Unlock()
@@ -213,7 +213,8 @@ func (b *bridge) explain(err error) error {
 	case b.refused != "" && sdk.CodeOf(convertError(err)) == abi.CodeInternal:
 		return fmt.Errorf("%w (%w)", err, sdk.Unauthenticated(b.refused))
 	case b.unanswered != nil:
-		// The code of the host's error is not passed on: the provider may mean another request.
+		// The code of the host's error is dropped: the provider may mean
+		// another request.
 		return fmt.Errorf("%w (%s)", err, b.unanswered.Error())
 	}
 	if why := missing(err); why != "" {
@@ -222,7 +223,7 @@ func (b *bridge) explain(err error) error {
 	return err
 }
 
-// take is what fits into a batch, without those who gave up.
+// take returns the requests that fit into a batch, without abandoned ones.
 func (b *bridge) take() []*exchange {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,7 +237,7 @@ func (b *bridge) take() []*exchange {
 	return batch
 }
 
-// event makes an Event of an object, "KIND/NAMESPACE/NAME", if it is the op's.
+// event makes an Event for an object, "KIND/NAMESPACE/NAME", if it is the op's.
 func (b *bridge) event(about, kind, reason, message string) {
 	err := b.use(func(op *sdk.Op) error {
 		if about != b.about {

@@ -107,7 +107,7 @@ func portsFrom(in []*abi.ServicePort) (out []v1.ServicePort) {
 	return out
 }
 
-// text is nil for an empty one: Kubernetes has no empty ones in these fields.
+// text is nil for an empty text: Kubernetes has none in these fields.
 func text(s string) *string {
 	if s == "" {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// failure is an error of the provider as the host gets it.
+// failure is a provider's error in the host's form.
 func (p *provider) failure(err error) error { return convertError(p.bridge.explain(err)) }
 
-// convertError gives an error of a provider the code that means the same. An
-// error of the host's keeps its own, as long as the provider wrapped it.
+// convertError gives a provider's error the code of the same meaning. An error
+// of the host keeps its code, if the provider wrapped it.
 func convertError(err error) error {
 	var retry *api.RetryError
 	switch {

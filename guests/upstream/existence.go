@@ -11,9 +11,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// known are instances that exist, by ID, and where the cloud told of them, the latest
-// at the end. It decides whether a list is one of this cluster's instances, and
-// whether a status is one of the cloud's; losing it delays an answer.
+// known are existing instances by ID, with the place of the cloud's answer, the
+// latest last. They decide whether a list is of this cluster's instances, and
+// whether a status is the cloud's; their loss only delays an answer.
 type known struct {
 	mu      sync.Mutex
 	ids     []string
@@ -33,17 +33,17 @@ func (k *known) add(providerID string) {
 	k.ids = append(k.ids[max(0, len(k.ids)-maxKnown+1):], id)
 }
 
-// others are the known ones without those.
+// others are the known instances without these.
 func (k *known) others(ids []string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(k.ids), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// lastOf is the part of a provider ID that is the cloud's own.
+// lastOf is the cloud's own part of a provider ID.
 func lastOf(providerID string) string { return providerID[strings.LastIndexByte(providerID, '/')+1:] }
 
-// identities are what the cloud may call the instance of a node.
+// identities are the names that the cloud may have for a node's instance.
 func identities(node *abi.Node) []string {
 	ids := []string{lastOf(node.ProviderId)}
 	if node.ProviderId == "" {
@@ -55,8 +55,8 @@ func identities(node *abi.Node) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }
 
-// instanceGone is nil when the cloud itself said that the instance of the node
-// is not there. The error says what is missing.
+// instanceGone returns nil if the cloud itself said that the node's instance
+// does not exist. The error says what is missing.
 func (p *provider) instanceGone(w *witness, node *abi.Node) error {
 	if p.saidGone(w, node) {
 		return nil
@@ -66,14 +66,15 @@ func (p *provider) instanceGone(w *witness, node *abi.Node) error {
 		return nil
 	}
 	if node.ProviderId == "" && err == nil {
-		// No machine has the name: that is all that a cloud can say, and no failure.
+		// No machine has the name: the cloud can say no more, and it is no
+		// failure.
 		return unproven(abi.CodeInvalid, "instance of node "+node.Name, w, err)
 	}
 	return unproven(abi.CodeInternal, "instance of node "+node.Name, w, err)
 }
 
-// saidGone reports whether an answer names the instance of the node, and says by
-// its status or a word of the cloud that it is not there.
+// saidGone reports whether an answer names the node's instance and says by its
+// status or a word of the cloud that it does not exist.
 func (p *provider) saidGone(w *witness, node *abi.Node) bool {
 	gone, ids := p.goneWords(), identities(node)
 	return slices.ContainsFunc(w.answers, func(a answer) bool {
@@ -81,10 +82,10 @@ func (p *provider) saidGone(w *witness, node *abi.Node) bool {
 	})
 }
 
-// instanceFailure is an error of the provider about an instance. Where it does
-// not tell why, as AWS' about power does not, the cloud may have: that the
-// instance is gone. That it is not found must be an answer of the cloud, but
-// deletes nothing: any complete list is one.
+// instanceFailure is a provider's error about an instance. If it has no reason,
+// such as AWS' about power, the cloud may have said that the instance is gone.
+// "Not found" must come from the cloud, but deletes nothing here: any complete
+// list will do.
 func (p *provider) instanceFailure(w *witness, node *abi.Node, err error) error {
 	p.bridge.witness(nil)
 	whole, said := w.whole(p.goneWords()), p.saidGone(w, node)
@@ -97,9 +98,9 @@ func (p *provider) instanceFailure(w *witness, node *abi.Node, err error) error 
 	return p.failure(err)
 }
 
-// listed reports whether a complete list has another instance that is known to
-// exist, and nothing names this one. An answer that says nothing may be the page
-// of the list that would.
+// listed reports whether a complete list has another known instance, and no
+// answer names this one. An answer that says nothing may be the page of the
+// list with its name.
 func (p *provider) listed(w *witness, ids []string) bool {
 	others, gone, found := p.known.others(ids), p.goneWords(), false
 	for i := range w.answers {
@@ -116,9 +117,10 @@ func (p *provider) listed(w *witness, ids []string) bool {
 	return found
 }
 
-// balancerGone is nil when the cloud said that there is no load balancer: by a
-// status, a word, or a list, which may be empty: clouds look load balancers up
-// by name. A provider that asked for nothing decided by the Service alone.
+// balancerGone returns nil if the cloud said that the load balancer does not
+// exist: by a status, a word, or a list, even an empty one, since clouds look
+// load balancers up by name. A provider that made no request decided by the
+// Service alone.
 func (p *provider) balancerGone(w *witness, name string) error {
 	gone, lists := p.goneWords(), 0
 	err := w.whole(gone)
@@ -138,8 +140,8 @@ func (p *provider) balancerGone(w *witness, name string) error {
 	return unproven(abi.CodeInternal, "load balancer of Service "+name, w, err)
 }
 
-// heard is nil when each answer from which a provider may have learned that
-// there is nothing says something.
+// heard returns nil if each answer that a provider may have taken for "nothing"
+// says something.
 func (p *provider) heard(w *witness, what string) error {
 	gone := p.goneWords()
 	for i := range w.answers {

@@ -13,8 +13,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Each of these answers reads as "no such server" for a careless provider. The
-// adapter passes it on only where the cloud said so.
+// A careless provider takes each of these answers for "no such server". The
+// adapter passes that on only if the cloud said so.
 func TestStrictExistence(t *testing.T) {
 	gone := &abi.InstanceRequest{Node: node("m1", "fake:///101")}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func soapOf(body string) string {
 	return `<?xml version="1.0"?><s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body>` + body + `</s:Body></s:Envelope>`
 }
 
-// A guest that never saw an instance takes no list for one of its instances.
+// A guest that never saw an instance believes no list.
 func TestStrictExistenceOfANewInstance(t *testing.T) {
 	r := newRig(t, "", withServers("https://api.example.com/servers#%s"))
 	r.serve(func(*abi.HttpRequest) (int32, string) { return 200, `{"servers": [{"id": "7"}]}` })
@@ -105,7 +105,8 @@ func TestStrictExistenceCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// What the constructor or an earlier op saw says nothing about this one.
+// Instances seen by the constructor or an earlier op prove nothing about this
+// one.
 func TestExistenceCountsAnswersOfTheOpOnly(t *testing.T) {
 	r := newRig(t, "", func(e *Environment) (cloudprovider.Interface, error) {
 		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://api.example.com/servers/101", nil)
@@ -129,7 +130,7 @@ func TestExistenceCountsAnswersOfTheOpOnly(t *testing.T) {
 	}
 }
 
-// For load balancers an empty list is an answer: clouds look them up by name.
+// An empty list of load balancers is an answer: clouds look them up by name.
 func TestStrictExistenceOfLoadBalancers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -186,8 +187,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A provider that does not wrap InstanceNotFound is helped by what the cloud
-// said of this instance, and of no other.
+// For a provider that does not wrap InstanceNotFound, the cloud's word about
+// this instance counts, and about no other.
 func TestPowerOfWhatIsGone(t *testing.T) {
 	for body, want := range map[string]abi.Code{
 		`{"code": "NoSuchServer", "id": "101"}`: abi.CodeInstanceNotFound,
@@ -205,8 +206,8 @@ func TestPowerOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A provider that finds nothing to delete says that it is done. What it looked
-// at must be an answer, or the load balancer stays and nobody knows of it.
+// A provider that finds nothing to delete reports success. Its answers must
+// have said so, or the load balancer stays and nobody knows of it.
 func TestDeletionNeedsAnAnswer(t *testing.T) {
 	for _, c := range []struct {
 		config, body string

@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// cloud is a provider with the interfaces that a test gives it.
+// cloud is a provider with the interfaces that a test sets.
 type cloud struct {
 	v2        cloudprovider.InstancesV2
 	first     cloudprovider.Instances
@@ -52,11 +52,11 @@ type informed struct {
 
 func (c *informed) SetInformers(f informers.SharedInformerFactory) { c.set(f) }
 
-// servers is InstancesV2 of a cloud with a REST API, which asks as carelessly
-// as providers do: what it does not find in an answer does not exist.
+// servers is InstancesV2 of a cloud with a REST API, as careless as providers
+// are: whatever is not in an answer does not exist.
 type servers struct {
 	client *http.Client
-	url    string // of one server, %s is its ID
+	url    string // of one server, with %s for its ID
 }
 
 type server struct{ ID, Name, State string }
@@ -81,7 +81,7 @@ func (s *servers) find(ctx context.Context, node *v1.Node) (*server, error) {
 		Server  *server
 		Servers []server
 	}
-	_ = json.Unmarshal(body, &answer) // that careless
+	_ = json.Unmarshal(body, &answer) // as careless as providers are
 	for i := range answer.Servers {
 		if answer.Servers[i].ID == lastOf(node.Spec.ProviderID) {
 			answer.Server = &answer.Servers[i]
@@ -125,12 +125,12 @@ type rig struct {
 	*sdktest.Host
 	t *testing.T
 	p *provider
-	// requests are what left the guest.
+	// requests are those that left the guest.
 	requests []*abi.HttpRequest
 }
 
-// newRig serves what create makes. The cloud answers each request alike until
-// Host.HTTP is set.
+// newRig serves the provider of create. The cloud gives each request the same
+// answer until Host.HTTP is set.
 func newRig(t *testing.T, config string, create New, options ...Option) *rig {
 	t.Helper()
 	p := newProvider("fake", "1.0.0", create, options...)
@@ -141,7 +141,7 @@ func newRig(t *testing.T, config string, create New, options ...Option) *rig {
 	return r
 }
 
-// end ends the provider's informers, as the end of an instance does.
+// end stops the provider's informers, as the end of an instance does.
 func (r *rig) end() {
 	if r.p.kube == nil {
 		return
@@ -150,7 +150,7 @@ func (r *rig) end() {
 	r.p.kube.informers.Shutdown()
 }
 
-// serve answers each request by status and body.
+// serve answers each request with status and body.
 func (r *rig) serve(answer func(request *abi.HttpRequest) (status int32, body string)) {
 	r.HTTP = func(request *abi.HttpRequest) (*abi.HttpResponse, error) {
 		r.requests = append(r.requests, request)
@@ -167,7 +167,7 @@ func withServers(url string) New {
 
 func node(name, providerID string) *abi.Node { return &abi.Node{Name: name, ProviderId: providerID} }
 
-// balancers is a LoadBalancer whose methods return what a test wants.
+// balancers is a LoadBalancer with the results that a test sets.
 type balancers struct {
 	name   string
 	get    func(context.Context, *v1.Service) (*v1.LoadBalancerStatus, bool, error)
@@ -195,7 +195,7 @@ func (b *balancers) EnsureLoadBalancerDeleted(ctx context.Context, _ string, s *
 	return err
 }
 
-// routes is a Routes that keeps them.
+// routes is a Routes that records them.
 type routes struct{ all []*cloudprovider.Route }
 
 func (r *routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
@@ -211,7 +211,7 @@ func (r *routes) DeleteRoute(context.Context, string, *cloudprovider.Route) erro
 	return nil
 }
 
-// first is a provider from before InstancesV2.
+// first is a provider with the interfaces before InstancesV2.
 type first struct{ cloudprovider.Instances }
 
 func (first) InstanceID(_ context.Context, name types.NodeName) (string, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setFlags gives the flags that the provider's packages have declared their
-// values, in the set of either library. Nothing parses a command line here.
+// setFlags sets the flags that the provider's packages declared, in the set of
+// either library. Nothing parses a command line here.
 func setFlags(values map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		found, err := setFlag(name, values[name])
@@ -25,7 +25,8 @@ func setFlags(values map[string]string) error {
 	return nil
 }
 
-// setFlag sets both where both have it: who declares it twice reads either.
+// setFlag sets a flag in both sets if both declare it: the provider may read
+// either.
 func setFlag(name, value string) (found bool, err error) {
 	if flag.Lookup(name) != nil {
 		found = true
@@ -42,13 +43,14 @@ func setFlag(name, value string) (found bool, err error) {
 	return found, nil
 }
 
-// described has the flag's default: errors of either library do not say what a
-// value looks like.
+// described adds the flag's default: the errors of both libraries lack the form
+// of a value.
 func described(err error, usage, standard string) error {
 	return fmt.Errorf("%w; the flag's default is %q: %s", err, standard, usage)
 }
 
-// declaredFlags tells an administrator, who does not see the code, what there is.
+// declaredFlags lists the flags for an administrator, who does not see the
+// code.
 func declaredFlags() string {
 	names := map[string]bool{}
 	flag.VisitAll(func(f *flag.Flag) { names[f.Name] = true })

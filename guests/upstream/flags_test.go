@@ -13,8 +13,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// A provider reads the flags that its packages declared, in either library,
-// when it is made: nothing in a guest parses a command line.
+// A provider reads its packages' flags, of either library, when it is made:
+// nothing in a guest parses a command line.
 func TestFlags(t *testing.T) {
 	plan := flag.String("fake-plan", "", "")
 	timeout := pflag.Duration("fake-timeout", time.Second, "")

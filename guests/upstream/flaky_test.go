@@ -14,8 +14,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// pages is InstancesV2 of a cloud that lists in pages. What it cannot read has no
-// servers and is the last page.
+// pages is InstancesV2 of a cloud with paged lists. It takes an unreadable page
+// for an empty last one.
 type pages struct {
 	servers
 	client *http.Client
@@ -31,7 +31,7 @@ func (p *pages) InstanceExists(ctx context.Context, node *v1.Node) (bool, error)
 			Servers []server
 			Next    string
 		}
-		_ = json.Unmarshal(body, &page) // that careless
+		_ = json.Unmarshal(body, &page) // as careless as providers are
 		for _, s := range page.Servers {
 			if s.ID == lastOf(node.Spec.ProviderID) {
 				return true, nil
@@ -42,7 +42,7 @@ func (p *pages) InstanceExists(ctx context.Context, node *v1.Node) (bool, error)
 	return false, nil
 }
 
-// fetch is a GET whose status nobody looks at.
+// fetch is a GET whose status is ignored.
 func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error)
 	return io.ReadAll(response.Body)
 }
 
-// A list is complete when each page of it says something.
+// A list is complete if each of its pages says something.
 func TestAListIsCompleteWithItsLastPage(t *testing.T) {
 	for last, gone := range map[string]bool{
 		`{"servers": [{"id": "8"}]}`:        true,
@@ -87,8 +87,8 @@ func TestAListIsCompleteWithItsLastPage(t *testing.T) {
 	}
 }
 
-// A gateway before the cloud that knows no such path answers with a page. The
-// cloud itself never saw the request.
+// A gateway without this path answers with a page. The cloud never saw the
+// request.
 func TestAPageWithStatus404SaysNothing(t *testing.T) {
 	for _, page := range []string{
 		"<html>\r\n<head><title>404 Not Found</title></head>\r\n<body><hr><center>nginx</center>\r\n</body>\r\n</html>\r\n",
@@ -104,7 +104,7 @@ func TestAPageWithStatus404SaysNothing(t *testing.T) {
 	}
 }
 
-// flakyRoutes are a Routes that takes what it cannot read for no routes.
+// flakyRoutes takes an unreadable list for no routes.
 type flakyRoutes struct {
 	routes
 	client *http.Client
@@ -116,12 +116,12 @@ func (f *flakyRoutes) ListRoutes(ctx context.Context, _ string) (list []*cloudpr
 		return nil, err
 	}
 	var answer struct{ Routes []*cloudprovider.Route }
-	_ = json.Unmarshal(body, &answer) // that careless
+	_ = json.Unmarshal(body, &answer) // as careless as providers are
 	return answer.Routes, nil
 }
 
-// A cluster without routes is one whose Nodes have no network: the cloud must
-// have said so.
+// Without routes the Nodes of a cluster have no network: the cloud must have
+// said so.
 func TestNoRoutesNeedAnAnswer(t *testing.T) {
 	for _, c := range []struct {
 		config, body string
@@ -145,8 +145,8 @@ func TestNoRoutesNeedAnAnswer(t *testing.T) {
 	}
 }
 
-// What a provider that ignores failures did not learn is no reason to say that
-// nothing is left of a load balancer.
+// Answers that a careless provider ignored do not prove that nothing is left of
+// a load balancer.
 func TestDeletionNeedsMoreThanAFailure(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -167,7 +167,7 @@ func TestDeletionNeedsMoreThanAFailure(t *testing.T) {
 	} {
 		r := newRig(t, "", func(e *Environment) (cloudprovider.Interface, error) {
 			return &cloud{balancers: &balancers{ensure: func(ctx context.Context, _ *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
-				_, _ = fetch(ctx, &http.Client{Transport: e.Transport}, "https://api.example.com/balancers") // that careless
+				_, _ = fetch(ctx, &http.Client{Transport: e.Transport}, "https://api.example.com/balancers") // as careless as providers are
 				return nil, nil
 			}}}, nil
 		})

@@ -12,7 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// instances is how ops about a node are asked: as cloudprovider.InstancesV2.
+// instances puts questions about a node in the form of
+// cloudprovider.InstancesV2.
 func (p *provider) instances(op *sdk.Op, node *abi.Node) (ctx context.Context, instances cloudprovider.InstancesV2, done func(), err error) {
 	ctx, done, err = p.begin(op, "Node//"+node.Name)
 	if err != nil {
@@ -29,8 +30,8 @@ func (p *provider) instances(op *sdk.Op, node *abi.Node) (ctx context.Context, i
 	return nil, nil, nil, notImplemented("InstancesV2 and no Instances")
 }
 
-// ours refuses the node of another cloud: providers are told of their own only,
-// by upstream's manager, and some look at the end of an ID alone.
+// ours refuses a node of another cloud: upstream's manager asks providers only
+// about their own nodes, and some look only at the end of an ID.
 func (p *provider) ours(providerID string) error {
 	scheme, _, ok := strings.Cut(providerID, "://")
 	if !ok || scheme == p.cloud.ProviderName() || slices.Contains(p.schemes, scheme) {
@@ -57,7 +58,7 @@ func (p *provider) InstanceExists(op *sdk.Op, node *abi.Node) (sdk.Existence, er
 		p.known.learn(seen, node)
 		return sdk.Exists, nil
 	}
-	p.bridge.witness(nil) // what comes later does not count
+	p.bridge.witness(nil) // later requests do not count
 	if p.settings.strict() {
 		if err := p.instanceGone(seen, node); err != nil {
 			return 0, err
@@ -99,7 +100,7 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 		return nil, p.instanceFailure(seen, node, err)
 	}
 	if metadata == nil {
-		return nil, nil // the SDK says that this is no answer
+		return nil, nil // which the SDK refuses
 	}
 	answer := metadataTo(metadata)
 	if answer.ProviderId == "" { // as upstream's node controller does
@@ -113,8 +114,8 @@ func (p *provider) InstanceMetadata(op *sdk.Op, node *abi.Node) (*abi.InstanceMe
 	return answer, nil
 }
 
-// firstInstances are the first Instances and Zones as InstancesV2, in the way
-// of upstream's controllers.
+// firstInstances makes InstancesV2 of the first Instances and Zones, as
+// upstream's controllers do.
 type firstInstances struct {
 	cloud     cloudprovider.Interface
 	instances cloudprovider.Instances

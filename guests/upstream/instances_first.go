@@ -33,8 +33,8 @@ func (f *firstInstances) InstanceShutdown(ctx context.Context, node *v1.Node) (b
 	return f.instances.InstanceShutdownByProviderID(ctx, id)
 }
 
-// InstanceMetadata is part of cloudprovider.InstancesV2. What the provider does
-// not find by ID is asked for by name.
+// InstanceMetadata is part of cloudprovider.InstancesV2. It asks by name for an
+// instance that is not found by ID.
 func (f *firstInstances) InstanceMetadata(ctx context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
 	id, err := f.providerID(ctx, node)
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *firstInstances) zone(ctx context.Context, zones cloudprovider.Zones, id
 	return zone, both(byID, err)
 }
 
-// both says why it was found neither by ID nor by name.
+// both joins the errors of the searches by ID and by name.
 func both(byID, byName error) error {
 	if byName == nil {
 		return nil

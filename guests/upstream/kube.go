@@ -16,18 +16,18 @@ import (
 )
 
 // kube is Kubernetes for the provider: a cloudprovider.ControllerClientBuilder
-// whose clients are answered by the capability kube, and informers on them. A
-// watch never leaves the guest: it is fed when an op begins.
+// with clients that the capability kube answers, and informers. A watch never
+// leaves the guest: it is fed when an op begins.
 type kube struct {
 	bridge    *bridge
 	informers informers.SharedInformerFactory
 	stop      chan struct{} // never closed: the instance ends as a whole
 
 	mu      sync.Mutex
-	ops     uint64 // counts them, from 1 on
+	ops     uint64 // number of the op, from 1
 	follows map[scope]*follow
-	// refused are resources that the host does not give as a whole, for ever: another
-	// grant is another instance.
+	// refused are resources that the host does not give as a whole. This is
+	// final: another grant means another instance.
 	refused map[string]bool
 	told    map[string]bool // refusals
 }
@@ -45,14 +45,14 @@ func newKube(b *bridge) (*kube, error) {
 // start starts the informers.
 func (k *kube) start() { k.informers.Start(k.stop) }
 
-// next begins the next op: what was asked in the one before is old.
+// next begins an op: what the previous one read is outdated.
 func (k *kube) next() {
 	k.mu.Lock()
 	k.ops++
 	k.mu.Unlock()
 }
 
-// refresh brings informers to what the cluster has now.
+// refresh updates informers to the cluster's present state.
 func (k *kube) refresh(ctx context.Context) error {
 	if err := k.synced(ctx); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (k *kube) refresh(ctx context.Context) error {
 	if err := k.feed(ctx); err != nil {
 		return err
 	}
-	for range settle { // from the watch to the informer's store are some goroutines
+	for range settle { // a change passes several goroutines from the watch to the informer's store
 		runtime.Gosched()
 	}
 	return nil
@@ -68,9 +68,9 @@ func (k *kube) refresh(ctx context.Context) error {
 
 const settle = 64
 
-// synced waits until the informers have what they listed and watch what comes
-// after it, without those that may not. Their own way of waiting sleeps for
-// 100 ms, and ends before they watch: an op would miss what the next one knows.
+// synced waits until the informers have their list and watch for changes;
+// refused ones are ignored. Their own wait sleeps for 100 ms, and ends before
+// they watch: an op would miss what the next one sees.
 func (k *kube) synced(ctx context.Context) error {
 	closed := make(chan struct{})
 	close(closed)
@@ -89,8 +89,8 @@ func (k *kube) synced(ctx context.Context) error {
 	}
 }
 
-// waiting is a resource whose informer has no list or no watch yet, and may have
-// both.
+// waiting is a resource whose informer still lacks a list or a watch, and may
+// get both.
 func (k *kube) waiting(closed <-chan struct{}) string {
 	listed := k.informers.WaitForCacheSync(closed)
 	k.mu.Lock()
@@ -115,14 +115,13 @@ func (k *kube) watched(resource string) bool {
 	return false
 }
 
-// resourceOf is the resource of a kind, "nodes" of "Node".
+// resourceOf is the resource of a kind: "nodes" for "Node".
 func resourceOf(kind string) string {
 	plural, _ := meta.UnsafeGuessKindToResource(schemaKind(kind))
 	return plural.Resource
 }
 
-// feed asks once for each resource that is watched, unless that was done since
-// the op began.
+// feed asks once per op for each watched resource.
 func (k *kube) feed(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

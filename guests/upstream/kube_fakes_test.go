@@ -14,18 +14,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// cluster answers the capability kube as the manager does: with what has changed
-// since a cursor, in pages.
+// cluster answers the capability kube as the manager does: with changes since a
+// cursor, in pages.
 type cluster struct {
 	t *testing.T
 	// log has the latest change of each object, in their order.
 	log []change
-	// restart is how many cursors are of no use.
+	// restart is the number of cursors that are no longer valid.
 	restart int
-	// advice is what is said of resources that are not granted.
+	// advice is the error for resources without a grant.
 	advice map[string]string
 	fails  error
-	asked  []string // what, and with or without a cursor
+	asked  []string // the question, and whether it had a cursor
 	bytes  int      // of the answers
 	// patches are those of the op's object.
 	patches []*abi.KubeRequest
@@ -43,7 +43,7 @@ func newCluster(t *testing.T, r *rig) *cluster {
 	return c
 }
 
-// has puts objects as they are now.
+// has sets the present objects.
 func (c *cluster) has(all ...object) {
 	for _, o := range all {
 		c.gone(o)
@@ -60,7 +60,7 @@ func (c *cluster) has(all ...object) {
 
 func (c *cluster) gone(o object) {
 	c.log = slices.Clone(c.log)
-	for i := range c.log { // old places stay, so that cursors mean the same
+	for i := range c.log { // old places stay, so that cursors keep their meaning
 		if l := &c.log[i]; l.KubeObject != nil && l.resource == resourceIn(o) && l.Name == o.GetName() && l.Namespace == o.GetNamespace() {
 			l.KubeObject = nil
 		}
@@ -132,7 +132,7 @@ func (c *cluster) page(request *abi.KubeRequest) *abi.KubeResponse {
 	return resp
 }
 
-// machine is a Node of a version.
+// machine is a Node with this resourceVersion.
 func machine(name, version string, labels map[string]string) *v1.Node {
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("u-" + name), ResourceVersion: version, Labels: maps.Clone(labels)},

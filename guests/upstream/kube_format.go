@@ -19,8 +19,8 @@ const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// format is how a client reads objects, which come in protobuf and without their
-// kind.
+// format writes objects in the form that a client reads. The host's are in
+// protobuf and without their kind.
 type format interface {
 	contentType() string
 	object(k *kind, raw []byte) ([]byte, error)
@@ -28,7 +28,7 @@ type format interface {
 	event(k *kind, event string, raw []byte) ([]byte, error)
 }
 
-// formatFor is protobuf where a client takes it, so that nothing is decoded twice.
+// formatFor is protobuf if the client takes it, to avoid decoding twice.
 func formatFor(accept string) format {
 	for media := range strings.SplitSeq(accept, ",") {
 		if strings.TrimSpace(media) == asProtobuf || strings.HasPrefix(strings.TrimSpace(media), asProtobuf+";stream=") {
@@ -45,14 +45,14 @@ func (inProtobuf) contentType() string { return asProtobuf }
 
 func (inProtobuf) object(k *kind, raw []byte) ([]byte, error) { return envelope(k, k.Kind, raw) }
 
-// envelope is what serializer/protobuf reads.
+// envelope is read by serializer/protobuf.
 func envelope(k *kind, name string, raw []byte) ([]byte, error) {
 	version := k.GroupVersion().String()
 	data, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: version, Kind: name}, Raw: raw}).Marshal()
 	return append([]byte("k8s\x00"), data...), err
 }
 
-// list writes the fields 1 and 2 that all lists have: their metadata and items.
+// list writes the fields 1 and 2 of all lists: metadata and items.
 func (inProtobuf) list(k *kind, version string, items [][]byte) ([]byte, error) {
 	meta, err := (&metav1.ListMeta{ResourceVersion: version}).Marshal()
 	if err != nil {

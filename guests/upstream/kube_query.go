@@ -13,7 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// query is what a client asks for.
+// query is a client's question.
 type query struct {
 	scope
 	kind   *kind
@@ -22,8 +22,8 @@ type query struct {
 	fields fields.Selector
 }
 
-// parsePath reads /api/VERSION/... and /apis/GROUP/VERSION/.... rest is what
-// follows the object: a subresource.
+// parsePath reads /api/VERSION/... and /apis/GROUP/VERSION/.... rest follows
+// the object: a subresource.
 func parsePath(path string) (s scope, k *kind, rest string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group, version string
@@ -46,8 +46,8 @@ func parsePath(path string) (s scope, k *kind, rest string) {
 	return s, kindOf(group, version, s.resource), rest
 }
 
-// newQuery reads the selectors of a request. Those that name one object, or a
-// namespace, make the question to the host smaller: a grant may be for these only.
+// newQuery reads a request's selectors. A selected name or namespace narrows
+// the question to the host, since a grant may cover only these.
 func newQuery(r *http.Request, s scope, k *kind) (*query, error) {
 	q := &query{scope: s, kind: k, format: formatFor(r.Header.Get("Accept"))}
 	var err error
@@ -74,7 +74,7 @@ func newQuery(r *http.Request, s scope, k *kind) (*query, error) {
 
 func invalid(err error) error { return sdk.Invalidf("%v", err) }
 
-// fieldsOf are those that a field selector can name.
+// fieldsOf are the fields for field selectors.
 func fieldsOf(o object) fields.Set {
 	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	switch o := o.(type) {
@@ -91,8 +91,8 @@ func fieldsOf(o object) fields.Set {
 	return set
 }
 
-// matches reports whether the selectors select an object, which is nil for one
-// that is not there.
+// matches reports whether the selectors select an object; nil is one that does
+// not exist.
 func (q *query) matches(o *abi.KubeObject) (bool, error) {
 	if o == nil {
 		return false, nil

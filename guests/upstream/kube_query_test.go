@@ -18,7 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// asking runs what a provider does with clients during an op about a Service.
+// asking runs a provider's use of clients during an op about a Service.
 func asking(t *testing.T, fill func(*cluster), ask func(ctx context.Context, k *kube, c *cluster)) {
 	t.Helper()
 	var k *kube
@@ -52,8 +52,8 @@ func fill(c *cluster) {
 	c.has(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "hook"}, Data: map[string][]byte{"a": []byte("b")}, Type: v1.SecretTypeOpaque})
 }
 
-// clients are one that reads protobuf, as the provider is given it, and one that
-// reads JSON only.
+// clients are a client that reads protobuf, as the provider gets it, and one
+// that reads only JSON.
 func clients(t *testing.T, k *kube) map[string]kubernetes.Interface {
 	t.Helper()
 	config := rest.CopyConfig(k.ConfigOrDie("test"))
@@ -148,8 +148,8 @@ func checkOne(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	}
 }
 
-// What is not granted, or not there for providers, is refused in Kubernetes' own
-// way; what is granted in part is no list of everything.
+// Resources that are not granted, or not available to providers, are refused in
+// Kubernetes' form; a partial grant gives no list of everything.
 func TestReadsRefused(t *testing.T) {
 	asking(t, fill, func(ctx context.Context, k *kube, c *cluster) {
 		c.advice["secrets"], c.advice["services"] = "these are read one by one", "add \"*\" to providers[].kube.services"
@@ -172,8 +172,8 @@ func TestReadsRefused(t *testing.T) {
 	})
 }
 
-// A watch begins with everything, or goes on from its list; then it has what the
-// selectors make of a change.
+// A watch begins with everything, or continues its list; then it gets each
+// change as the selectors see it.
 func TestWatches(t *testing.T) {
 	asking(t, fill, func(ctx context.Context, k *kube, c *cluster) {
 		for name, client := range clients(t, k) {
@@ -210,7 +210,7 @@ func TestWatches(t *testing.T) {
 	})
 }
 
-// checkEvents reads as many events as are wanted, in any order.
+// checkEvents reads the wanted number of events, in any order.
 func checkEvents(t *testing.T, what string, w watchapi.Interface, want ...string) {
 	t.Helper()
 	defer w.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// object is a typed object that can be read from what the host gives.
+// object is a typed object that the host's bytes can be read into.
 type object interface {
 	metav1.Object
 	runtime.Object
@@ -25,7 +25,7 @@ type object interface {
 	Unmarshal([]byte) error
 }
 
-// kind is one of those that the capability kube has.
+// kind is a kind of the capability kube.
 type kind struct {
 	schema.GroupVersionKind
 	empty func() object
@@ -33,7 +33,7 @@ type kind struct {
 
 func schemaKind(name string) schema.GroupVersionKind { return v1.SchemeGroupVersion.WithKind(name) }
 
-// kindOf is nil for a resource that the capability kube does not have.
+// kindOf is nil for a resource without the capability kube.
 func kindOf(group, version, resource string) *kind {
 	var k kind
 	switch resource {
@@ -63,19 +63,19 @@ func (k *kind) typed(o *abi.KubeObject) (object, error) {
 	return out, nil
 }
 
-// scope is what the host is asked for. An empty namespace or name is for all.
+// scope is what the host is asked for. An empty namespace or name means all.
 type scope struct{ resource, namespace, name string }
 
-// follow is what the host has of a scope, as of its latest answer.
+// follow is the host's latest content of a scope.
 type follow struct {
 	sdk.KubeCache
 	scope
-	op      uint64 // in which the host was asked
-	changes uint64 // counts them
+	op      uint64 // of the latest question
+	changes uint64 // the number of questions
 	watches []*watch
 }
 
-// maxFollows bounds the scopes that a provider lists.
+// maxFollows bounds a provider's scopes.
 const maxFollows = 256
 
 // follow is called with the lock.
@@ -107,15 +107,15 @@ func (f *follow) changed(before, now *abi.KubeObject) {
 	}
 }
 
-// firstVersion is greater than each version of an object: a client that goes on
-// with the version of an object must not seem to know a list.
+// firstVersion is greater than any object's version: a client that continues
+// from the version of an object must not seem to have a list.
 const firstVersion = 1 << 62
 
 // version is the resourceVersion of a list.
 func (f *follow) version() string { return strconv.FormatUint(firstVersion+f.changes, 10) }
 
-// sync asks the host for what has changed, for all who watch. It is called with
-// the lock, and waits for an op.
+// sync asks the host for changes, for all watches. It is called with the lock,
+// and waits for an op.
 func (k *kube) sync(ctx context.Context, f *follow) error {
 	err := k.bridge.await(ctx, func(op *sdk.Op, _ string) error {
 		_, err := f.Sync(op)
@@ -128,14 +128,14 @@ func (k *kube) sync(ctx context.Context, f *follow) error {
 	if sdk.CodeOf(err) == abi.CodeDenied && f.namespace == "" && f.name == "" {
 		k.refused[f.resource] = true
 	}
-	if f.All() == nil { // nothing was ever read: it may not be
+	if f.All() == nil { // nothing was ever read: perhaps it is not granted
 		delete(k.follows, f.scope)
 	}
 	return err
 }
 
-// wide is what is followed already and has all of a scope, nil if nothing does.
-// It is called with the lock.
+// wide is the existing follow that covers a scope, nil if there is none. It is
+// called with the lock.
 func (k *kube) wide(s scope) *follow {
 	for _, wider := range []scope{{s.resource, "", ""}, {s.resource, s.namespace, ""}, s} {
 		if f := k.follows[wider]; f != nil {

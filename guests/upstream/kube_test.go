@@ -22,8 +22,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// A provider's informer has, in each op, what the cluster had when it began, for one
-// request.
+// In each op, a provider's informer has the cluster as it was at the op's
+// begin, for one request.
 func TestInformers(t *testing.T) {
 	var lister listers.NodeLister
 	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
@@ -54,7 +54,7 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		var got []string
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // threads run when they like, natively
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // natively, threads run at any time
 			if got = names(t, lister); slices.Equal(got, step.have) {
 				break
 			}
@@ -81,7 +81,7 @@ func names(t *testing.T, lister listers.NodeLister) (out []string) {
 	return out
 }
 
-// A provider with informers that were not granted serves what needs none.
+// A provider without a grant for its informers serves ops that need none.
 func TestInformersWithoutGrant(t *testing.T) {
 	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
 		return &informed{&cloud{routes: &routes{}}, func(f informers.SharedInformerFactory) {
@@ -95,7 +95,7 @@ func TestInformersWithoutGrant(t *testing.T) {
 	}
 }
 
-// An Event of the op's object is the host's to make; others are only logged.
+// The host makes an Event of the op's object; others are only logged.
 func TestEvents(t *testing.T) {
 	var client kubernetes.Interface
 	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
@@ -123,7 +123,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What a recorder sends reaches the event call, too.
+// A recorder's Events reach the event call, too.
 func TestRecorder(t *testing.T) {
 	broadcaster := record.NewBroadcaster()
 	t.Cleanup(broadcaster.Shutdown)
@@ -136,7 +136,7 @@ func TestRecorder(t *testing.T) {
 		}}
 		c.balancers = &balancers{ensure: func(ctx context.Context, s *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
 			recorder.Event(s, v1.EventTypeNormal, "Made", "it is there")
-			for sent := 0; sent == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) { // a thread of its own sends it, natively
+			for sent := 0; sent == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) { // natively, another thread sends it
 				if err := r.p.bridge.use(func(*sdk.Op) error { sent = len(r.Events()); return nil }); err != nil {
 					return nil, err
 				}

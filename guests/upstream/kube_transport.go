@@ -30,14 +30,16 @@ func (k *kube) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Method == http.MethodPost && s.resource == "events":
 		return k.event(r)
 	case r.Method == http.MethodPatch && s.resource == "events":
-		// Of one that was sent before: the recorder then makes it anew, whole.
+		// The patch of an earlier Event: the recorder then sends it anew,
+		// whole.
 		return refuse(r, http.StatusNotFound, metav1.StatusReasonNotFound, "events are not kept here")
 	case known == nil:
 		return k.forbid(r, s.resource, "the host has no "+s.resource+" for providers: only nodes, services, endpointslices, configmaps and secrets")
 	case r.Method == http.MethodGet && rest == "":
 		return k.read(r, s, known)
 	case r.Method == http.MethodPatch && (rest == "" || rest == "status"), r.Method == http.MethodPut && rest == "":
-		// A patch of the status changes metadata, too: service/helpers.PatchService is one.
+		// A patch of the status may change metadata as well, as
+		// service/helpers.PatchService does.
 		return k.change(r, s, known)
 	}
 	return k.forbid(r, s.resource+"/"+rest, onlyMetadata)
@@ -58,14 +60,14 @@ func (k *kube) read(r *http.Request, s scope, known *kind) (*http.Response, erro
 	return k.list(r, q)
 }
 
-// libraryVersion is what the provider is told about the API server: that of
-// the libraries that it was built with, which know no other.
+// libraryVersion is the API server's version for the provider: that of the
+// libraries that it was built with.
 func libraryVersion() *version.Info {
 	return &version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+wasm-ccm"}
 }
 
-// event makes an Event of the object of the op, by the host call event. Those
-// of other objects are only logged.
+// event makes an Event for the op's object, by the host call event. Those of
+// other objects are only logged.
 func (k *kube) event(r *http.Request) (*http.Response, error) {
 	body, got, err := decode(r)
 	if err != nil {
@@ -84,7 +86,7 @@ func (k *kube) event(r *http.Request) (*http.Response, error) {
 
 func aboutOf(o v1.ObjectReference) string { return o.Kind + "/" + o.Namespace + "/" + o.Name }
 
-// decode reads the object of a request.
+// decode reads a request's object.
 func decode(r *http.Request) (body []byte, o runtime.Object, err error) {
 	if body, err = io.ReadAll(r.Body); err != nil {
 		return nil, nil, err
@@ -95,7 +97,7 @@ func decode(r *http.Request) (body []byte, o runtime.Object, err error) {
 	return body, o, nil
 }
 
-// answers are what errors of the host are for a client.
+// answers maps the host's errors to a client's.
 var answers = map[abi.Code]struct {
 	status int
 	reason metav1.StatusReason
@@ -110,8 +112,8 @@ var answers = map[abi.Code]struct {
 	abi.CodeDeadline:    {http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
 }
 
-// failed answers with an error of the host. Client-go repeats by itself what may
-// go better later.
+// failed answers with an error of the host. Client-go itself retries the
+// transient ones.
 func (k *kube) failed(r *http.Request, err error) (*http.Response, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
@@ -127,10 +129,10 @@ func (k *kube) failed(r *http.Request, err error) (*http.Response, error) {
 	return response, err
 }
 
-// maxTold bounds how many refusals are told.
+// maxTold bounds the refusals that are logged.
 const maxTold = 64
 
-// forbid refuses what no host call could do, and tells it once.
+// forbid refuses a request that no host call can serve, and logs it once.
 func (k *kube) forbid(r *http.Request, resource, message string) (*http.Response, error) {
 	what := r.Method + " " + resource
 	k.mu.Lock()

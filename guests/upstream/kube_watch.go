@@ -12,10 +12,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// maxUnread bounds the changes that a client does not read. It then lists again.
+// maxUnread bounds the changes that a client has not read. Beyond it the client
+// lists again.
 const maxUnread = 64 << 20
 
-// watch is one that a client reads. It is fed by a follow.
+// watch is a client's watch. A follow feeds it.
 type watch struct {
 	*query
 
@@ -31,7 +32,7 @@ func newWatch(q *query) *watch {
 	return w
 }
 
-// watch answers with what changes from a list on, or with everything and what
+// watch answers with the changes since a list, or with all objects and the
 // changes from now on.
 func (k *kube) watch(r *http.Request, q *query) (*http.Response, error) {
 	k.mu.Lock()
@@ -60,7 +61,8 @@ func (k *kube) watch(r *http.Request, q *query) (*http.Response, error) {
 	return stream(r, http.StatusOK, q.format.contentType(), w, -1), nil
 }
 
-// begin writes all that is there, and with mark that this was all.
+// begin writes all existing objects; with mark it adds the bookmark that ends
+// them.
 func (w *watch) begin(f *follow, mark bool) error {
 	for _, o := range f.All() {
 		w.changed(nil, o)
@@ -78,7 +80,7 @@ func (w *watch) begin(f *follow, mark bool) error {
 	return w.event("BOOKMARK", raw)
 }
 
-// changed writes what a change is for the selectors.
+// changed writes a change as the selectors see it.
 func (w *watch) changed(before, now *abi.KubeObject) {
 	if err := w.change(before, now); err != nil {
 		log.Printf("upstream: a watch of %s ends: %v", w.resource, err)
@@ -151,7 +153,8 @@ func (w *watch) Close() error {
 	return nil
 }
 
-// ended reports whether nobody reads the watch, and ends one that is not read.
+// ended reports whether the watch has ended. It ends one with too many unread
+// changes.
 func (w *watch) ended() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

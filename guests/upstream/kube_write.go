@@ -16,8 +16,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// change makes a patch of the capability kube of a PATCH or PUT that changes
-// annotations and labels of the op's object, and nothing else.
+// change makes a patch of the capability kube from a PATCH or PUT that only
+// changes annotations and labels of the op's object.
 func (k *kube) change(r *http.Request, s scope, known *kind) (*http.Response, error) {
 	if s.resource != "nodes" && s.resource != "services" || s.name == "" {
 		return k.forbid(r, s.resource, onlyMetadata)
@@ -58,12 +58,12 @@ func empty(p *abi.KubePatch) bool {
 	return len(p.Annotations)+len(p.RemoveAnnotations)+len(p.Labels)+len(p.RemoveLabels) == 0
 }
 
-// notMetadata is of a change that no grant allows.
+// notMetadata is the error for a change that no grant allows.
 func notMetadata(format string, args ...any) error {
 	return sdk.Error(abi.CodeNotImplemented, fmt.Sprintf(format, args...)+": "+onlyMetadata)
 }
 
-// difference is what a PUT changes. The object must be readable.
+// difference is the change that a PUT makes. The object must be readable.
 func (k *kube) difference(r *http.Request, s scope, known *kind) (*abi.KubePatch, error) {
 	_, decoded, err := decode(r)
 	if err != nil {
@@ -94,7 +94,7 @@ func (k *kube) difference(r *http.Request, s scope, known *kind) (*abi.KubePatch
 	return p, nil
 }
 
-// now is the object as the cluster has it.
+// now is the object in the cluster.
 func (k *kube) now(r *http.Request, s scope, known *kind) (object, error) {
 	o, err := k.object(r.Context(), s)
 	if err != nil {
@@ -145,7 +145,7 @@ func (k *kube) patchOf(r *http.Request, s scope, known *kind) (*abi.KubePatch, e
 	return nil, notMetadata("a patch of the type %s", media)
 }
 
-// unchanged is an error if the object has another version.
+// unchanged returns an error if the object has another version.
 func (k *kube) unchanged(r *http.Request, s scope, known *kind, version string) error {
 	now, err := k.now(r, s, known)
 	if err == nil && now.GetResourceVersion() != version {
@@ -154,7 +154,7 @@ func (k *kube) unchanged(r *http.Request, s scope, known *kind, version string) 
 	return err
 }
 
-// mergePatch reads what is a merge patch, and a strategic one, of metadata.
+// mergePatch reads a merge patch, or a strategic one, of metadata.
 func mergePatch(body []byte, s scope) (p *abi.KubePatch, version string, err error) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(body, &whole); err != nil {
@@ -238,7 +238,7 @@ func set(p *abi.KubePatch, field, key string, value *string) {
 	(*values)[key] = *value
 }
 
-// jsonPatch reads one that adds, replaces and removes single keys.
+// jsonPatch reads a patch that adds, replaces and removes single keys.
 func jsonPatch(body []byte) (*abi.KubePatch, error) {
 	var steps []struct {
 		Op, Path string
@@ -264,8 +264,8 @@ func jsonPatch(body []byte) (*abi.KubePatch, error) {
 	return p, nil
 }
 
-// changed answers with the object as it is after a patch: what was read of it
-// before, if it was, and what the patch changed.
+// changed answers with the patched object: the last read, if any, with the
+// patch's changes.
 func (k *kube) changed(r *http.Request, s scope, known *kind, p *abi.KubePatch) (*http.Response, error) {
 	now := known.empty()
 	k.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// written is a patch in words.
+// written is a patch as text.
 func written(p *abi.KubePatch) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "uid %q", p.Uid)
@@ -128,8 +128,8 @@ func TestPatchService(t *testing.T) {
 	})
 }
 
-// What no grant allows is refused as forbidden, with what could be granted, and
-// does not reach the host.
+// Changes beyond any grant are refused as forbidden, with the possible grants,
+// and do not reach the host.
 func TestWritesRefused(t *testing.T) {
 	const metadataOnly = "annotations and labels"
 	services := func(write func(context.Context, corev1.ServiceInterface) (*v1.Service, error)) func(context.Context, corev1.CoreV1Interface) error {
@@ -194,7 +194,7 @@ func TestWritesRefused(t *testing.T) {
 	}
 }
 
-// Errors of the host are those that client-go knows.
+// Errors of the host become those that client-go knows.
 func TestWritesFail(t *testing.T) {
 	pool := patching(types.MergePatchType, `{"metadata":{"annotations":{"example.com/pool":"b"}}}`)
 	for name, test := range map[string]struct {
@@ -220,7 +220,7 @@ func TestWritesFail(t *testing.T) {
 	}
 }
 
-// A refusal is told once.
+// A refusal is logged once.
 func TestRefusalsAreToldOnce(t *testing.T) {
 	asking(t, fill, func(ctx context.Context, k *kube, _ *cluster) {
 		client := k.ClientOrDie("test")

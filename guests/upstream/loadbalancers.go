@@ -23,7 +23,7 @@ func (p *provider) balancers(op *sdk.Op, service *abi.Service) (ctx context.Cont
 	return ctx, balancers, done, nil
 }
 
-// nodes are those of the op. They are read as a whole before the provider runs.
+// nodes are the op's. All are read before the provider runs.
 func (p *provider) nodes(snapshot *abi.NodeSnapshot) (nodes []*v1.Node, err error) {
 	err = p.bridge.use(func(op *sdk.Op) error {
 		for node, err := range op.Nodes(snapshot) {
@@ -62,7 +62,7 @@ func (p *provider) GetLoadBalancer(op *sdk.Op, request *abi.LoadBalancerRequest)
 	return sdk.DoesNotExist, nil, nil
 }
 
-// presentStatus is that of something half made where there is none yet.
+// presentStatus is the status of a half-made load balancer that has none yet.
 func presentStatus(status *v1.LoadBalancerStatus) *abi.LoadBalancerStatus {
 	if status == nil {
 		return &abi.LoadBalancerStatus{}
@@ -70,8 +70,8 @@ func presentStatus(status *v1.LoadBalancerStatus) *abi.LoadBalancerStatus {
 	return statusTo(status)
 }
 
-// LoadBalancerName is part of sdk.LoadBalancers. The provider is not asked: it
-// may not have been made yet, and its constructor may use the network.
+// LoadBalancerName is part of sdk.LoadBalancers. It does not ask the provider,
+// which may not exist yet: its constructor may use the network.
 func (p *provider) LoadBalancerName(_ *sdk.Op, request *abi.LoadBalancerRequest) (string, error) {
 	return p.name(request.ClusterName, serviceFrom(request.Service)), nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// refusal says that the cloud refused a request, and who has to do with it: a
-// request that no rule is for bears what the provider itself has for a secret,
-// which is a dummy.
+// refusal says that the cloud refused a request, and whom it concerns: without
+// a rule a request carries the provider's own secret, which is a dummy.
 func refusal(request *abi.HttpRequest, status int32) string {
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return ""
@@ -30,9 +29,10 @@ func refusal(request *abi.HttpRequest, status int32) string {
 	return said + fmt.Sprintf("the host added no credential, since no line of requests in the configuration is for %s with one", host)
 }
 
-// missing says what a provider has looked for in a guest in vain, or "". Who
-// dials has found none of the ways to the host, and reads of its own loopback,
-// or of no name server, that nobody answers. Files fail as if they were closed.
+// missing names what a provider sought in the guest in vain, or "". A provider
+// that dials has missed all ways to the host: it is told that nobody answers on
+// its own loopback, or that there is no name server. Files fail as if they were
+// closed.
 func missing(err error) string {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {

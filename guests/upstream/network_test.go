@@ -23,7 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/upstream/early"
 )
 
-// The HTTP clients that providers have: all of them lead to the host.
+// All kinds of HTTP clients that providers use lead to the host.
 func TestWaysOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		transport func(*bridge) *http.Transport
@@ -105,8 +105,8 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// A client that has found no way to the host reads "connection refused", as if
-// the cloud were away. The op's error says what is missing.
+// A client that missed the ways to the host reads "connection refused", as if
+// the cloud were down. The op's error says what is missing.
 func TestNoWayOut(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-// A token in a file is what many providers have beside their cloud config.
+// Many providers read a token from a file beside their cloud config.
 func TestNoFiles(t *testing.T) {
 	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) {
 		return nil, fmt.Errorf("token: %w", &fs.PathError{Op: "open", Path: "/etc/mycloud/token", Err: syscall.EBADF})
@@ -150,8 +150,8 @@ func proxyOf(b *bridge) func(*http.Request) (*url.URL, error) {
 	return http.ProxyURL(&url.URL{Scheme: "http", Host: b.server.at.String()})
 }
 
-// A refusal of the host is a connection that failed, on every way. The op's error
-// has its reason once, whether the client saw it or not.
+// A refusal by the host is a failed connection, on every way. The op's error
+// has its reason exactly once, whether the client saw it or not.
 func TestDeniedIsNoAnswer(t *testing.T) {
 	for _, proxied := range []bool{false, true} {
 		s := &servers{url: "http://api.example.com/%s"}
@@ -239,8 +239,8 @@ func (h *batching) HostCall(_ string, encoded []byte) (abi.Code, []byte) {
 	return abi.CodeOK, out
 }
 
-// A request of the background waits for the next op, and one that gave up is
-// not sent.
+// A request from the background waits for the next op; an abandoned one is not
+// sent.
 func TestRequestsWaitForAnOp(t *testing.T) {
 	r := newRig(t, "", withServers("https://api.example.com/%s"))
 	r.serve(func(*abi.HttpRequest) (int32, string) { return 200, `{"server": {"id": "101"}}` })

@@ -10,12 +10,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// origin is a place of the cloud where an answer about an instance was understood, and
-// the kind of document that it gives.
+// origin is a place in the cloud's API that answered about an instance, and the
+// kind of that document.
 type origin struct{ place, format string }
 
-// learn keeps where the cloud told of an instance that exists. A status "not found"
-// of any other place may be one of a gateway, or of a wrong prefix.
+// learn records where the cloud told of an existing instance. A status "not
+// found" from any other place may be a gateway's, or due to a wrong prefix.
 func (k *known) learn(w *witness, node *abi.Node) {
 	ids := identities(node)
 	k.mu.Lock()
@@ -28,7 +28,7 @@ func (k *known) learn(w *witness, node *abi.Node) {
 		}
 		place := placeOf(a.line, node)
 		k.remember(origin{place, formatOf(a.answer)})
-		if !strings.Contains(place, "*") { // a collection; one of it is behind it
+		if !strings.Contains(place, "*") { // a collection; its instances are behind it
 			k.remember(origin{place + "/*", formatOf(a.answer)})
 		}
 	}
@@ -39,7 +39,7 @@ func (k *known) remember(seen origin) {
 	k.origins = append(k.origins[max(0, len(k.origins)-maxKnown+1):], seen)
 }
 
-// understood reports whether the answer is of a place that was learned, and a
+// understood reports whether the answer comes from a learned place, as a
 // document of its kind.
 func (k *known) understood(a *answer, node *abi.Node) bool {
 	k.mu.Lock()
@@ -47,7 +47,7 @@ func (k *known) understood(a *answer, node *abi.Node) bool {
 	return slices.Contains(k.origins, origin{placeOf(a.line, node), formatOf(a.answer)})
 }
 
-// formatOf is the kind of a document that read takes.
+// formatOf is the kind of a document that read accepts.
 func formatOf(document []byte) string {
 	if strings.HasPrefix(strings.TrimSpace(string(document)), "<") {
 		return "XML"
@@ -55,8 +55,9 @@ func formatOf(document []byte) string {
 	return "JSON"
 }
 
-// placeOf is the method and the URL of a request without what is of one instance: the
-// query, and the parts of the path that its names or its provider ID have.
+// placeOf is the method and the URL of a request without the parts of one
+// instance: the query, and path segments with one of its names or its provider
+// ID.
 func placeOf(line string, node *abi.Node) string {
 	method, address, _ := strings.Cut(line, " ")
 	u, err := url.Parse(address)
@@ -74,10 +75,10 @@ func placeOf(line string, node *abi.Node) string {
 	return method + " " + u.Scheme + "://" + u.Host + strings.Join(parts, "/")
 }
 
-// notFound reports whether the answer says by its status that what was asked for is
-// not there. The status alone is of whoever stands before the cloud, too: the cloud's
-// document names what is missing, and not only by the path, which gateways repeat.
-// Without names it is the last part of the path.
+// notFound reports whether the answer says by its status that the instance does
+// not exist. A gateway may send the status, too, so the cloud's document must
+// name the instance, and not only by the path, which gateways repeat. Without
+// names it must have the last part of the path.
 func (a *answer) notFound(names []string) bool {
 	if a.err != nil || a.status != http.StatusNotFound && a.status != http.StatusGone {
 		return false

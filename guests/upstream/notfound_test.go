@@ -14,8 +14,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// careless is a provider that sends requests, in order, and finds nothing, unless the
-// node is m7. %s is what is asked for.
+// careless is a provider that sends requests, in order, and finds nothing,
+// unless the node is m7. %s is the instance's name.
 type careless struct {
 	*servers
 	requests []string
@@ -41,7 +41,7 @@ func (a *careless) InstanceExists(ctx context.Context, node *v1.Node) (bool, err
 	return node.Name == "m7", nil
 }
 
-// toldBy is an answer to the requests that have the part in their URL or body; "": to
+// toldBy is an answer to requests with this part in their URL or body; "": to
 // any.
 type toldBy struct {
 	part   string
@@ -50,7 +50,7 @@ type toldBy struct {
 	link   string
 }
 
-// existence asks for m7, which exists and whose answers are understood, then for m1.
+// existence asks for m7, which exists, with understood answers, then for m1.
 func existence(t *testing.T, provider string, requests []string, understood, replies []toldBy, options ...Option) (sdk.Existence, error) {
 	t.Helper()
 	r := newRig(t, "", func(e *Environment) (cloudprovider.Interface, error) {
@@ -79,8 +79,8 @@ func answering(replies []toldBy) func(*abi.HttpRequest) (*abi.HttpResponse, erro
 
 const apiHost = "https://api.example.com"
 
-// TestAnswersThatNoCloudMeant: each was, or could be, taken for "does not exist" by a
-// provider that takes what it does not understand for nothing.
+// TestAnswersThatNoCloudMeant: a careless provider took, or could take, each
+// for "does not exist".
 func TestAnswersThatNoCloudMeant(t *testing.T) {
 	const one = `{"server": {"id": "7"}}`
 	for name, body := range map[string]string{
@@ -158,7 +158,7 @@ func wantNotSaid(t *testing.T, requests []string, understood, replies []toldBy, 
 	}
 }
 
-// TestAnswersOfClouds: what clouds do say of a machine that is gone.
+// TestAnswersOfClouds: real answers of clouds for a missing machine.
 func TestAnswersOfClouds(t *testing.T) {
 	const nova = apiHost + "/v2.1/p/servers"
 	list := toldBy{status: 200, body: `{"servers": [{"id": "7"}, {"id": "8"}]}`}
@@ -195,8 +195,8 @@ func TestAnswersOfClouds(t *testing.T) {
 	}
 }
 
-// A provider that looked its machines up by name has learned their collection; one of
-// them is behind it, and nowhere else.
+// A provider that looked machines up by name has learned their collection; its
+// machines are behind it, and nowhere else.
 func TestACollectionTellsWhereOneOfItIs(t *testing.T) {
 	var k known
 	seen := witness{answers: []answer{{line: "GET " + apiHost + "/machines", status: 200, answer: []byte(`{"items": [{"name": "n7", "id": "7"}]}`)}}}

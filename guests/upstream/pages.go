@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// all reports whether a list is one of all that there is: 200, of a request that
-// chooses nothing, and with each page after it. What it does not know chooses.
+// all reports whether a list is complete: status 200, a request without
+// filters, and all further pages. An unknown parameter counts as a filter.
 func (w *witness) all(a *answer) bool { return w.wholeList(a, len(w.answers), false) }
 
-// wholeList looks at no more pages than those. A request that is filtered may choose.
+// wholeList looks at no more pages than these. With filtered the request may
+// have filters.
 func (w *witness) wholeList(a *answer, pages int, filtered bool) bool {
 	if pages == 0 || a.err != nil || a.status != http.StatusOK {
 		return false
@@ -58,7 +59,7 @@ func (w *witness) wholeList(a *answer, pages int, filtered bool) bool {
 	return len(page.next) > 0 || !page.more && (later || page.total <= page.items) && (limit == 0 || page.items < limit)
 }
 
-// begins reports whether the answer is of the first page of the same list.
+// begins reports whether the answer is the first page of the same list.
 func (a *answer) begins(other *answer) bool {
 	asked, ok := a.parameters()
 	for name := range asked {
@@ -69,7 +70,7 @@ func (a *answer) begins(other *answer) bool {
 	return ok && a.status == http.StatusOK && mine == others
 }
 
-// page is what the answer tells of those after it.
+// page is what the answer says about the next pages.
 func (a *answer) page() (p page, err error) {
 	if a.next != "" {
 		p.next = []string{a.next}
@@ -77,7 +78,7 @@ func (a *answer) page() (p page, err error) {
 	return p, p.read(a.answer)
 }
 
-// asksFor reports whether the request has the name of a page.
+// asksFor reports whether the request names a page.
 func (a *answer) asksFor(next string) bool {
 	for _, sent := range []string{a.line, string(a.body)} {
 		plain, err := url.QueryUnescape(sent)
@@ -88,8 +89,8 @@ func (a *answer) asksFor(next string) bool {
 	return false
 }
 
-// parameters are those of the query and of a form or a JSON object in the body; false
-// for another body.
+// parameters are those of the query and of a form or JSON object in the body;
+// false for another body.
 func (a *answer) parameters() (url.Values, bool) {
 	method, address, _ := strings.Cut(a.line, " ")
 	u, err := url.Parse(address)
@@ -119,7 +120,7 @@ func (a *answer) parameters() (url.Values, bool) {
 	return asked, err == nil && body[0] != '<' && body[0] != '{' && body[0] != '['
 }
 
-// plainKey is a name without what clouds write differently.
+// plainKey is a name without the differences between clouds' spellings.
 func plainKey(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -129,7 +130,7 @@ func plainKey(name string) string {
 	}, strings.ToLower(name))
 }
 
-// The names of what is asked and told of pages.
+// The names of parameters and fields about pages.
 func sizes() []string {
 	return []string{"limit", "perpage", "pagesize", "maxresults", "maxrecords", "maxitems", "top"}
 }
@@ -141,7 +142,7 @@ func nexts() []string {
 	}
 }
 
-// page is what a list tells of those after it.
+// page is what a list says about the next pages.
 type page struct {
 	next  []string
 	more  bool
@@ -163,7 +164,7 @@ func (p *page) read(document []byte) error {
 	return nil
 }
 
-// walk looks at each field: a cloud tells of pages beside the list or in an object.
+// walk visits each field: clouds tell of pages beside the list or in an object.
 func (p *page) walk(key string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -217,7 +218,7 @@ func (p *page) readXML(document []byte) error {
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
-			p.total = 0 // elements of a list are not counted here
+			p.total = 0 // a list's elements are not counted here
 			return nil
 		}
 		if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// nobodysService is one that no cluster has.
+// nobodysService exists in no cluster.
 func nobodysService() *v1.Service {
 	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe", UID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Annotations: map[string]string{}}}
 }
 
-// reach asks the cloud for what it cannot have, if the guest was built so. The
-// answer does not matter, as long as it is the cloud's.
+// reach asks the cloud for something that cannot exist, if the guest was built
+// so. Any answer will do, if it is the cloud's.
 func (p *provider) reach(ctx context.Context) error {
 	if p.probed == "" {
 		return nil
@@ -41,7 +41,7 @@ func (p *provider) reach(ctx context.Context) error {
 	})
 }
 
-// anyInstances are the provider's, of either kind.
+// anyInstances are the provider's instances, of either interface.
 func (p *provider) anyInstances() (cloudprovider.InstancesV2, bool) {
 	if v2, ok := p.cloud.InstancesV2(); ok {
 		return v2, true
@@ -50,8 +50,8 @@ func (p *provider) anyInstances() (cloudprovider.InstancesV2, bool) {
 	return &firstInstances{cloud: p.cloud, instances: first}, ok
 }
 
-// asked is nil when the cloud answered. That there is no such thing is an
-// answer, whatever the provider makes of it.
+// asked returns nil if the cloud answered. "Does not exist" is an answer,
+// whatever the provider makes of it.
 func (p *provider) asked(what string, ask func() error) error {
 	seen := &witness{}
 	p.bridge.witness(seen)
@@ -77,9 +77,9 @@ func (p *provider) asked(what string, ask func() error) error {
 	return p.failure(err)
 }
 
-// answered reports whether the cloud said something: that the thing is not
-// there, or, to a provider that understood it, anything. A page or an empty
-// object is of somebody else.
+// answered reports whether the cloud answered: that the thing does not exist,
+// or, if the provider understood it, anything. A page or an empty object comes
+// from elsewhere.
 func (p *provider) answered(w *witness, err error) bool {
 	gone := p.goneWords()
 	if slices.ContainsFunc(w.answers, func(a answer) bool { return a.says(gone) || a.empty(p.empty) }) {
@@ -94,7 +94,7 @@ func (p *provider) answered(w *witness, err error) bool {
 	})
 }
 
-// refused says which request was answered 401 or 403, or "".
+// refused names the request that was answered 401 or 403, or "".
 func (w *witness) refused() string {
 	for i := range w.answers {
 		if refused := w.answers[i].refused; refused != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// silent is a provider whose constructor asks the cloud for nothing.
+// silent is a provider whose constructor makes no request.
 func silent(e *Environment) (cloudprovider.Interface, error) {
 	s := &servers{&http.Client{Transport: e.Transport}, "https://api.example.com/servers/%s"}
 	return &cloud{v2: &thorough{s}, balancers: &balancers{get: func(ctx context.Context, service *v1.Service) (*v1.LoadBalancerStatus, bool, error) {
@@ -22,7 +22,7 @@ func silent(e *Environment) (cloudprovider.Interface, error) {
 	}}}, nil
 }
 
-// thorough takes a status for what it is.
+// thorough respects the status.
 type thorough struct{ *servers }
 
 func (s *thorough) InstanceExists(ctx context.Context, node *v1.Node) (bool, error) {
@@ -49,8 +49,8 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return fmt.Errorf("the API answered %d", response.StatusCode)
 }
 
-// A wrong credential is found before the provider serves, and a cloud that is
-// away is told apart from one that refuses.
+// A wrong credential is found before the provider serves, and an unreachable
+// cloud is distinguished from one that refuses.
 func TestProbeAsksTheCloud(t *testing.T) {
 	for _, c := range []struct {
 		name             string

@@ -16,19 +16,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/upstream/early"
 )
 
-// provider is an sdk.Provider that asks a cloudprovider.Interface. It runs one
+// provider is an sdk.Provider on top of a cloudprovider.Interface. It runs one
 // op at a time.
 type provider struct {
 	info   sdk.Info
 	create New
 	gone   []string
-	// schemes of provider IDs beside the provider's name
+	// schemes of provider IDs besides the provider's name
 	schemes []string
 	empty   []string // elements
-	probed  string   // provider ID that the probe asks for; empty: it asks for nothing
+	probed  string   // provider ID for the probe; empty: no request
 	name    func(clusterName string, service *v1.Service) string
 	bridge  *bridge
-	listen  string // where the proxy listens; empty: early.Proxy
+	listen  string // the proxy's address; empty: early.Proxy
 
 	settings Settings
 	cluster  string
@@ -40,7 +40,7 @@ type provider struct {
 // Info is part of sdk.Provider.
 func (p *provider) Info() sdk.Info { return p.info }
 
-// Configure is part of sdk.Provider. The provider itself reads its part of the
+// Configure is part of sdk.Provider. The provider reads its own part of the
 // configuration when it is made, at the probe.
 func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, error) {
 	settings, err := readSettings(config.Bytes)
@@ -67,7 +67,7 @@ func (p *provider) Configure(_ *sdk.Op, config sdk.Config) (sdk.Configured, erro
 }
 
 // verbosity sets klog's, and its output to stderr, which the host logs. klog's
-// flags would set both without its lock.
+// own flags would set both without its lock.
 func verbosity(level int32) error {
 	klog.LogToStderr(true)
 	return new(klog.Level).Set(strconv.Itoa(int(level)))
@@ -106,12 +106,12 @@ func (p *provider) sameName() error {
 	return sdk.Error(abi.CodeInternal, fmt.Sprintf("the provider names load balancers in its own way (%q, not %q): the guest must be built with the option upstream.LoadBalancerName", want, got))
 }
 
-// margin is what an op keeps of its time, to answer when the provider has used
-// up its own.
+// margin is the time kept at an op's end for its answer, in case the provider
+// uses up its own.
 const margin = 50 * time.Millisecond
 
-// begin brings the provider to where it can answer, for an op about an object.
-// done ends what it began.
+// begin makes the provider ready for an op about an object. done ends what it
+// began.
 func (p *provider) begin(op *sdk.Op, about string) (ctx context.Context, done func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(op.Left()-margin, op.Left()/2))
 	p.bridge.open(op, about)
@@ -123,8 +123,7 @@ func (p *provider) begin(op *sdk.Op, about string) (ctx context.Context, done fu
 	return ctx, done, nil
 }
 
-// ready makes the provider if there is none yet, and brings its informers to
-// what the cluster has now.
+// ready makes the provider on first use, and updates its informers.
 func (p *provider) ready(ctx context.Context) error {
 	if p.cloud == nil {
 		if err := p.make(); err != nil {

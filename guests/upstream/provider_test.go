@@ -40,8 +40,8 @@ func TestInstancesV2(t *testing.T) {
 	}
 }
 
-// A node of another cloud is no question for the provider: AWS', for one, looks
-// at the end of an ID only, and would say that there is no such machine.
+// A provider is not asked about another cloud's node: AWS', for one, looks only
+// at the end of an ID, and would say that the machine does not exist.
 func TestForeignNode(t *testing.T) {
 	r := newRig(t, "", withServers("https://api.example.com/servers/%s"))
 	r.serve(func(*abi.HttpRequest) (int32, string) { return 404, "" })
@@ -112,7 +112,7 @@ func TestRoutesOnly(t *testing.T) {
 	}
 }
 
-// Upstream's interfaces say by errors what the ABI says by codes.
+// Upstream's interfaces use errors where the ABI has codes.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -142,7 +142,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A provider sees the Service and the nodes as they are in Kubernetes.
+// A provider sees Services and Nodes as they are in Kubernetes.
 func TestEnsure(t *testing.T) {
 	var service *v1.Service
 	var nodes []string
@@ -182,8 +182,8 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// lb_name is pure: a provider whose constructor uses the network is not made
-// for it, in an instance that never had another op.
+// lb_name is pure: it does not make a provider whose constructor uses the
+// network, in an instance without another op.
 func TestLoadBalancerNameIsPure(t *testing.T) {
 	made := 0
 	create := func(*Environment) (cloudprovider.Interface, error) {
@@ -203,7 +203,7 @@ func TestLoadBalancerNameIsPure(t *testing.T) {
 	}
 }
 
-// A provider with names of its own is not served with another's.
+// A provider with names of its own is not served under others.
 func TestProbeComparesNames(t *testing.T) {
 	create := func(*Environment) (cloudprovider.Interface, error) {
 		return &cloud{balancers: &balancers{name: "mine"}}, nil
@@ -228,7 +228,7 @@ func TestProbeWantsAClusterID(t *testing.T) {
 	}
 }
 
-// A constructor that fails is asked again with the next op.
+// A failed constructor is called again in the next op.
 func TestConstructorFails(t *testing.T) {
 	fails := true
 	r := newRig(t, "", func(e *Environment) (cloudprovider.Interface, error) {
@@ -264,8 +264,7 @@ func TestBadConfigurations(t *testing.T) {
 	}
 }
 
-// What the provider authenticates with stays in the guest, where the host adds
-// a credential.
+// The provider's own credentials stay in the guest, if the host adds one.
 func TestCredentialsByHost(t *testing.T) {
 	for _, c := range []struct{ config, url, credential, authorization string }{
 		{"requests: [{host: '*.example.com', credential: token}]", "https://api.example.com/%s", "token", ""},
@@ -297,8 +296,8 @@ func TestCredentialsByHost(t *testing.T) {
 	}
 }
 
-// Whether the host's credential was refused, or the provider's own dummy because
-// no rule is for the request, is mended in two different places.
+// A refusal of the host's credential and one of the provider's dummy, sent
+// without a rule, have different remedies.
 func TestRefusedCredentialsSayWhose(t *testing.T) {
 	for config, want := range map[string]string{
 		"requests: [{host: api.example.org, credential: token}]": "no credential, since no line of requests in the configuration is for api.example.com",
@@ -316,8 +315,8 @@ func TestRefusedCredentialsSayWhose(t *testing.T) {
 	}
 }
 
-// An op whose requests are refused is unauthenticated, whatever the provider
-// makes of the answer.
+// An op with refused requests is unauthenticated, whatever the provider makes
+// of the answer.
 func TestRefusedCredentials(t *testing.T) {
 	r := newRig(t, "", silent)
 	for status, want := range map[int32]abi.Code{401: abi.CodeUnauthenticated, 403: abi.CodeInternal} {

@@ -15,14 +15,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/upstream/early"
 )
 
-// proxy is an HTTP server within the guest, for clients with a transport of
-// their own. They reach it as a proxy, by plain requests and by CONNECT, or by
-// the pipes that early.Dial makes, which stand for the cloud's own address.
+// proxy is an HTTP server in the guest, for clients with their own transport.
+// They reach it as a proxy, by plain requests and by CONNECT, or by the pipes
+// of early.Dial, which stand for the cloud's own address.
 type proxy struct {
 	next  http.RoundTripper
 	pipes pipes
 	ca    authority
-	trust func(*x509.CertPool) // for clients of their own; nil: they know
+	trust func(*x509.CertPool) // makes system roots of the CA; nil: clients know it
 	once  sync.Once
 	at    net.Addr
 	err   error
@@ -32,8 +32,8 @@ func newProxy(next http.RoundTripper) *proxy {
 	return &proxy{next: next, pipes: pipes{c: make(chan net.Conn, 16)}}
 }
 
-// install makes the default transport and its clones, and clients with the
-// environment's proxy, lead to the host. Nothing is sent before an op runs.
+// install directs the default transport, its clones, and clients of the
+// environment's proxy to the host. Nothing is sent before an op runs.
 func (b *bridge) install() {
 	early.Dial = b.server.dial
 	b.server.trust = x509.SetFallbackRoots // once in a process
@@ -43,8 +43,8 @@ func (b *bridge) install() {
 	}
 }
 
-// serve begins to listen, once. The CA is trusted from then on by clients that
-// use the system's roots, of which a guest has none.
+// serve starts the listener, once. Clients that use the system's roots, of
+// which a guest has none, trust the CA from then on.
 //
 // loopback are URLs that it stands in for: net/http uses no proxy for them.
 func (p *proxy) serve(address string, loopback []string) error {
@@ -74,7 +74,7 @@ func (p *proxy) begin(address string, loopback []string) error {
 	return nil
 }
 
-// standIn listens where a URL on loopback leads.
+// standIn listens at the address of a URL on loopback.
 func (p *proxy) standIn(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *proxy) standIn(address string) error {
 	return nil
 }
 
-// standIn is a listener in the place of a server.
+// standIn is a listener in a server's place.
 type standIn struct {
 	net.Listener
 	scheme string
@@ -120,13 +120,13 @@ func (p *proxy) serveOn(listener net.Listener) {
 
 type schemeKey struct{}
 
-// conn is a connection to what its client takes for the cloud.
+// conn is a connection to the supposed cloud.
 type conn struct {
 	net.Conn
 	scheme string
 }
 
-// dial connects to the server, for early.Dial. No TLS is spoken.
+// dial connects to the server, for early.Dial. Without TLS.
 func (p *proxy) dial(ctx context.Context, scheme, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	return client, p.pipes.give(ctx, conn{server, scheme})
@@ -145,7 +145,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.RequestURI = ""
 	response, err := p.next.RoundTrip(r)
 	if err != nil {
-		log.Printf("upstream: %v", err) // the client will only see how its connection breaks
+		log.Printf("upstream: %v", err) // the client will see only a broken connection
 		panic(http.ErrAbortHandler)
 	}
 	defer func() { _ = response.Body.Close() }() // of memory
@@ -153,7 +153,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // a client that goes away has its reasons
+	_, _ = io.Copy(w, response.Body) // a client may go away
 }
 
 // connect speaks TLS with a client that wants a tunnel.
@@ -166,7 +166,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n") // the handshake fails if this does
+	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n") // fails if the handshake does
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -177,7 +177,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pipes is a listener for connections that are made within the guest.
+// pipes is a listener for connections made within the guest.
 type pipes struct{ c chan net.Conn }
 
 func (p pipes) give(ctx context.Context, c net.Conn) error {

@@ -61,7 +61,7 @@ func (p *provider) CreateRoute(op *sdk.Op, request *abi.RouteCreateRequest) erro
 	if err != nil {
 		var found listing
 		if found, err = look(ctx, routes, request.ClusterName, route, err); found == inList {
-			return nil // the ABI has no error for what is there already
+			return nil // the ABI has no error for an existing route
 		}
 	}
 	return p.failure(err)
@@ -85,7 +85,7 @@ func (p *provider) DeleteRoute(op *sdk.Op, request *abi.RouteDeleteRequest) erro
 	return p.failure(err)
 }
 
-// listing is what a list of routes says about one.
+// listing is a list's content about one route.
 type listing int
 
 const (
@@ -94,9 +94,9 @@ const (
 	notInList
 )
 
-// look looks for a route, by its destination, after an op has failed: AWS, for one,
-// answers a route that is there with an error, and one that is gone, too. The error is
-// that of the op, with what the list failed by: it says why nobody knows.
+// look finds a route by its destination after a failed op: AWS, for one,
+// answers with an error if the route already exists, or is already gone. The
+// error is the op's, with that of the list, if it failed.
 func look(ctx context.Context, routes cloudprovider.Routes, cluster string, want *cloudprovider.Route, failed error) (listing, error) {
 	list, err := routes.ListRoutes(ctx, cluster)
 	if err != nil {
@@ -107,7 +107,7 @@ func look(ctx context.Context, routes cloudprovider.Routes, cluster string, want
 			if route.TargetNode == want.TargetNode && !route.Blackhole {
 				return inList, failed
 			}
-			return unlistable, failed // it is there, and leads elsewhere
+			return unlistable, failed // it exists, and leads elsewhere
 		}
 	}
 	return notInList, failed

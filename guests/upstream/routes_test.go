@@ -11,7 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// strictRoutes makes and removes each route once.
+// strictRoutes makes and removes each route only once.
 type strictRoutes struct {
 	routes
 	deaf bool // to lists
@@ -42,8 +42,8 @@ func (r *strictRoutes) DeleteRoute(context.Context, string, *cloudprovider.Route
 	return nil
 }
 
-// Making what is there and removing what is gone is ok in the ABI; to upstream
-// both are errors of the cloud.
+// Making an existing route and removing a missing one succeed in the ABI;
+// upstream's cloud reports errors.
 func TestRoutesAgain(t *testing.T) {
 	all := &strictRoutes{}
 	r := newRig(t, "", func(*Environment) (cloudprovider.Interface, error) { return &cloud{routes: all}, nil })

@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// RoundTrip sends a request by the host. An error of the host is a connection
-// that failed: no answer is made up that a provider could read as the cloud's.
+// RoundTrip sends a request by the host. An error of the host is a failed
+// connection: no made-up answer could pass for the cloud's.
 func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	request, err := b.request(r)
 	if err != nil {
@@ -25,20 +25,19 @@ func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	return httpResponse(r, response), nil
 }
 
-// connectionHeaders belong to a connection, or are the host's to set. The host
-// decodes what servers compress.
+// connectionHeaders belong to a connection, or are set by the host, which also
+// decompresses answers.
 var connectionHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// authentication is what clients authenticate with. It stays in the guest where
-// the host adds a credential.
+// authentication headers stay in the guest if the host adds a credential.
 var authentication = []string{
 	"Authorization", "Cookie", "X-Amz-Security-Token", "X-Api-Key", "X-Auth-Token", "X-Vault-Token", "Private-Token",
 }
 
-// leavesOut reports whether a header stays in the guest. A placeholder of the
-// host's stands in a cookie.
+// leavesOut reports whether a header stays in the guest. The host's placeholder
+// is in a cookie.
 func (r *Rule) leavesOut(header string) bool {
 	if r.Credential == "" || r.Session && header == "Cookie" {
 		return false
@@ -55,7 +54,7 @@ func (b *bridge) request(r *http.Request) (*abi.HttpRequest, error) {
 	if u.Host == "" {
 		u.Host = r.Host
 	}
-	u.User = nil // a client has made a header of it
+	u.User = nil // a client has made it a header
 	rule := b.settings.rule(&u)
 	if rule.Upgrade && u.Scheme == "http" {
 		u.Scheme = "https"

@@ -18,21 +18,21 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// maxWitnessed bounds what a witness keeps of one op.
+// maxWitnessed bounds a witness' record of one op.
 const (
 	maxWitnessed      = 512
 	maxWitnessedBytes = 16 << 20
 )
 
-// witness keeps what the cloud answered during an op, until the op has an
-// answer: whether something is gone must be what the cloud said.
+// witness records the cloud's answers during an op: "does not exist" must be
+// the cloud's word.
 type witness struct {
 	answers []answer
 	bytes   int
-	lost    bool // there was more than it keeps
+	lost    bool // the record is incomplete
 }
 
-// answer is the last one to a request: clients repeat what failed.
+// answer is the last answer to a request: clients repeat failed ones.
 type answer struct {
 	request [sha256.Size]byte
 	line    string // method and URL
@@ -41,7 +41,7 @@ type answer struct {
 	status  int
 	answer  []byte
 	next    string // page, by a header
-	refused string // what refusal says
+	refused string // the words of refusal
 }
 
 // add is called by the bridge. A nil witness keeps nothing.
@@ -65,7 +65,7 @@ func (w *witness) add(request *abi.HttpRequest, result sdk.HTTPResult) {
 	w.answers = append(w.answers, a)
 }
 
-// whole is nil when each request had an answer that is no failure.
+// whole returns nil if each request had an answer without failure.
 func (w *witness) whole(gone []string) error {
 	if w.lost {
 		return errors.New("there were more answers than are kept")
@@ -99,10 +99,10 @@ func (w *witness) lists() bool {
 	})
 }
 
-// silence says why nobody can have learned from the answer that there is nothing;
-// nil when it says something, or need not, as answers to changes. Clients that
-// ignore failures are told by it apart from those that found nothing. An empty
-// object is of somebody else.
+// silence says why the answer does not prove an absence; nil if it proves
+// something, or need not, as the answer to a change. So clients that ignore
+// failures are distinguished from those that found nothing. An empty object
+// comes from elsewhere.
 func (a *answer) silence(gone []string) error {
 	method, _, _ := strings.Cut(a.line, " ")
 	if slices.Contains([]string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}, method) || a.says(gone) {
@@ -110,7 +110,7 @@ func (a *answer) silence(gone []string) error {
 	}
 	reads := method == http.MethodGet
 	switch {
-	case reads && a.err != nil && sdk.CodeOf(a.err) != abi.CodeDenied: // what may never be asked is no failure of the cloud
+	case reads && a.err != nil && sdk.CodeOf(a.err) != abi.CodeDenied: // a request that is not allowed is no failure of the cloud
 		return fmt.Errorf("%s had no answer: %w", a.line, a.err)
 	case reads && (a.status == http.StatusTooManyRequests || a.status >= http.StatusInternalServerError):
 		return fmt.Errorf("%s was answered with status %d", a.line, a.status)
@@ -135,15 +135,15 @@ func nextOf(headers []*abi.HttpHeader) string {
 	return ""
 }
 
-// says reports whether the answer means that something is not there: by its
-// status, or by a word of the cloud. A page of HTML is of a gateway before it.
+// says reports whether the answer means "does not exist": by its status, or by
+// a word of the cloud. An HTML page comes from a gateway.
 func (a *answer) says(gone []string) bool { return a.hasWord(gone) || a.notFound(nil) }
 
-// hasWord reports whether the answer has a word of the cloud as a whole value.
+// hasWord reports whether one whole value of the answer is a word of the cloud.
 func (a *answer) hasWord(gone []string) bool {
 	switch a.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
-		return false // whatever it says, it is not about the object
+		return false // not about the object, whatever it says
 	}
 	failed := a.status >= http.StatusBadRequest && a.status < http.StatusInternalServerError
 	if a.err != nil || len(gone) == 0 || !failed && a.status != http.StatusOK {
@@ -154,7 +154,7 @@ func (a *answer) hasWord(gone []string) bool {
 }
 
 // empty reports whether the answer is complete XML with one of the elements,
-// once and with nothing in it, and without a fault.
+// once and without content, and without a fault.
 func (a *answer) empty(elements []string) bool {
 	if a.err != nil || a.status != http.StatusOK || len(elements) == 0 {
 		return false
@@ -186,14 +186,14 @@ func (a *answer) empty(elements []string) bool {
 	}
 }
 
-// names reports whether one of the names is in the request or the answer.
+// names reports whether the request or the answer has one of the names.
 func (a *answer) names(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return contains([]byte(a.line), name) || contains(a.body, name) || contains(a.answer, name)
 	})
 }
 
-// contains looks for a name that is not a part of a longer one.
+// contains finds a name that is not part of a longer one.
 func contains(text []byte, name string) bool {
 	for name != "" {
 		i := bytes.Index(text, []byte(name))
@@ -277,13 +277,13 @@ func readXML(document []byte) (values []string, list bool, err error) {
 	}
 }
 
-// isPage reports whether an answer is a page for people, of which no cloud's API
-// has any. It need not be complete, or XML.
+// isPage reports whether an answer is a page for people, which no cloud's API
+// has. It need not be complete, or XML.
 func isPage(document []byte) bool {
 	return pageStart.Match(document)
 }
 
-// pageStart is the start of a page, after what may stand before it.
+// pageStart is the start of a page, after anything that may precede it.
 var pageStart = regexp.MustCompile(`(?is)^(?:\s|\x{feff}|<!--.*?-->|<\?.*?\?>)*<(?:!doctype\s+html|html|head|body|title|center|h1|p|pre|div)\b`)
 
 func complete(depth, elements int) error {

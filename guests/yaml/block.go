@@ -2,8 +2,8 @@ package yaml
 
 import "strings"
 
-// block reads the node that begins at the current line, whose indentation is
-// indent; parent is that of what it belongs to.
+// block reads the node at the current line, whose indentation is indent; parent
+// is the indentation of its owner.
 func (p *parser) block(indent, parent, depth int) (Node, error) {
 	if depth > MaxDepth {
 		return Node{}, p.fail("this is nested more than %d deep", MaxDepth)
@@ -38,8 +38,8 @@ func (p *parser) list(indent, depth int) (Node, error) {
 	return node, p.checkIndent(indent)
 }
 
-// item reads one item, whose first line begins with a dash. What follows the
-// dash is as if it stood on a line of its own.
+// item reads one item, whose first line begins with a dash. The text after the
+// dash is read as a line of its own.
 func (p *parser) item(indent, depth int) (Node, error) {
 	l := &p.lines[p.at]
 	if blank(l.text[1:]) {
@@ -51,9 +51,9 @@ func (p *parser) item(indent, depth int) (Node, error) {
 	return p.block(l.indent, indent, depth+1)
 }
 
-// below reads the node under the current line, which has nothing more: Null
-// when the next line is not indented further. The list of a mapping may have
-// its dashes in the column of the key.
+// below reads the node under the current line, which is used up: Null if the
+// next line is not indented further. The list of a mapping may have its dashes
+// in the column of the key.
 func (p *parser) below(indent, depth int, dashes bool) (Node, error) {
 	number := p.lines[p.at].number
 	p.at++
@@ -100,8 +100,8 @@ func (p *parser) mapping(indent, depth int) (Node, error) {
 	return node, p.checkIndent(indent)
 }
 
-// checkIndent is called behind a list or a mapping: a line that is indented
-// further would be text over several lines, or belongs nowhere.
+// checkIndent is called after a list or a mapping: a line with more indentation
+// would be text over several lines, or belong nowhere.
 func (p *parser) checkIndent(indent int) error {
 	if p.at < len(p.lines) && p.lines[p.at].indent > indent {
 		return p.fail("this does not fit the lines above: check the indentation")
@@ -109,7 +109,7 @@ func (p *parser) checkIndent(indent int) error {
 	return nil
 }
 
-// checkKey checks a key that takes up so many bytes of its line.
+// checkKey checks a key that has so many bytes in its line.
 func (p *parser) checkKey(fields []Field, key string, size int) error {
 	if size > maxKeyBytes {
 		return p.fail("the name %q is longer than %d bytes", excerpt(key), maxKeyBytes)
@@ -125,7 +125,7 @@ func (p *parser) checkKey(fields []Field, key string, size int) error {
 	return nil
 }
 
-// endOfLine ends the current line, on which there may only be a comment.
+// endOfLine ends the current line, of which only a comment may be left.
 func (p *parser) endOfLine() error {
 	if rest := p.lines[p.at].text; !blank(rest) {
 		return p.fail("%q stands behind a value; put text with such characters into quotes", excerpt(rest))
@@ -134,7 +134,7 @@ func (p *parser) endOfLine() error {
 	return nil
 }
 
-// key splits "key: rest". found is false when the text is no field.
+// key splits "key: rest". found is false if the text is no field.
 func (p *parser) key(text string) (key, rest string, found bool, err error) {
 	if text[0] == '"' || text[0] == '\'' {
 		key, rest, err = p.quoted(text)

@@ -36,7 +36,7 @@ func (p *parser) flow(parent, depth int) (Node, error) {
 	}
 }
 
-// comma reads the sign behind an item, unless it is the closing one.
+// comma reads the sign after an item, except the closing one.
 func (p *parser) comma(parent int, closing byte) error {
 	c, err := p.next(parent)
 	if err != nil || c == closing {
@@ -49,8 +49,8 @@ func (p *parser) comma(parent int, closing byte) error {
 	return nil
 }
 
-// next skips space, comments and line ends and returns the next byte, which
-// stays.
+// next skips space, comments and line ends and returns the next byte, without
+// consuming it.
 func (p *parser) next(parent int) (byte, error) {
 	for {
 		l := &p.lines[p.at]
@@ -91,7 +91,7 @@ func (p *parser) flowField(node *Node, parent, depth int) error {
 		}
 		rest = l.text[end:]
 		if len(rest) > 1 && rest[1] != ' ' {
-			rest = "" // a colon without a space behind a plain key
+			rest = "" // a colon without a space after a plain key
 		}
 	}
 	if rest == "" || rest[0] != ':' {

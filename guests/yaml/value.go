@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// inline reads the value at the start of the current line's text and leaves
-// what is behind it. Only a flow collection goes on in the next lines, which
-// must be indented further than parent.
+// inline reads the value at the start of the current line's text and leaves the
+// rest. Only a flow collection continues in the next lines, which must be
+// indented further than parent.
 func (p *parser) inline(parent, depth int) (Node, error) {
 	if c := p.lines[p.at].text[0]; c == '[' || c == '{' {
 		return p.flow(parent, depth)
@@ -17,7 +17,7 @@ func (p *parser) inline(parent, depth int) (Node, error) {
 	return p.scalar(false)
 }
 
-// scalar reads a text in quotes or without.
+// scalar reads a quoted or plain text.
 func (p *parser) scalar(inFlow bool) (Node, error) {
 	l := &p.lines[p.at]
 	node := Node{Kind: Text, Line: l.number}
@@ -41,7 +41,7 @@ func (p *parser) scalar(inFlow bool) (Node, error) {
 	return node, nil
 }
 
-// notPlain says why text cannot begin a value without quotes.
+// notPlain says why text cannot begin a plain value.
 func notPlain(text string, inFlow bool) string {
 	switch text[0] {
 	case '&', '*':
@@ -60,9 +60,9 @@ func notPlain(text string, inFlow bool) string {
 	return ""
 }
 
-// plainEnd returns where text without quotes ends: at a comment with the space
-// before it, a colon that ends a key, the end, and in a flow collection at its
-// signs.
+// plainEnd returns the end of plain text: at a comment with the space before
+// it, at a colon that ends a key, at the line's end, and in a flow collection
+// at its signs.
 func plainEnd(text string, inFlow bool) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -83,7 +83,7 @@ func plainEnd(text string, inFlow bool) int {
 	return len(text)
 }
 
-// kindOf is what YAML readers, of 1.1 and 1.2, could take plain text for.
+// kindOf is the kind that YAML 1.1 and 1.2 readers could see in plain text.
 func kindOf(s string) Kind {
 	if s == "" || s == "~" {
 		return Null
@@ -126,7 +126,7 @@ func numberOrText(s string) Kind {
 
 func isRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
-// quoted reads text in quotes at the start of text.
+// quoted reads quoted text at the start of text.
 func (p *parser) quoted(text string) (value, rest string, err error) {
 	quote := text[0]
 	end := 1
@@ -145,8 +145,7 @@ func (p *parser) quoted(text string) (value, rest string, err error) {
 	return text[1:end], text[end+1:], nil
 }
 
-// escaped reads text in double quotes that has a backslash, the first at
-// from.
+// escaped reads double-quoted text with a backslash, the first at from.
 func (p *parser) escaped(text string, from int) (value, rest string, err error) {
 	b := []byte(text[1:from])
 	for i := from; i < len(text); i++ {
@@ -167,7 +166,7 @@ func (p *parser) escaped(text string, from int) (value, rest string, err error) 
 	return "", "", p.fail("the quote is not closed on its line")
 }
 
-// unescape reads what follows a backslash; size is 0 when it is not known.
+// unescape reads the text after a backslash; size is 0 for an unknown escape.
 func unescape(s string) (r rune, size int) {
 	if s == "" {
 		return 0, 0

@@ -1,11 +1,11 @@
 // Package yaml reads JSON, and the part of YAML that configurations use: block
-// and flow mappings and lists, plain text, quoted text, and comments. It refuses
-// the rest by name and line: anchors and aliases, tags, text over several lines,
-// several documents. Accepted input means the same to every YAML reader; a fuzz
-// test compares.
+// and flow mappings and lists, plain and quoted text, and comments. It refuses
+// the rest by name and line: anchors and aliases, tags, text over several
+// lines, several documents. Accepted input means the same to every YAML reader;
+// a fuzz test compares.
 //
-// Guests need a reader that is small and fast and returns an error for input that
-// it cannot read. ../RATIONALE.md has the measurements.
+// Guests need a reader that is small and fast and returns an error for
+// unreadable input. ../RATIONALE.md has the measurements.
 package yaml
 
 import (
@@ -24,11 +24,11 @@ const (
 	maxKeyBytes = 1000 // YAML's own limit is 1024
 )
 
-// Kind is what a node is.
+// Kind is the kind of a node.
 type Kind uint8
 
-// The kinds. Text that YAML readers could take for something else (true, no,
-// 1e3, ~) is only Text in quotes.
+// The kinds. Text that YAML readers could take for another kind (true, no, 1e3,
+// ~) is Text only in quotes.
 const (
 	Null Kind = iota
 	Bool
@@ -48,10 +48,9 @@ type Node struct {
 	Kind Kind
 	// Line counts from 1.
 	Line int
-	// Value is the text of Bool, Number and Text as it was written, without
-	// quotes.
+	// Value is the original text of Bool, Number and Text, without quotes.
 	Value  string
-	Fields []Field // of a Map, in their order; keys are unique
+	Fields []Field // of a Map, in order; keys are unique
 	Items  []Node  // of a List
 }
 
@@ -62,7 +61,7 @@ type Field struct {
 	Value Node
 }
 
-// Error is what is wrong with a document, and where.
+// Error is a mistake in a document, and its line.
 type Error struct {
 	Line   int
 	Reason string
@@ -72,7 +71,7 @@ type Error struct {
 func (e *Error) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Reason }
 
 // Parse reads one document; an empty one is Null. The error is an *Error. The
-// nodes keep nothing of data.
+// nodes keep no reference to data.
 func Parse(data []byte) (Node, error) {
 	if len(data) > MaxBytes {
 		return Node{}, &Error{1, fmt.Sprintf("the document has %d bytes, more than %d", len(data), MaxBytes)}
@@ -102,7 +101,7 @@ type line struct {
 
 type parser struct {
 	lines []line
-	at    int // the current line; its text is cut as it is read
+	at    int // the current line; its text shrinks as it is read
 }
 
 func (p *parser) fail(format string, args ...any) error {
@@ -113,7 +112,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{number, fmt.Sprintf(format, args...)}
 }
 
-// split makes the lines and refuses what is not allowed anywhere.
+// split makes the lines and refuses what is nowhere allowed.
 func (p *parser) split(text string) error {
 	text = strings.TrimPrefix(text, "\ufeff")
 	p.lines = make([]line, 0, strings.Count(text, "\n")+1)
@@ -137,8 +136,8 @@ func (p *parser) split(text string) error {
 		default:
 			started = true
 			// Nodes hold parts of this. TinyGo's collector pays for each
-			// pointer into an object by the object's size, so the object is
-			// a line, not the document.
+			// pointer into an object by the object's size, so the object is a
+			// line, not the document.
 			l.text = strings.Clone(content)
 			p.lines = append(p.lines, l)
 		}
@@ -150,7 +149,7 @@ func isMarker(s string) bool {
 	return (strings.HasPrefix(s, "---") || strings.HasPrefix(s, "...")) && (len(s) == 3 || s[3] == ' ')
 }
 
-// refused says what must not be on a line.
+// refused names forbidden characters of a line.
 func refused(raw string) string {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -177,7 +176,7 @@ func refusedRune(s string) string {
 	return ""
 }
 
-// blank reports whether nothing but a comment is left of a line.
+// blank reports whether only a comment is left of a line.
 func blank(rest string) bool {
 	trimmed := strings.TrimLeft(rest, " ")
 	return trimmed == "" || (trimmed[0] == '#' && len(trimmed) < len(rest))

@@ -82,7 +82,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is accepted means the same to a full YAML reader.
+// FuzzParse: accepted input means the same to a full YAML reader.
 func FuzzParse(f *testing.F) {
 	for _, text := range good {
 		f.Add(text)

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	return err
 }
 
-// parse takes flags in front of and behind the directory.
+// parse takes flags before and after the directory.
 func parse(flags *flag.FlagSet, args []string) (others []string, err error) {
 	for err = flags.Parse(args); err == nil && flags.NArg() > 0; err = flags.Parse(args) {
 		others, args = append(others, flags.Arg(0)), flags.Args()[1:]

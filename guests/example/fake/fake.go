@@ -1,4 +1,4 @@
-// Package fake is the cloud of the example in memory: two servers, and load
+// Package fake is the example's cloud in memory: two servers, and load
 // balancers that take a moment to be made. Tests call it, and command cloud
 // serves it.
 package fake
@@ -35,7 +35,7 @@ type Cloud struct {
 	balancers []*balancer
 }
 
-// New returns a cloud whose requests have to bear the token.
+// New returns a cloud that requires the token.
 func New(token string) *Cloud {
 	c, mux := &Cloud{}, http.NewServeMux()
 	mux.HandleFunc("GET /v1/servers", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, servers()) })
@@ -70,8 +70,8 @@ func oneServer(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, "there is no such server")
 }
 
-// list has one load balancer a page, so that clients meet a second one. What
-// is being made is ready when it is seen again.
+// list has one load balancer per page, so that clients meet a second page. A
+// new one is ready when it is seen again.
 func (c *Cloud) list(w http.ResponseWriter, r *http.Request) {
 	page := struct {
 		Items []balancer `json:"load_balancers"`
@@ -144,5 +144,5 @@ func refuse(w http.ResponseWriter, status int, message string) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/rest"
 )
 
-// StatusError is a refusal of the cloud. It unwraps to an abi.Error, so it can
-// be answered as it is.
+// StatusError is a refusal by the cloud. It unwraps to an abi.Error and can be
+// answered unchanged.
 type StatusError struct {
 	Status int
 	// Request is "METHOD /path".
@@ -22,7 +22,7 @@ type StatusError struct {
 	// Message is the cloud's, shortened, on one line.
 	Message string
 	// Fault is the name of the fault in the cloud's JSON, e.g. Nova's
-	// itemNotFound. Empty for what is no such JSON: a proxy's page, perhaps.
+	// itemNotFound. Empty for other bodies, e.g. a proxy's page.
 	Fault string
 
 	code *abi.Error
@@ -59,7 +59,7 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// FaultOf returns the name of the fault of a refusal, see StatusError.
+// FaultOf returns the name of the fault of a refusal. See StatusError.
 func FaultOf(err error) string {
 	var e *StatusError
 	if errors.As(err, &e) {
@@ -68,11 +68,12 @@ func FaultOf(err error) string {
 	return ""
 }
 
-// IsNotFound reports whether the cloud itself said that there is no such object.
+// IsNotFound reports whether the cloud itself said that the object does not
+// exist.
 func IsNotFound(err error) bool { return StatusOf(err) == http404 }
 
-// IsConflict reports that the object's state does not allow this now, as
-// Octavia's immutable ones, or that somebody else has what was asked for.
+// IsConflict reports a conflict: the object cannot be changed now (Octavia:
+// immutable), or the requested thing is taken.
 func IsConflict(err error) bool { return StatusOf(err) == http409 }
 
 // IsOutdated reports whether the object has changed since it was read; see PutRevision.
@@ -80,7 +81,7 @@ func IsOutdated(err error) bool { return StatusOf(err) == http412 }
 
 const http404, http409, http412 = 404, 409, 412
 
-// refusal is the error of a result that is no success.
+// refusal is the error of an unsuccessful result.
 func refusal(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	if result.Err != nil {
 		return &requestError{describe(req), result.Err}
@@ -116,7 +117,7 @@ func codeOf(status int) abi.Code {
 	return abi.CodeInternal
 }
 
-// requestError is a request without an answer: the host says why.
+// requestError is a request without an answer, with the host's reason.
 type requestError struct {
 	request string
 	err     error
@@ -125,13 +126,13 @@ type requestError struct {
 func (e *requestError) Error() string { return e.request + ": " + e.err.Error() }
 func (e *requestError) Unwrap() error { return e.err }
 
-// The bounds of what a cloud may ask to wait.
+// The bounds of the wait that a cloud may ask for.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = 5 * time.Minute
 )
 
-// retryAfter reads Retry-After in seconds, which is what OpenStack sends.
+// retryAfter reads Retry-After in seconds, the form that OpenStack sends.
 func retryAfter(resp *abi.HttpResponse) time.Duration {
 	seconds, err := strconv.Atoi(strings.TrimSpace(header(resp, "Retry-After")))
 	if err != nil {
@@ -149,7 +150,8 @@ func header(resp *abi.HttpResponse, name string) string {
 	return ""
 }
 
-// scrubbed is how the host marks what it has replaced (host/internal/hostcall/credential).
+// scrubbed is the host's mark for replaced text
+// (host/internal/hostcall/credential).
 var scrubbed = []byte("[scrubbed:") //nolint:gochecknoglobals // a constant
 
 // answer decodes the members of a successful answer.
@@ -157,8 +159,8 @@ func answer(req *abi.HttpRequest, result sdk.HTTPResult) (map[string]json.RawMes
 	if err := refusal(req, result); err != nil {
 		return nil, err
 	}
-	// What the host has replaced may be half of a name or of an ID: "is there one
-	// of this name" would be answered wrongly.
+	// Replaced text may be half of a name or ID, and a search for a name would
+	// then find nothing.
 	if bytes.Contains(result.Response.Body, scrubbed) {
 		return nil, broken(req, "the manager has replaced a value of the credential's Secret in it; "+
 			"a password must not be a word of the cluster, such as the name of its user or project: choose another one")
@@ -181,22 +183,22 @@ func member(req *abi.HttpRequest, members map[string]json.RawMessage, key string
 	return nil
 }
 
-// broken is an answer that cannot be understood: never taken for "nothing".
+// broken is the error of an unreadable answer. It never counts as "nothing".
 func broken(req *abi.HttpRequest, why string) error {
 	return sdk.Error(abi.CodeInternal, describe(req)+": the cloud's answer cannot be used: "+why)
 }
 
-// describe names a request by method and path: a query may be long.
+// describe names a request by method and path. Queries may be long.
 func describe(req *abi.HttpRequest) string {
 	_, address, _ := strings.Cut(req.Url, "://")
 	path, _, _ := strings.Cut(address, "?")
 	return req.Method + " " + rest.Brief(path, 260)
 }
 
-// maxMessage bounds what is shown of the cloud's words, in bytes.
+// maxMessage bounds the quoted part of the cloud's message, in bytes.
 const maxMessage = 400
 
-// messageOf finds the words in a refusal: each service has its own form.
+// messageOf finds the message in a refusal. Each service has its own form.
 func messageOf(resp *abi.HttpResponse) string {
 	text := strings.TrimSpace(string(resp.Body))
 	if strings.HasPrefix(text, "<") {
@@ -204,7 +206,7 @@ func messageOf(resp *abi.HttpResponse) string {
 	} else if _, found := faultOf(resp.Body); found != "" {
 		text = found
 	}
-	text = rest.Brief(strings.ReplaceAll(text, "<br />", " "), maxMessage) // of Nova
+	text = rest.Brief(strings.ReplaceAll(text, "<br />", " "), maxMessage) // Nova
 	id := header(resp, "X-Openstack-Request-Id")
 	if id == "" {
 		id = header(resp, "X-Compute-Request-Id")
@@ -216,7 +218,7 @@ func messageOf(resp *abi.HttpResponse) string {
 }
 
 // faultOf knows {"faultstring": words} (Octavia) and {name: {"message": words}}
-// (the others).
+// (the other services).
 func faultOf(body []byte) (name, words string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
@@ -236,7 +238,7 @@ func faultOf(body []byte) (name, words string) {
 	return "", ""
 }
 
-// titleOf is the title of a page of HTML.
+// titleOf is the title of an HTML page.
 func titleOf(page string) string {
 	lower := strings.ToLower(page)
 	start := strings.Index(lower, "<title>")

@@ -13,7 +13,8 @@ import (
 
 const get = "GET nova:8774/v2.1/servers/one: "
 
-// TestRefusals has what OpenStack's services say, and what a user sees of it.
+// TestRefusals pairs the answers of OpenStack's services with the message that
+// a user sees.
 func TestRefusals(t *testing.T) {
 	tests := map[string]struct {
 		cloud *cloud
@@ -91,7 +92,8 @@ func failing(code abi.Code, message string) *cloud {
 	return &cloud{respond: func(*abi.HttpRequest) (*abi.HttpResponse, error) { return nil, sdk.Error(code, message) }}
 }
 
-// Writes are refused as reads are, and what they answer may be left alone.
+// Refused writes are handled like refused reads, and their answers may be
+// ignored.
 func TestRefusedWrites(t *testing.T) {
 	c, _ := newClient(t, answering(409, `{"faultstring": "immutable"}`))
 	for _, err := range []error{
@@ -113,7 +115,7 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// A message is one line of bounded length, whatever the cloud says.
+// A message is one line of bounded length, whatever the cloud sends.
 func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("ü\n\t\x00", 5000)
 	quoted, _ := json.Marshal(long)

@@ -31,36 +31,36 @@ const (
 	BlockStorage Service = "block-storage"
 )
 
-// computeVersion is the microversion of Nova (Pike): from it on the flavor of
-// a server has its name in it, which saves a call for each server.
+// computeVersion is a microversion of Nova (Pike). From it on a server shows
+// the name of its flavor, which saves one call per server.
 const computeVersion = "2.47"
 
 // Client speaks to one cloud within one op.
 type Client struct {
 	op        *sdk.Op
 	config    *cloudconf.Global
-	endpoints map[string]string // of the catalog; nil: not read yet
+	endpoints map[string]string // of the catalog; nil: not yet read
 }
 
-// New returns a client for that op. It sends nothing.
+// New returns a client for the op. It sends nothing.
 func New(op *sdk.Op, config *cloudconf.Global) *Client { return &Client{op: op, config: config} }
 
-// Op is the op that the client was made for.
+// Op is the client's op.
 func (c *Client) Op() *sdk.Op { return c.op }
 
 // Read is a GET of one object or of one page of a list.
 type Read struct {
 	Service Service
-	// Path is behind the endpoint and its version: "/servers/ID".
+	// Path follows the endpoint and its version: "/servers/ID".
 	Path  string
 	Query url.Values
-	// Version is another microversion of Nova than the usual one. May be empty.
+	// Version overrides the microversion of Nova. May be empty.
 	Version string
 	// Key is the member of the answer that is decoded into Out. An answer
-	// without it is an error: an empty object is never an empty list.
+	// without it is an error, and never an empty list.
 	Key string
 	Out any
-	// Next is set to the query of the next page, nil behind the last.
+	// Next, if set, receives the query of the next page; nil after the last.
 	Next url.Values
 }
 
@@ -69,7 +69,7 @@ func (c *Client) Get(service Service, path string, query url.Values, key string,
 	return c.Reads(&Read{Service: service, Path: path, Query: query, Key: key, Out: out})[0]
 }
 
-// Reads sends several reads at once; each has its own error.
+// Reads sends several reads in parallel. Each has its own error.
 func (c *Client) Reads(reads ...*Read) []error {
 	errs := make([]error, len(reads))
 	requests := make([]*abi.HttpRequest, len(reads))
@@ -114,25 +114,25 @@ func (r *Read) decode(req *abi.HttpRequest, result sdk.HTTPResult) error {
 	return nil
 }
 
-// Post creates: in is sent as the member key, and the answer's member key is
-// decoded into out, which may be nil.
+// Post creates an object: in is sent as the member key, and the answer's member
+// key is decoded into out, which may be nil.
 func (c *Client) Post(service Service, path, key string, in, out any) error {
 	return c.write("POST", service, path, key, in, out)
 }
 
-// Put changes, as Post.
+// Put changes an object. Its arguments are those of Post.
 func (c *Client) Put(service Service, path, key string, in, out any) error {
 	return c.write("PUT", service, path, key, in, out)
 }
 
-// PutRevision changes, as Put, an object of Neutron that still has that
-// revision_number; IsOutdated tells that it has another.
+// PutRevision changes an object of Neutron if it still has this
+// revision_number. See IsOutdated.
 func (c *Client) PutRevision(service Service, path, key string, revision int64, in, out any) error {
 	return c.write("PUT", service, path, key, in, out,
 		&abi.HttpHeader{Name: "If-Match", Value: "revision_number=" + strconv.FormatInt(revision, 10)})
 }
 
-// Delete deletes. What is not there is an error, see IsNotFound.
+// Delete deletes an object. A missing one is an error. See IsNotFound.
 func (c *Client) Delete(service Service, path string, query url.Values) error {
 	req, err := c.request("DELETE", service, path, query, nil)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Client) send(req *abi.HttpRequest, key string, out any) error {
 }
 
 func (c *Client) request(method string, service Service, path string, query url.Values, body []byte) (*abi.HttpRequest, error) {
-	// Behind "/" and nothing is the list: an answer about it is none about an
-	// object.
+	// Without an ID the path is that of the list, and the answer would not be
+	// about an object.
 	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
 		return nil, sdk.Invalidf("%s %s%s: an ID is empty", method, service, rest.Brief(path, 200))
 	}
@@ -193,8 +193,8 @@ func setVersion(req *abi.HttpRequest, version string) {
 		&abi.HttpHeader{Name: "X-OpenStack-Nova-API-Version", Value: version})
 }
 
-// reserve is what is left of an op when the cloud has not answered: enough to
-// say which request it was.
+// reserve is the time kept at the end of an op to report the unanswered
+// request.
 const reserve = 250 * time.Millisecond
 
 func (c *Client) plain(method, address string, body []byte) *abi.HttpRequest {
@@ -236,15 +236,15 @@ func List[T any](c *Client, service Service, path string, query url.Values, key 
 	}
 }
 
-// Page reads one page; following is the query of the next, nil behind the last.
+// Page reads one page; following is the query of the next, nil after the last.
 func Page[T any](c *Client, service Service, path string, query url.Values, key string) (page []T, following url.Values, err error) {
 	r := &Read{Service: service, Path: path, Query: query, Key: key, Out: &page}
 	err = c.Reads(r)[0]
 	return page, r.Next, err
 }
 
-// next finds the query of the next page. Its host and path are ours: what the
-// cloud calls itself may differ behind a proxy.
+// next finds the query of the next page. It keeps our host and path: behind a
+// proxy the cloud's own differ.
 func next(links json.RawMessage) (url.Values, error) {
 	if len(links) == 0 {
 		return nil, nil
@@ -267,8 +267,8 @@ func next(links json.RawMessage) (url.Values, error) {
 	return nil, nil
 }
 
-// Segment escapes one segment of a path: an ID from an annotation or a
-// provider ID must not lead elsewhere.
+// Segment escapes one segment of a path: an ID from an annotation or a provider
+// ID must not lead elsewhere.
 func Segment(id string) string {
 	if id == "." || id == ".." {
 		return "%2E"
@@ -276,7 +276,7 @@ func Segment(id string) string {
 	return url.PathEscape(id)
 }
 
-// Query makes a query of pairs.
+// Query makes a query from pairs.
 func Query(pairs ...string) url.Values {
 	values := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

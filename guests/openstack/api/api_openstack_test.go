@@ -17,7 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// openstackRC is what testdata/openstack/up says of a real OpenStack.
+// openstackRC is written by testdata/openstack/up for a real OpenStack.
 type openstackRC struct {
 	AuthURL string `json:"auth_url"`
 	Region  string
@@ -36,7 +36,7 @@ func readRC(t *testing.T) *openstackRC {
 	return rc
 }
 
-// login returns a token of the user; "" is a user with a token that is none.
+// login returns a token of the user; for "" an invalid token.
 func (rc *openstackRC) login(t *testing.T, name string) string {
 	t.Helper()
 	user, found := rc.Users[name]
@@ -56,7 +56,7 @@ func (rc *openstackRC) login(t *testing.T, name string) string {
 	return resp.Header.Get("X-Subject-Token")
 }
 
-// realClient sends as the user.
+// realClient sends requests as the user.
 func realClient(t *testing.T, rc *openstackRC, user string) *Client {
 	h := sdktest.New(t)
 	token, catalogToken := rc.login(t, user), rc.login(t, "kubernetes")
@@ -89,9 +89,9 @@ func realClient(t *testing.T, rc *openstackRC, user string) *Client {
 
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// TestRealRefusals: what the services of a real OpenStack say is understood,
-// and each message names the request, the status, their words and the ID of
-// the request.
+// TestRealRefusals: refusals by the services of a real OpenStack are
+// understood. Each message has the request, the status, their words and the
+// request's ID.
 func TestRealRefusals(t *testing.T) {
 	rc := readRC(t)
 	get := func(service Service, path, key string, query ...string) func(c *Client) error {
@@ -135,7 +135,7 @@ func TestRealRefusals(t *testing.T) {
 	}
 }
 
-// TestRealPages follows the pages of each service that has some.
+// TestRealPages follows pages of each paged service.
 func TestRealPages(t *testing.T) {
 	c := realClient(t, readRC(t), "kubernetes")
 	all, err := List[struct{ ID string }](c, Network, "/networks", nil, "networks")

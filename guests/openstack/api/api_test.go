@@ -14,15 +14,14 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// catalogBody has one region and each service at its usual place.
+// catalogBody has one region with each service at its usual path.
 const catalogBody = `{"catalog": [
 	{"type": "compute", "endpoints": [{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": "https://nova:8774/v2.1"}]},
 	{"type": "network", "endpoints": [{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": "https://neutron:9696"}]},
 	{"type": "load-balancer", "endpoints": [{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": "https://octavia:9876"}]},
 	{"type": "block-storage", "endpoints": [{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": "https://cinder:8776/v3/0123abcd"}]}]}`
 
-// cloud answers the catalog, and everything else by respond. It keeps the
-// requests.
+// cloud answers with the catalog, or else by respond. It records requests.
 type cloud struct {
 	catalog string
 	respond func(req *abi.HttpRequest) (*abi.HttpResponse, error)
@@ -37,7 +36,7 @@ func (c *cloud) serve(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 	return c.respond(req)
 }
 
-// urls are what was sent, without the catalog.
+// urls are those of all requests but the catalog's.
 func (c *cloud) urls() (urls []string) {
 	for _, req := range c.sent {
 		if !strings.HasSuffix(req.Url, "/auth/catalog") {
@@ -70,7 +69,7 @@ func answering(status int32, body string, headers ...string) *cloud {
 
 type server struct{ ID, Name string }
 
-// getServer is one GET of a server, as instances do it.
+// getServer is one GET of a server, as package instances sends it.
 func getServer(c *Client) (server, error) {
 	var s server
 	err := c.Get(Compute, "/servers/"+Segment("one"), nil, "server", &s)
@@ -114,7 +113,7 @@ func TestRequests(t *testing.T) {
 	if got := headersOf(fake.sent[2]); got != "Accept: application/json, Content-Type: application/json" {
 		t.Error(got)
 	}
-	// Another op of the same generation does not read the catalog again.
+	// Another op of the same generation does not reread the catalog.
 	if _, err := getServer(New(h.Op(), global())); err != nil || len(fake.sent) != 6 {
 		t.Errorf("%d requests, %v", len(fake.sent), err)
 	}
@@ -132,7 +131,7 @@ func headersOf(req *abi.HttpRequest) string {
 	return strings.Join(all, ", ")
 }
 
-// What is read together is sent together, and each has its own end.
+// Parallel reads are sent together, and each succeeds or fails alone.
 func TestReads(t *testing.T) {
 	fake := &cloud{respond: func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		if strings.HasPrefix(req.Url, "https://neutron") {
@@ -157,8 +156,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// An ID from an annotation or a provider ID is one segment of the path and
-// nothing else.
+// An ID from an annotation or a provider ID is exactly one segment of the path.
 func TestSegments(t *testing.T) {
 	fake := answering(200, `{"server": {}}`)
 	c, _ := newClient(t, fake)
@@ -196,7 +194,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// An op with little time left says which request it was, before the host ends
+// An op that runs out of time names the unanswered request before the host ends
 // the op.
 func TestLittleTime(t *testing.T) {
 	for left, want := range map[time.Duration]int64{10 * time.Second: 9750, 501 * time.Millisecond: 251, 500 * time.Millisecond: 0, 0: 0} {

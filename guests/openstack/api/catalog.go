@@ -18,8 +18,8 @@ const (
 	catalogLife = time.Hour
 )
 
-// types are what the services are called in catalogs, and version is what has
-// to be at the end of the URL.
+// types are the names of the services in catalogs, and version is the required
+// end of the URL.
 var types = map[Service]struct { //nolint:gochecknoglobals // a constant
 	names   []string
 	version string
@@ -30,8 +30,7 @@ var types = map[Service]struct { //nolint:gochecknoglobals // a constant
 	BlockStorage: {[]string{"block-storage", "volumev3", "block-store"}, ""},
 }
 
-// endpoint returns the URL of a service with its version, without "/" at the
-// end.
+// endpoint returns the URL of a service with its version, without a final "/".
 func (c *Client) endpoint(service Service) (string, error) {
 	if c.endpoints == nil {
 		endpoints, err := c.catalog()
@@ -78,7 +77,7 @@ func (c *Client) catalog() (map[string]string, error) {
 	}
 	endpoints = c.choose(services)
 	if encoded, err := json.Marshal(endpoints); err == nil {
-		// The cache is never needed: what it cannot take is asked again.
+		// The cache is optional: without it the catalog is read again.
 		_ = c.op.Cache().Put(catalogKey, encoded, catalogLife)
 	}
 	return endpoints, nil
@@ -89,8 +88,8 @@ func identity(authURL string) string {
 	return versioned(strings.TrimSuffix(strings.TrimRight(authURL, "/"), "/v2.0"), "/v3")
 }
 
-// severalRegions stands for the URL of a service that has several: the first
-// would do as long as nobody asks what is gone.
+// severalRegions stands for the URL of a service with endpoints in several
+// regions. With the first region, servers of the others would seem to be gone.
 const severalRegions = "several regions"
 
 type service struct {
@@ -102,7 +101,7 @@ type service struct {
 }
 
 // choose takes the first endpoint of the region and the interface. Without a
-// region to choose by, a service of several gets severalRegions.
+// configured region, endpoints in several regions give severalRegions.
 func (c *Client) choose(services []service) map[string]string {
 	known := []string{}
 	for _, t := range types {

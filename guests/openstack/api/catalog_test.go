@@ -9,7 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// catalogOf has one service with endpoints of "INTERFACE REGION URL".
+// catalogOf has one service, with endpoints given as "INTERFACE REGION URL".
 func catalogOf(kind string, endpoints ...string) string {
 	var b strings.Builder
 	for i, e := range endpoints {
@@ -68,7 +68,7 @@ func TestRegionByName(t *testing.T) {
 	}
 }
 
-// The servers of another region would pass for gone.
+// The servers of the other region would seem to be gone.
 func TestSeveralRegionsNeedAChoice(t *testing.T) {
 	fake := answering(404, `{"itemNotFound": {"message": "Instance x could not be found."}}`)
 	fake.catalog = catalogOf("compute", "public R1 http://c1", "public R2 http://c2")
@@ -117,7 +117,7 @@ func TestNoEndpoint(t *testing.T) {
 	}
 }
 
-// A catalog that cannot be read is never one without services.
+// An unreadable catalog is never taken for an empty one.
 func TestBrokenCatalog(t *testing.T) {
 	for body, want := range map[string]string{
 		"":                     `looking for the endpoints: GET keystone:5000/v3/auth/catalog: the cloud's answer cannot be used: it is not JSON`,
@@ -134,7 +134,7 @@ func TestBrokenCatalog(t *testing.T) {
 		if sdk.CodeOf(err) != abi.CodeInternal || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", body, err)
 		}
-		// Nothing of it is kept: when Keystone answers again, all is well.
+		// Nothing of it is kept: the next answer of Keystone is used.
 		fake.catalog = catalogBody
 		if _, err := getServer(New(h.Op(), global())); err != nil {
 			t.Errorf("after %q: %v", body, err)

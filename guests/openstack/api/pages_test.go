@@ -42,8 +42,8 @@ func listServers(c *Client) (string, error) {
 }
 
 func TestPages(t *testing.T) {
-	// Behind a proxy the cloud calls itself something else: the host and the
-	// path stay ours, and with them the credential.
+	// Behind a proxy the cloud's own URL differs. Host and path stay ours, and
+	// so does the credential.
 	fake := pages(map[string]string{
 		"limit=1":              page("a", "http://10.0.0.1:8774/v2.1/servers/detail?limit=1&marker=a"),
 		"limit=1&marker=a":     page("b", "https://evil.example.com/steal?limit=1&marker=b%26x"),
@@ -72,7 +72,7 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
-// A list is whole or an error, never what could be read of it.
+// A list is complete or an error.
 func TestBrokenLists(t *testing.T) {
 	const path = "GET nova:8774/v2.1/servers/detail: "
 	two := "http://x?limit=1&marker=a"

@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Versions reads which versions of its API a service speaks, e.g. "v2.0",
-// "v2.26". It is one call, and not cached.
+// Versions reads a service's API versions, e.g. "v2.0", "v2.26". It is one
+// call, and not cached.
 func (c *Client) Versions(service Service) ([]string, error) {
 	endpoint, err := c.endpoint(service)
 	if err != nil {
@@ -17,7 +17,7 @@ func (c *Client) Versions(service Service) ([]string, error) {
 	req := c.plain("GET", strings.TrimSuffix(endpoint, types[service].version)+"/", nil)
 	response, err := c.op.HTTP().Do(req)
 	result := sdk.HTTPResult{Response: response, Err: err}
-	if err == nil && response.Status == 300 { // "Multiple Choices" is how some say it
+	if err == nil && response.Status == 300 { // the status of some services for a list of versions
 		result.Response.Status = 200
 	}
 	members, err := answer(req, result)

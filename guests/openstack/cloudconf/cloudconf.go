@@ -1,6 +1,6 @@
-// Package cloudconf reads cloud.conf, the configuration of cloud-provider-openstack,
-// and knows all of its keys: the ones that this provider uses, the ones that
-// moved to the manager's configuration, and the ones that are not supported.
+// Package cloudconf reads cloud.conf, the configuration of
+// cloud-provider-openstack. It knows all keys: those in use here, those that
+// moved to the manager's configuration, and the unsupported ones.
 //
 // A cloud.conf of this provider contains no secrets: the package refuses them.
 package cloudconf
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Config is a whole cloud.conf. It is only read after Parse.
+// Config is a whole cloud.conf. It is read-only after Parse.
 type Config struct {
 	Global       Global
 	Networking   Networking
@@ -48,14 +48,14 @@ type Networking struct {
 	AddressSortOrder     []netip.Prefix
 }
 
-// Class is what a class of load balancers, or the cloud.conf for all of them,
-// says of networks.
+// Class holds the network settings of a class of load balancers, or of the
+// cloud.conf for all of them.
 type Class struct {
 	FloatingNetworkID, FloatingSubnetID, FloatingSubnet, FloatingSubnetTags string
 	NetworkID, SubnetID, MemberSubnetID                                     string
 }
 
-// LoadBalancer is the section of that name.
+// LoadBalancer is the section [LoadBalancer].
 type LoadBalancer struct {
 	Class
 	Enabled bool
@@ -72,23 +72,24 @@ type LoadBalancer struct {
 	CascadeDelete    bool
 	FlavorID         string
 	AvailabilityZone string
-	// EnableIngressHostname makes the status of a Service with PROXY protocol
-	// a name: the address and IngressHostnameSuffix.
+	// EnableIngressHostname makes the status of a Service with PROXY protocol a
+	// hostname: the address and IngressHostnameSuffix.
 	EnableIngressHostname bool
 	IngressHostnameSuffix string
-	// MaxShared is how many Services share one load balancer.
+	// MaxShared is the number of Services that may share a load balancer.
 	MaxShared int
-	// Serial: the provider of Octavia cannot take a load balancer as a whole.
+	// Serial makes listeners, pools and members one by one, for providers of
+	// Octavia that refuse them together.
 	Serial               bool
 	TLSContainerRef      string
 	ContainerStore       string
 	ManageSecurityGroups bool
 }
 
-// Route is the section of that name.
+// Route is the section [Route].
 type Route struct{ RouterID string }
 
-// BlockStorage is the section of that name.
+// BlockStorage is the section [BlockStorage].
 type BlockStorage struct{ IgnoreVolumeAZ bool }
 
 // defaults are those of cloud-provider-openstack.
@@ -104,9 +105,8 @@ func defaults() *Config {
 	}
 }
 
-// Parse reads a cloud.conf. Warnings are for people: keys that have no effect
-// here. The error says the line and how to mend it, and never a value of a
-// secret.
+// Parse reads a cloud.conf. Warnings tell people of keys without effect. An
+// error has the line and the remedy, and never the value of a secret.
 func Parse(data []byte) (*Config, []string, error) {
 	p := parser{config: defaults(), keys: index()}
 	if err := readINI(string(data), p.entry); err != nil {
@@ -162,14 +162,14 @@ func (p *parser) entry(e entry) error {
 	return nil
 }
 
-// header makes a class of which nothing else is said.
+// header makes a class, even if it has no keys.
 func (p *parser) header(e entry) {
 	if e.section == strings.ToLower(classSection) && e.subsection != "" && p.config.Classes[e.subsection] == nil {
 		p.config.Classes[e.subsection] = &Class{}
 	}
 }
 
-// harmless: a switch for what is not supported may be off.
+// harmless: the switch of an unsupported feature may be off.
 func harmless(e entry, k *Key) bool {
 	if e.blank {
 		return false
@@ -183,7 +183,7 @@ func harmless(e entry, k *Key) bool {
 
 func (p *parser) warn() []string {
 	if lb := &p.config.LoadBalancer; lb.MonitorTimeout > lb.MonitorDelay {
-		// Octavia's reference wants it so, and Octavia takes it nevertheless.
+		// Octavia's reference demands it, but Octavia does not check.
 		p.warnings = append(p.warnings, "cloud.conf: [LoadBalancer] monitor-timeout is over monitor-delay: a check may begin before the last one has ended")
 	}
 	if len(p.elsewhere) > 0 {
@@ -197,7 +197,7 @@ func (p *parser) warn() []string {
 	return p.warnings
 }
 
-// maxWarnings bounds what an administrator is shown.
+// maxWarnings bounds the warnings shown to an administrator.
 const maxWarnings = 20
 
 func (c *Config) check() error {
@@ -216,7 +216,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// checkURL does not show the URL: somebody may have put a password there.
+// checkURL does not quote the URL, which may contain a password.
 func checkURL(address string) error {
 	u, err := url.Parse(address)
 	switch {

@@ -144,7 +144,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// head is a cloud.conf to which a test adds lines from line 3 on.
+// head is a cloud.conf; tests append lines from line 3 on.
 const head = "[Global]\nauth-url = https://k\n"
 
 func TestErrors(t *testing.T) {
@@ -198,8 +198,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Every refused key is harmless when it is off or empty, as a generated
-// cloud.conf has it.
+// Each refused key is harmless while off or empty, as in generated files.
 func TestRefused(t *testing.T) {
 	for _, key := range Keys() {
 		if key.Status != Refused {
@@ -245,8 +244,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A secret that somebody wrote into a cloud.conf, at its place or at a wrong
-// one, is in no message.
+// A secret in a cloud.conf, at its place or elsewhere, is in no message.
 func TestSecretsAreNotShown(t *testing.T) {
 	const secret = "hunter2"
 	for _, text := range []string{

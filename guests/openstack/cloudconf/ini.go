@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// entry is one line "key = value" of a file as gcfg, which users of
-// cloud.conf know, reads it.
+// entry is one line "key = value", read as gcfg does, which users of cloud.conf
+// know.
 type entry struct {
 	line                     int
 	section, subsection, key string // section and key in lower case
@@ -25,7 +25,7 @@ const (
 )
 
 // readINI calls f with each header and each entry, in order. Its errors name
-// the line and never show the text, which may be a secret at a wrong place.
+// the line and never quote the text, which may be a misplaced secret.
 func readINI(text string, f func(entry) error) error {
 	if len(text) > maxBytes {
 		return fmt.Errorf("the file has %d bytes, the most is %d", len(text), maxBytes)
@@ -47,11 +47,11 @@ func readINI(text string, f func(entry) error) error {
 	return nil
 }
 
-// reader goes through a file by logical lines: a backslash at the end of a
-// line continues a value.
+// reader reads logical lines: a backslash at the end of a line continues a
+// value.
 type reader struct {
 	rest                string
-	line, lines         int // the line, and how many lines it took
+	line, lines         int // the line's number, and how many physical lines it took
 	text                string
 	section, subsection string
 }
@@ -74,7 +74,7 @@ func (r *reader) physical() string {
 	return strings.ReplaceAll(line, "\r", "")
 }
 
-// entry understands the line; ok is false when it holds no entry.
+// entry parses the line; ok is false if it holds no entry.
 func (r *reader) entry() (e entry, ok bool, err error) {
 	e.line = r.line
 	text := strings.TrimSpace(r.text)
@@ -125,10 +125,10 @@ func (r *reader) header(text string) error {
 	return nil
 }
 
-// value reads what stands behind "=": text and quoted text, up to a comment.
+// value reads the text after "=", quoted or not, up to a comment.
 func (r *reader) value(text string) (string, error) {
 	var b strings.Builder
-	trimmed, quoted := 0, false // what is before trimmed stays
+	trimmed, quoted := 0, false // length of the text that is not trimmed
 	text = strings.TrimLeft(text, " \t")
 	for i := 0; ; i++ {
 		if i >= len(text) {
@@ -177,7 +177,7 @@ func unescape(c byte) (byte, bool) {
 	return 0, false
 }
 
-// isName wants a letter, then letters, digits and "-".
+// isName wants a letter, followed by letters, digits and "-".
 func isName(s string) bool {
 	if len(s) > maxName {
 		return false

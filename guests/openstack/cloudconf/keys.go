@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Status says what becomes of a key.
+// Status says how a key is treated.
 type Status string
 
 // The statuses.
 const (
 	Supported Status = "supported"
-	// Elsewhere: the manager's configuration has it.
+	// Elsewhere: the key moved to the manager's configuration.
 	Elsewhere Status = "in the HostConfiguration"
-	// Ignored: it has no effect here, which is said.
+	// Ignored: the key has no effect here, and a warning says so.
 	Ignored Status = "no effect"
-	// Refused: a cloud.conf with it is not accepted.
+	// Refused: a cloud.conf with the key is refused.
 	Refused Status = "refused"
 )
 
@@ -30,7 +30,7 @@ type Key struct {
 	Type    string
 	Default string
 	Status  Status
-	// Note is for people: what it does, or why it does nothing.
+	// Note is for people: the effect, or the reason why there is none.
 	Note string
 	set  func(c *Config, class, value string) error
 }

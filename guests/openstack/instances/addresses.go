@@ -19,18 +19,18 @@ const (
 	hostName   = abi.AddressType_ADDRESS_TYPE_HOSTNAME
 )
 
-// Bounds of the host: it refuses a Node with more.
+// The host's bounds: it refuses a Node with more.
 const (
 	maxAddresses = 64
 	maxHostName  = 253 // bytes
-	maxHostLabel = 63  // bytes of a part of it
+	maxHostLabel = 63  // bytes of one label of it
 )
 
 // hostNameKey is the key in a server's metadata.
 const hostNameKey = "hostname"
 
-// addresses are those of the Node: first of the ports, then the access
-// addresses, the host name, and what Nova knows by network; sorted at last.
+// addresses are those of the Node: the ports', the access addresses, the host
+// name, Nova's by network; finally sorted.
 func (i *Instances) addresses(s *server, d *details) ([]*abi.NodeAddress, error) {
 	a := &addressList{config: &i.config.Networking}
 	a.addPorts(d.ports[s.ID])
@@ -51,7 +51,7 @@ func (i *Instances) addresses(s *server, d *details) ([]*abi.NodeAddress, error)
 type address struct {
 	kind abi.AddressType
 	text string
-	ip   netip.Addr // not of host names
+	ip   netip.Addr // not for host names
 }
 
 type addressList struct {
@@ -60,7 +60,7 @@ type addressList struct {
 	err    error
 }
 
-// addIP adds what is not there yet, in one spelling.
+// addIP adds an address in its one spelling, unless present.
 func (a *addressList) addIP(kind abi.AddressType, text string) {
 	ip, ok := a.parse(text)
 	if ok && !a.unwanted(ip) {
@@ -117,8 +117,8 @@ func (a *addressList) addAccess(s *server) {
 	}
 }
 
-// isHostName leaves out what is no name to the host: anybody who may change the
-// server can write it.
+// isHostName leaves out names that the host would refuse. Anybody with access
+// to the server can set it.
 func isHostName(name string) bool {
 	if name == "" || len(name) > maxHostName {
 		return false
@@ -173,8 +173,8 @@ func (a *addressList) addSubports(byNetwork map[string][]serverAddress, parent *
 	}
 }
 
-// addOfNetwork: an address of a public network that a port has as well is
-// external only, and one of a network that is left out is nothing.
+// addOfNetwork: an address of a public network that is also a port's is
+// external only. Networks that are left out give nothing.
 func (a *addressList) addOfNetwork(network string, one serverAddress) {
 	switch {
 	case one.Kind == "floating":
@@ -189,13 +189,13 @@ func (a *addressList) addOfNetwork(network string, one serverAddress) {
 	}
 }
 
-// sort puts the addresses of the first CIDR first, by their value, and leaves
-// those of none in their order behind them.
+// sort puts the addresses of the first CIDR first, by value. Those of no CIDR
+// keep their order at the end.
 func (a *addressList) sort() {
 	slices.SortStableFunc(a.all, func(x, y address) int {
 		left, right := a.place(x), a.place(y)
 		if left == right && left < len(a.config.AddressSortOrder) {
-			// 4 bytes would be less than any 16: As16 compares as
+			// 4 bytes would sort before any 16: As16 compares as
 			// cloud-provider-openstack does.
 			first, second := x.ip.As16(), y.ip.As16()
 			return slices.Compare(first[:], second[:])
@@ -204,7 +204,7 @@ func (a *addressList) sort() {
 	})
 }
 
-// place is the place of the CIDR that has the address, behind all for none.
+// place is the index of the address's CIDR; the highest for none.
 func (a *addressList) place(one address) int {
 	for n, cidr := range a.config.AddressSortOrder {
 		if cidr.Contains(one.ip) {

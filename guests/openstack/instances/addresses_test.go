@@ -84,7 +84,7 @@ func TestAddressesOfFamilies(t *testing.T) {
 	}
 }
 
-// A port that is not ACTIVE gives nothing; Nova's own view may still.
+// A port that is not ACTIVE has no addresses; Nova's own view may still.
 func TestPortsThatAreDown(t *testing.T) {
 	f := &fakeCloud{t: t}
 	f.addServer(1, "a", "10.0.0.5")["addresses"] = object{}
@@ -124,7 +124,7 @@ func TestTrunk(t *testing.T) {
 	}
 }
 
-// An address that is missing for once would be taken from the Node.
+// An address missing from one answer would be taken from the Node.
 func TestTrunkThatCannotBeRead(t *testing.T) {
 	f := &fakeCloud{t: t}
 	f.addServer(1, "a", "10.0.0.5")
@@ -170,7 +170,7 @@ func TestTooManyAddresses(t *testing.T) {
 	}
 }
 
-// Neutron may have a limit of its own.
+// Neutron may have its own page limit.
 func TestPagesOfPorts(t *testing.T) {
 	f := &fakeCloud{t: t, limit: 2}
 	f.addServer(1, "a", "10.0.0.1")

@@ -19,15 +19,15 @@ import (
 
 type object = map[string]any
 
-// fakeCloud is Keystone's catalog, Nova and Neutron, as far as they are asked.
+// fakeCloud is Keystone's catalog and the needed parts of Nova and Neutron.
 type fakeCloud struct {
 	t        testing.TB
 	servers  []object // of microversion 2.47, and "flavor_id"
 	ports    []object
 	networks []object
-	// limit is the most that one page has; 0 for 1000.
+	// limit is the largest size of a page; 0 for 1000.
 	limit int
-	// instead answers before the cloud does. May be nil, and answer nil.
+	// instead may answer in the cloud's place. May be nil, and return nil.
 	instead  func(req *abi.HttpRequest) *abi.HttpResponse
 	requests []string // METHOD path, without Keystone's
 	longest  int      // URL, in bytes
@@ -81,7 +81,7 @@ func version(req *abi.HttpRequest) string {
 	return strings.Join(values, ",")
 }
 
-// shown is a server as that microversion shows it.
+// shown is a server in the form of the microversion.
 func shown(server object, version string) object {
 	server = maps.Clone(server)
 	id := server["flavor_id"]
@@ -113,7 +113,7 @@ func (f *fakeCloud) listServers(query url.Values, version string) *abi.HttpRespo
 	page := []object{}
 	for _, s := range f.servers[start:] {
 		name, _ := s["name"].(string)
-		// MySQL's REGEXP does not heed case.
+		// MySQL's REGEXP ignores case.
 		if !regexp.MustCompile("(?i)" + query.Get("name")).MatchString(name) {
 			continue
 		}
@@ -140,7 +140,7 @@ func (f *fakeCloud) limitOf(query url.Values) int {
 	return limit
 }
 
-// list is one of Neutron's.
+// list is one of Neutron's lists.
 func (f *fakeCloud) list(key string, all []object, query url.Values) *abi.HttpResponse {
 	page, more := []object{}, ""
 	passed := query.Get("marker") == ""
@@ -238,7 +238,7 @@ func (f *fakeCloud) addServer(n int, name string, ips ...string) object {
 	return s
 }
 
-// text is metadata for comparing, one thing a line.
+// text is metadata for comparison, one item per line.
 func text(m *abi.InstanceMetadata) string {
 	if m == nil {
 		return "none"

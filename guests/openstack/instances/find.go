@@ -11,7 +11,7 @@ import (
 
 func about(node *abi.Node, err error) error { return fmt.Errorf("node %.253s: %w", node.Name, err) }
 
-// find looks by provider ID, or by name while the Node has none.
+// find looks by provider ID, or by name if the Node has none.
 func (i *Instances) find(node *abi.Node) (*server, error) {
 	if node.ProviderId == "" {
 		return i.findByName(node)
@@ -29,12 +29,12 @@ func (i *Instances) findByID(node *abi.Node) (*server, error) {
 	return found, checkFound(node, id, found, err)
 }
 
-// itemNotFound is how Nova names the fault of a server that it does not have.
+// itemNotFound is Nova's fault for an unknown server.
 const itemNotFound = "itemNotFound"
 
-// checkFound judges the answer to a GET of one server. InstanceNotFound is
-// only what Nova itself said of this very server: not a proxy's 404, not a 404
-// for the path, not another server's status.
+// checkFound judges the answer to a GET of one server. InstanceNotFound
+// requires Nova's own fault for this server: a proxy's 404, a 404 for the path
+// or another server's status do not count.
 func checkFound(node *abi.Node, id string, s *server, err error) error {
 	switch {
 	case api.IsNotFound(err) && api.FaultOf(err) == itemNotFound:
@@ -56,8 +56,8 @@ func checkFound(node *abi.Node, id string, s *server, err error) error {
 	return nil
 }
 
-// findByName wants the one server of the Node's name. Where there is none, one
-// that differs in upper and lower case will do: names of Nodes are lower case.
+// findByName wants the only server with the Node's name. Otherwise one that
+// differs in case will do: names of Nodes are lower case.
 func (i *Instances) findByName(node *abi.Node) (*server, error) {
 	if node.Name == "" {
 		return nil, sdk.Invalidf("the node has neither a name nor a provider ID")
@@ -92,8 +92,8 @@ func named(servers []*server, is func(name string) bool) (found []*server) {
 	return found
 }
 
-// quoteMeta makes a regular expression of a name, for any of Nova's databases:
-// their quoting differs, brackets do not.
+// quoteMeta makes a regular expression from a name, for any database of Nova:
+// escapes differ, brackets do not.
 func quoteMeta(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {

@@ -1,8 +1,8 @@
 // Package instances finds the servers of Nodes in Nova, and their addresses in
-// Nova and Neutron: existence, power state, metadata, and pages of all.
+// Nova and Neutron: existence, power state, metadata, and pages of all servers.
 //
-// A Node gets the same values as from cloud-provider-openstack; RATIONALE.md has
-// the differences.
+// A Node gets the same values as from cloud-provider-openstack. RATIONALE.md
+// has the differences.
 package instances
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Instances answers within one op.
+// Instances serves one op.
 type Instances struct {
 	client *api.Client
 	config *cloudconf.Config
 }
 
-// New returns the instances of that client's cloud. It sends nothing.
+// New returns the instances of the client's cloud. It sends nothing.
 func New(client *api.Client, config *cloudconf.Config) *Instances {
 	return &Instances{client: client, config: config}
 }
 
-// Exists answers DoesNotExist only when Nova said that it has no server of the
-// ID in the provider ID. A Node without a provider ID that no server has the
-// name of is an error. 1 call.
+// Exists answers DoesNotExist only if Nova says that it has no server with the
+// ID in the provider ID. A Node without a provider ID and without a server of
+// its name is an error. 1 call.
 func (i *Instances) Exists(node *abi.Node) (sdk.Existence, error) {
 	if node.ProviderId == "" {
 		if _, err := i.findByName(node); err != nil {
@@ -45,7 +45,7 @@ func (i *Instances) Exists(node *abi.Node) (sdk.Existence, error) {
 	return sdk.Exists, nil
 }
 
-// nameIsNoProof: that no server has a name deletes no Node.
+// nameIsNoProof: the absence of a server's name deletes no Node.
 func nameIsNoProof(err error) error {
 	if sdk.CodeOf(err) != abi.CodeInstanceNotFound {
 		return err
@@ -53,7 +53,7 @@ func nameIsNoProof(err error) error {
 	return sdk.Invalidf("%v; this does not prove that its machine is gone: the Node stays until somebody deletes it or sets its provider ID", err)
 }
 
-// Shutdown answers InstanceNotFound for a server that is not there. 1 call.
+// Shutdown answers InstanceNotFound for a missing server. 1 call.
 func (i *Instances) Shutdown(node *abi.Node) (sdk.PowerState, error) {
 	s, err := i.find(node)
 	if err != nil {
@@ -62,9 +62,9 @@ func (i *Instances) Shutdown(node *abi.Node) (sdk.PowerState, error) {
 	return s.power(), nil
 }
 
-// Metadata answers InstanceNotFound for a server that is not there. 2 calls,
-// at once where the Node has a provider ID; 2 more where a port is the parent
-// of a trunk, 1 more where the flavor's name cannot be a label.
+// Metadata answers InstanceNotFound for a missing server. 2 calls, in parallel
+// if the Node has a provider ID; 2 more if a port is the parent of a trunk, 1
+// more if the flavor's name cannot be a label.
 func (i *Instances) Metadata(node *abi.Node) (*abi.InstanceMetadata, error) {
 	s, ports, err := i.findWithPorts(node)
 	if err != nil {

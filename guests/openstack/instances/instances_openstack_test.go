@@ -23,7 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// realCloud is a real OpenStack, which OPENSTACK_RC tells of.
+// realCloud is the real OpenStack of OPENSTACK_RC.
 type realCloud struct {
 	t       *testing.T
 	AuthURL string `json:"auth_url"`
@@ -36,7 +36,7 @@ type realCloud struct {
 
 	token string
 	hosts map[string]string // services, by type
-	// requests are those of the guest.
+	// requests are the guest's.
 	requests []string
 }
 
@@ -88,7 +88,7 @@ func (c *realCloud) login(user string) {
 	}
 }
 
-// send is for the test itself: what is not a success ends it.
+// send makes requests of the test itself. A refusal ends the test.
 func (c *realCloud) send(method, address string, body any) *abi.HttpResponse {
 	c.t.Helper()
 	encoded, err := json.Marshal(body)
@@ -141,7 +141,7 @@ func (c *realCloud) instances(lines ...string) *Instances {
 	return New(api.New(h.Op(), &config.Global), config)
 }
 
-// create makes a server, which the end of the test deletes.
+// create makes a server, deleted at the end of the test.
 func (c *realCloud) create(name string, more object) string {
 	c.t.Helper()
 	server := object{"name": name, "flavorRef": c.Flavor.ID, "imageRef": c.Image.ID, "networks": []object{{"uuid": c.Network.ID}}}
@@ -168,7 +168,7 @@ func (c *realCloud) deletion(id string) *http.Request {
 	return req
 }
 
-// until waits for a server's status; "gone" is one, too.
+// until waits for a server's status, or for "gone".
 func (c *realCloud) until(id, status string) {
 	c.t.Helper()
 	got := ""
@@ -191,7 +191,7 @@ func (c *realCloud) until(id, status string) {
 	c.t.Fatalf("the server %s is %s, want %s", id, got, status)
 }
 
-// portAddresses asks Neutron what the Node must have.
+// portAddresses asks Neutron for the Node's expected addresses.
 func (c *realCloud) portAddresses(id string) (want []string) {
 	c.t.Helper()
 	resp := c.send("GET", c.hosts["network"]+"/v2.0/ports?device_id="+id, nil)
@@ -219,12 +219,12 @@ func TestRealServer(t *testing.T) {
 	c := openReal(t, "kubernetes")
 	name := fmt.Sprintf("%s%d.a", prefix, os.Getpid())
 	id := c.create(name, object{"metadata": object{"hostname": "a.example.com"}, "accessIPv4": "198.51.100.7"})
-	c.create(strings.Replace(name, ".", "x", 1), nil) // which the name is a pattern of
+	c.create(strings.Replace(name, ".", "x", 1), nil) // also matched by the name as a pattern
 	c.until(id, "ACTIVE")
 	i := c.instances()
 
-	// Where ports are not bound to a machine, as with Nova's fake driver, they
-	// are never ACTIVE, and their addresses come last: the order is no matter.
+	// Ports that are not bound to a machine, as with Nova's fake driver, are
+	// never ACTIVE. Their addresses come last, so order is not compared.
 	want := slices.Sorted(slices.Values(append(c.portAddresses(id), "external 198.51.100.7", "hostname a.example.com")))
 	for _, node := range []*abi.Node{byID(id), {Name: name}, {Name: strings.ToUpper(name)}} {
 		c.requests = nil
@@ -256,7 +256,7 @@ func TestRealServerThatIsGone(t *testing.T) {
 	c := openReal(t, "kubernetes")
 	i := c.instances()
 	id := c.create(fmt.Sprintf("%s%d-gone", prefix, os.Getpid()), nil)
-	c.until(id, "ACTIVE") // Nova forgets at once what was never built
+	c.until(id, "ACTIVE") // Nova at once forgets a server that was never built
 	c.send("DELETE", c.hosts["compute"]+"/servers/"+id, nil)
 	c.until(id, "gone")
 	for _, id := range []string{id, uuid(404)} {
@@ -270,7 +270,8 @@ func TestRealServerThatIsGone(t *testing.T) {
 	if existence, err := i.Exists(&abi.Node{Name: prefix + "never"}); err == nil || existence != 0 {
 		t.Errorf("%v, %v", existence, err)
 	}
-	// The marker of a list may be deleted meanwhile; one that never was is told.
+	// A list's marker may have been deleted. One that never existed is an
+	// error.
 	if _, _, err := i.List(id, 10); err != nil {
 		t.Error(err)
 	}
@@ -279,7 +280,7 @@ func TestRealServerThatIsGone(t *testing.T) {
 	}
 }
 
-// Nova has a 404 of its own for a path that it does not know.
+// Nova has another 404 for unknown paths.
 func TestRealUnknownPath(t *testing.T) {
 	c := openReal(t, "kubernetes")
 	resp, err := c.do(&abi.HttpRequest{Method: "GET", Url: c.hosts["compute"] + "/nonsense/servers/" + uuid(404)})
@@ -292,8 +293,8 @@ func TestRealUnknownPath(t *testing.T) {
 	}
 }
 
-// The list is as the single answers, whatever servers there are; what others
-// make and delete meanwhile does not count.
+// The list equals the single answers for all servers. Servers that others
+// create or delete meanwhile are ignored.
 func TestRealList(t *testing.T) {
 	c := openReal(t, "kubernetes")
 	c.list(c.instances(), 100)
@@ -325,7 +326,7 @@ func TestRealList(t *testing.T) {
 	}
 }
 
-// list reads all pages, each by 2 calls, and says what that took.
+// list reads all pages, with 2 calls each, and reports the number.
 func (c *realCloud) list(i *Instances, size int) []*abi.Instance {
 	c.t.Helper()
 	c.requests = nil

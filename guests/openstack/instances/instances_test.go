@@ -88,8 +88,7 @@ func TestExistence(t *testing.T) {
 	}
 }
 
-// Whatever stands between us and Nova must not make an existing server one
-// that is gone.
+// Nothing between us and Nova may make an existing server seem gone.
 func TestNothingButNovaSaysGone(t *testing.T) {
 	body := `{"server": {"id": "` + uuid(2) + `", "name": "n", "status": "DELETED"}}`
 	for name, resp := range map[string]*abi.HttpResponse{

@@ -10,11 +10,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// List returns a page of at most maxIDs servers and the token of the next,
-// which is empty behind the last. A server that Metadata has an error for is
-// left out. The token is the ID of the last server; one that Nova no longer
-// knows is an error with CodeInvalid: begin again. 2 calls, 1 for a page
-// without servers; more where Metadata needs more, but for all together.
+// List returns a page of at most maxIDs servers and the token of the next page,
+// empty after the last. Servers for which Metadata fails are left out. The
+// token is the ID of the last server; if Nova no longer knows it, the error has
+// CodeInvalid: begin again. 2 calls, 1 for a page without servers; if Metadata
+// needs more, the same number for the whole page.
 func (i *Instances) List(token string, size int) ([]*abi.Instance, string, error) {
 	if size <= 0 || size > maxIDs {
 		size = maxIDs
@@ -39,7 +39,7 @@ func (i *Instances) List(token string, size int) ([]*abi.Instance, string, error
 }
 
 func pageQuery(token string, size int) (url.Values, error) {
-	// One more than the page, so that the last page is known by itself.
+	// One more than the page shows whether it is the last.
 	query := api.Query("limit", strconv.Itoa(size+1))
 	if token == "" {
 		return query, nil
@@ -68,7 +68,7 @@ func (i *Instances) page(query url.Values, token string, size int) (servers []*s
 	if following == nil {
 		return servers, "", nil
 	}
-	// Nova's own limit is less than what was asked for.
+	// Nova's own limit is below the requested one.
 	next = canonical(following.Get("marker"))
 	if next == "" || next == token {
 		return nil, "", sdk.Error(abi.CodeInternal, "list of servers: the cloud's link to the next page leads nowhere")
@@ -76,8 +76,8 @@ func (i *Instances) page(query url.Values, token string, size int) (servers []*s
 	return servers, next, nil
 }
 
-// oldPage is the same page with the IDs of the flavors. What is in one of both
-// only, as servers come and go, is left out.
+// oldPage is the same page with the IDs of the flavors. Servers on only one of
+// both pages, as they come and go, are left out.
 func (i *Instances) oldPage(query url.Values) (servers []*server, err error) {
 	read := &api.Read{Service: api.Compute, Path: "/servers/detail", Query: query, Version: oldVersion, Key: "servers", Out: &servers}
 	err = i.client.Reads(read)[0]

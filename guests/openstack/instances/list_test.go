@@ -134,7 +134,7 @@ func TestMarkerIsGone(t *testing.T) {
 	}
 }
 
-// A list that is not whole must not look like one.
+// An incomplete list must not pass for a complete one.
 func TestListThatCannotBeUsed(t *testing.T) {
 	one := `{"id": "` + uuid(1) + `", "name": "a"}`
 	for name, body := range map[string]string{

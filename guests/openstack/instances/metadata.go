@@ -8,16 +8,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// details is what servers need beside what Nova says of them.
+// details is what the metadata of servers needs besides Nova's answer.
 type details struct {
 	ports    map[string][]*port // of servers
 	subports map[string]*port
 	networks map[string]string // names, of subports
-	flavors  map[string]string // IDs, of servers whose flavor's name is no label
+	flavors  map[string]string // IDs, of servers whose flavor's name cannot be a label
 }
 
-// details reads what those servers need. old lists them as Nova's old
-// microversions do, and is only called when a flavor needs it.
+// details reads what these servers need. old lists them with Nova's old
+// microversion, and is called only if a flavor needs it.
 func (i *Instances) details(servers []*server, ports []*port, old func() ([]*server, error)) (*details, error) {
 	d := &details{ports: map[string][]*port{}, flavors: map[string]string{}}
 	for _, p := range ports {
@@ -53,8 +53,8 @@ func (d *details) readFlavors(old func() ([]*server, error)) error {
 	return nil
 }
 
-// describe makes the metadata of one server. It asks nothing, so that a server
-// is the same alone and in a list.
+// describe makes the metadata of one server. It makes no calls, so a server
+// looks the same alone and in a list.
 func (i *Instances) describe(s *server, d *details) (*abi.InstanceMetadata, error) {
 	addresses, err := i.addresses(s, d)
 	if err != nil {
@@ -70,7 +70,7 @@ func (i *Instances) describe(s *server, d *details) (*abi.InstanceMetadata, erro
 	return m, nil
 }
 
-// instanceType is the flavor's name, or its ID where the name is no label.
+// instanceType is the flavor's name, or its ID if the name cannot be a label.
 func (d *details) instanceType(s *server) string {
 	if isLabel(s.Flavor.Name) && s.Flavor.Name != "" {
 		return s.Flavor.Name
@@ -84,8 +84,8 @@ func (d *details) instanceType(s *server) string {
 // maxLabel is the longest value of a label, in bytes.
 const maxLabel = 63
 
-// label makes the value of a label: other characters become a "-" for each row
-// of them, and it begins and ends with a letter or a digit.
+// label makes the value of a label: a "-" replaces each run of other
+// characters, and it begins and ends with a letter or a digit.
 func label(text string) string {
 	var b strings.Builder
 	replaced := false
@@ -101,7 +101,7 @@ func label(text string) string {
 	return strings.TrimRight(value[:min(len(value), maxLabel)], "-_.")
 }
 
-// isLabel reports whether a text can be the value of a label as it is.
+// isLabel reports whether a text is already the value of a label.
 func isLabel(text string) bool { return label(text) == text }
 
 func isLabelByte(c byte) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// port is what is read of Neutron's.
+// port has the fields of Neutron's ports that are used.
 type port struct {
 	ID        string `json:"id"`
 	DeviceID  string `json:"device_id"`
@@ -29,19 +29,18 @@ type network struct {
 	Name string `json:"name"`
 }
 
-// maxIDs bounds the IDs in one query: a URL has to stay under 8 kB, which is
-// what servers and proxies take.
+// maxIDs bounds the IDs in one query: servers and proxies take URLs up to 8 kB.
 const maxIDs = 100
 
-// portsRead lists the ports of at most maxIDs servers. They are sorted:
-// addresses that change places are a change of the Node.
+// portsRead lists the ports of at most maxIDs servers, sorted: a new order of
+// addresses would be a change of the Node.
 func portsRead(out *[]*port, serverIDs ...string) *api.Read {
 	query := api.Query("fields", "id", "fields", "device_id", "fields", "status", "fields", "fixed_ips", "fields", "trunk_details", "sort_key", "id", "sort_dir", "asc")
 	query["device_id"] = serverIDs
 	return &api.Read{Service: api.Network, Path: "/ports", Query: query, Key: "ports", Out: out}
 }
 
-// rest adds the other pages: there are some where Neutron has a limit.
+// rest adds further pages, for a Neutron with a page limit.
 func rest(c *api.Client, ports []*port, first *api.Read) ([]*port, error) {
 	if first.Next != nil {
 		more, err := api.List[*port](c, api.Network, first.Path, first.Next, first.Key)
@@ -56,7 +55,7 @@ func rest(c *api.Client, ports []*port, first *api.Read) ([]*port, error) {
 	return ports, nil
 }
 
-// portsOf lists the ports of servers, maxIDs of them with each call.
+// portsOf lists the ports of servers, maxIDs of them per call.
 func (i *Instances) portsOf(servers ...*server) ([]*port, error) {
 	all := []*port{}
 	for group := range slices.Chunk(servers, maxIDs) {
@@ -78,8 +77,8 @@ func (i *Instances) portsOf(servers ...*server) ([]*port, error) {
 	return all, nil
 }
 
-// subports reads the ports that are tagged onto those ports by a trunk. One
-// that is not there is left out: it has just been removed.
+// subports reads the subports that a trunk adds to these ports. A missing one
+// is left out: it has just been removed.
 func (i *Instances) subports(parents []*port) (map[string]*port, error) {
 	ids := []string{}
 	for _, p := range parents {
@@ -113,7 +112,7 @@ func (i *Instances) networkNames(ports map[string]*port) (map[string]string, err
 	return names, err
 }
 
-// byIDs lists what has one of the IDs, maxIDs of them with each call.
+// byIDs lists the objects with these IDs, maxIDs per call.
 func byIDs[T any](c *api.Client, path, key string, ids []string, fields ...string) (all []T, err error) {
 	slices.Sort(ids)
 	for group := range slices.Chunk(slices.Compact(ids), maxIDs) {

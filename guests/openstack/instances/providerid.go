@@ -13,8 +13,8 @@ const scheme = "openstack://"
 const maxProviderID = 512
 
 // ParseProviderID splits openstack:///ID and openstack://REGION/ID. Without a
-// scheme it is what old kubelets wrote: /ID or REGION/ID. The error has
-// CodeInvalid: what cannot be read says nothing about a server.
+// scheme it is the form of old kubelets: /ID or REGION/ID. The error has
+// CodeInvalid: an unreadable ID proves nothing about a server.
 func ParseProviderID(providerID string) (region, id string, err error) {
 	rest, found := strings.CutPrefix(providerID, scheme)
 	if !found && strings.Contains(providerID, "://") {
@@ -27,7 +27,7 @@ func ParseProviderID(providerID string) (region, id string, err error) {
 	return region, id, nil
 }
 
-// providerID is the one form that this configuration gives.
+// providerID is the form for this configuration.
 func (i *Instances) providerID(id string) string {
 	if i.config.Global.RegionalProviderID {
 		return scheme + i.config.Global.Region + "/" + id
@@ -35,8 +35,8 @@ func (i *Instances) providerID(id string) string {
 	return scheme + "/" + id
 }
 
-// serverID returns the ID in a Node's provider ID, in Nova's spelling: asked
-// for another one, Nova says that there is no such server.
+// serverID returns the ID in a Node's provider ID, in Nova's spelling. For any
+// other spelling Nova would answer that the server does not exist.
 func (i *Instances) serverID(node *abi.Node) (string, error) {
 	region, text, err := ParseProviderID(node.ProviderId)
 	if err != nil {
@@ -53,7 +53,7 @@ func (i *Instances) serverID(node *abi.Node) (string, error) {
 	return id, nil
 }
 
-// canonical returns a UUID in lower case with hyphens; "" for what is none.
+// canonical returns a UUID in lower case with hyphens; "" for other texts.
 func canonical(text string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

@@ -45,15 +45,15 @@ func FuzzProviderID(f *testing.F) {
 		if canonical(id) != id || len(id) != 36 || strings.Trim(id, "0123456789abcdef-") != "" {
 			t.Fatalf("%q: %q", text, id)
 		}
-		// What is given to the Node leads to the same server.
+		// The Node's provider ID leads back to its server.
 		if again, err := i.serverID(&abi.Node{ProviderId: i.providerID(id)}); again != id || err != nil {
 			t.Fatalf("%q: %q, then %q, %v", text, id, again, err)
 		}
 	})
 }
 
-// FuzzServer: whatever Nova and Neutron say, what comes out is an error or
-// metadata that the host takes.
+// FuzzServer: any answer of Nova and Neutron gives an error or metadata that
+// the host accepts.
 func FuzzServer(f *testing.F) {
 	cloud := &fakeCloud{t: f}
 	rich(cloud)

@@ -8,7 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// server is what is read of Nova's.
+// server has the fields of Nova's servers that are used.
 type server struct {
 	ID         string                     `json:"id"`
 	Name       string                     `json:"name"`
@@ -26,14 +26,13 @@ type serverAddress struct {
 	Kind    string `json:"OS-EXT-IPS:type"`
 }
 
-// flavor has the name, or with Nova's old microversions the ID.
+// flavor has the name, or in Nova's old microversions the ID.
 type flavor struct {
 	ID   string `json:"id"`
 	Name string `json:"original_name"`
 }
 
-// power: a SUSPENDED or PAUSED server has its work in memory and goes on with
-// it.
+// power: a SUSPENDED or PAUSED server keeps its work in memory and can resume.
 func (s *server) power() sdk.PowerState {
 	switch s.Status {
 	case "SHUTOFF", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED":
@@ -42,11 +41,10 @@ func (s *server) power() sdk.PowerState {
 	return sdk.On
 }
 
-// gone: SOFT_DELETED is not, since it can be restored.
+// gone: SOFT_DELETED is not gone, since it can be restored.
 func (s *server) gone() bool { return s.Status == "DELETED" }
 
-// check refuses what cannot be a server: an answer of another kind must not
-// pass for one.
+// check refuses an answer of another kind, which must not pass for a server.
 func (s *server) check() error {
 	id := canonical(s.ID)
 	if id == "" {
@@ -72,8 +70,8 @@ func serverRead(id string, out *server) *api.Read {
 	return &api.Read{Service: api.Compute, Path: "/servers/" + api.Segment(id), Key: "server", Out: out}
 }
 
-// oldVersion is the microversion of Nova that every cloud has. With it the
-// flavor of a server has its ID and not its name.
+// oldVersion is a microversion that every Nova has. With it the flavor of a
+// server has its ID, not its name.
 const oldVersion = "2.1"
 
 func (i *Instances) oldServer(id string) ([]*server, error) {

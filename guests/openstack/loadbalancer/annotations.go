@@ -1,25 +1,24 @@
 package loadbalancer
 
-// Status says what becomes of an annotation.
+// Status says how an annotation is treated.
 type Status string
 
 // The statuses.
 const (
 	Supported Status = "supported"
-	// Ignored: it has no effect here.
+	// Ignored: the annotation has no effect here.
 	Ignored Status = "no effect"
 )
 
-// Annotation is one annotation of a Service, for the reader and for the
-// reference.
+// Annotation is an annotation of a Service, for the reader and the reference.
 type Annotation struct {
 	Name string
 	// Type is string, bool, number or list.
 	Type string
-	// Default is for people; the key of cloud.conf where it has one.
+	// Default is for people; the key of cloud.conf if there is one.
 	Default string
 	Status  Status
-	// Note is for people: what it does, or why it does nothing.
+	// Note is for people: the effect, or the reason why there is none.
 	Note string
 	// Low and High bound a number.
 	Low, High int64
@@ -65,7 +64,7 @@ const (
 // maxTimeout is 24 days in milliseconds.
 const maxTimeout = 1<<31 - 1
 
-// Annotations are all of them, in the order of the reference.
+// Annotations are all annotations, in the order of the reference.
 func Annotations() []Annotation {
 	return append(networkAnnotations(), trafficAnnotations()...)
 }

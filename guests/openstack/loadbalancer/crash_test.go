@@ -8,7 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// wish is one wanted state of a Service.
+// wish is a wanted state of a Service.
 type wish struct {
 	ports       []int32
 	udp         bool
@@ -76,8 +76,8 @@ var modes = [][]string{
 	{"create-monitor=true", "lb-provider=ovn", "cascade-delete=false"},
 }
 
-// TestCrashAnywhere: a sequence of wanted states, in which calls are lost at
-// random, before or behind they took effect, ends as one in which none is.
+// TestCrashAnywhere: with calls lost at random, before or after their effect, a
+// sequence of wanted states ends as it does without losses.
 func TestCrashAnywhere(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// TestCrashAtEachCall loses each call of a creation, a change and a deletion
-// in turn, once before and once behind it took effect.
+// TestCrashAtEachCall loses each call of a creation, a change and a deletion in
+// turn, once before and once after its effect.
 func TestCrashAtEachCall(t *testing.T) {
 	before := wish{ports: []int32{80}, nodes: 2, affinity: "None", annotations: map[string]string{ann + "enable-health-monitor": "true"}}
 	after := wish{ports: []int32{443, 80}, nodes: 3, affinity: "ClientIP", annotations: map[string]string{ann + "proxy-protocol": "v2"}}

@@ -10,8 +10,8 @@ import (
 
 type object = map[string]any
 
-// create makes the load balancer, with all of its parts where the provider
-// takes them, and looks once.
+// create makes the load balancer, with all its parts if the provider takes
+// them, and looks once.
 func (w *work) create() error {
 	body, err := w.newBalancer()
 	if err != nil {
@@ -70,8 +70,8 @@ func (w *work) newBalancer() (object, error) {
 	return body, err
 }
 
-// newListeners are the parts that are made with the load balancer; none where
-// they are made one by one, which reconcile does.
+// newListeners are the listeners made with the load balancer; none if reconcile
+// makes them one by one.
 func (w *work) newListeners() ([]object, error) {
 	provider := w.provider()
 	if w.config.LoadBalancer.Serial || (provider == ovn && w.version < withWholeOVN) {
@@ -132,8 +132,8 @@ func (w *work) algorithm() string {
 	return first(w.config.LoadBalancer.Method, def)
 }
 
-// actualProvider is that of the load balancer, which may be older than the
-// cloud.conf.
+// actualProvider is the provider of the existing load balancer, which may be
+// older than the cloud.conf.
 func (w *work) actualProvider() string {
 	if w.lb != nil && w.lb.Provider != "" {
 		return w.lb.Provider
@@ -162,18 +162,20 @@ func (w *work) monitorType(p port) string {
 	return p.protocol
 }
 
-// asksHealthz: the health of a member is what kube-proxy says about it.
+// asksHealthz reports whether kube-proxy's healthz decides on a member's
+// health.
 func (w *work) asksHealthz(p port) bool {
 	provider := w.actualProvider()
 	return w.monitor.check > 0 && provider != ovn && (p.protocol != "UDP" || w.version.has(withHTTPOverUDP, provider))
 }
 
-// young is how old a load balancer may be that has never worked.
+// young is the highest age of a load balancer that is made again after an
+// ERROR.
 const young = 30 * time.Minute
 
-// startAgain deletes a load balancer that went into ERROR while it was made:
-// it is ours, nobody shares it, it has no floating IP, and the Service never
-// had an address. Any other is left for an administrator.
+// startAgain deletes a load balancer that went into ERROR during its creation,
+// if it is young, ours, not shared, without a floating IP, and the Service has
+// no address. Others are left to an administrator.
 func (w *work) startAgain(cause error) error {
 	failed := (*statusError)(nil)
 	if !errors.As(cause, &failed) || !w.owner || len(w.service.Status.GetIngress()) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Get answers DoesNotExist when nothing of the Service is left: no load
-// balancer with its name or tag, and no floating IP that was made for it. It
-// costs 3 or 4 calls, at once, and one more when there is a load balancer.
+// Get answers DoesNotExist if nothing of the Service is left: no load balancer
+// with its name or tag, and no floating IP made for it. It costs 3 or 4 calls,
+// in parallel, and one more if there is a load balancer.
 func Get(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
 	k, err := newCall(c, config, request)
 	if err != nil {
@@ -29,9 +29,9 @@ func Get(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerReque
 	return sdk.Exists, statusOf(k.service, config, found.address()), nil
 }
 
-// Delete takes away what is the Service's: the floating IP that was made for
-// it and the load balancer, or its part of a shared one. It succeeds when all
-// of it is gone, and answers RetryAfter before. It reads as Get does.
+// Delete removes what belongs to the Service: the floating IP made for it and
+// the load balancer, or its part of a shared one. It succeeds when all is gone,
+// and answers RetryAfter before. It reads as Get does.
 func Delete(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) error {
 	k, err := newCall(c, config, request)
 	if err != nil {
@@ -57,16 +57,16 @@ func Delete(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRe
 	return pending
 }
 
-// remains is what there is of a Service.
+// remains is what the cloud still has of a Service.
 type remains struct {
 	balancers []remainder
-	// floating are floating IPs that were made for the Service, and that the
-	// load balancer they were at has left.
+	// floating are floating IPs made for the Service that are no longer at its
+	// load balancer.
 	floating []floatingIP
 }
 
-// address is where the Service is, empty where that is not known, as of a load
-// balancer that is being made.
+// address is the Service's, empty if unknown, e.g. while the load balancer is
+// being made.
 func (r *remains) address() string {
 	switch {
 	case len(r.balancers) > 0 && r.balancers[0].state.floating != nil:
@@ -82,7 +82,7 @@ func (r *remains) address() string {
 type remainder struct {
 	lb    *balancer
 	state *children
-	// whole: all of it is the Service's to delete.
+	// whole: the load balancer belongs to the Service alone and can be deleted.
 	whole bool
 }
 
@@ -115,7 +115,8 @@ func (k *call) keepsFloatingIP() bool {
 
 // candidates are the load balancers with the name, the old name, the tag, or
 // the ID of the annotation, and the floating IPs with an address of the
-// Service, all read at once. An ID is not there when the cloud says 404.
+// Service, read in parallel. Only the cloud's 404 means that an ID does not
+// exist.
 func (k *call) candidates() ([]balancer, []floatingIP, error) {
 	var named, legacy, tagged []balancer
 	var annotated balancer
@@ -152,7 +153,7 @@ func distinct(all []balancer) []balancer {
 }
 
 // whole: a controller made the load balancer, no other Service uses it, and it
-// was made for this Service or has parts of this Service only.
+// was made for this Service or has only parts of this Service.
 func (k *call) whole(lb *balancer, state *children) bool {
 	own := lb.Name == k.name || lb.Name == legacyName(k.service)
 	if !own && !strings.HasPrefix(lb.Name, servicePrefix) {
@@ -185,9 +186,9 @@ func (k *call) tagged(state *children) []*listener {
 	return all
 }
 
-// remove deletes a load balancer or the Service's part of it. The order is
-// such that what is left is found again: the floating IP before the load
-// balancer, pools before listeners, and the tag last.
+// remove deletes a load balancer or the Service's part of it, in an order that
+// lets the rest be found again: the floating IP before the load balancer, pools
+// before listeners, and the tag last.
 func (k *call) remove(r remainder) error {
 	if err := k.ready(r.lb); err != nil && !inError(err) {
 		return err
@@ -230,7 +231,7 @@ func (k *call) deleteBalancer(lb *balancer) error {
 	return err
 }
 
-// leave takes the Service's listeners and tag from a load balancer of others.
+// leave removes the Service's listeners and tag from a load balancer of others.
 func (k *call) leave(r remainder) error {
 	if err := k.ready(r.lb); err != nil {
 		return err
@@ -264,8 +265,8 @@ func (k *call) deleteParts(lb *balancer, listeners []*listener, pools []*pool) e
 	return nil
 }
 
-// deleteListener deletes the pool first: without its listener nobody would
-// know whose it is.
+// deleteListener deletes the pool first: without its listener the pool's owner
+// would be unknown.
 func (k *call) deleteListener(lb *balancer, l *listener) error {
 	if l.pool != nil {
 		if err := k.deletePool(lb, l.pool); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// fields are what each object may be made of; what is not here is a 400, as
-// Octavia's types say.
+// fields are the fields that each object may have. Others give a 400, as from
+// Octavia's types.
 var fields = map[string]string{
 	"loadbalancers":  "name description provider tags flavor_id availability_zone vip_address vip_port_id vip_subnet_id vip_network_id listeners",
 	"listeners":      "name protocol protocol_port connection_limit tags timeout_client_data timeout_member_connect timeout_member_data timeout_tcp_inspect insert_headers default_tls_container_ref allowed_cidrs loadbalancer_id default_pool",
@@ -19,7 +19,7 @@ var fields = map[string]string{
 	"healthmonitors": "name type delay timeout max_retries max_retries_down url_path http_method expected_codes pool_id",
 }
 
-// fixed cannot be changed.
+// fixed fields cannot be changed.
 var fixed = map[string]string{
 	"loadbalancers": "provider flavor_id availability_zone vip_address vip_port_id vip_subnet_id vip_network_id listeners",
 	"listeners":     "protocol protocol_port loadbalancer_id default_pool", "pools": "protocol listener_id members healthmonitor",
@@ -67,7 +67,7 @@ func (c *cloud) wrong(method, table string, given object) *abi.HttpResponse {
 	return nil
 }
 
-// age: a look at a load balancer brings its change nearer.
+// age: each look at a load balancer brings its change nearer to its end.
 func (c *cloud) age(table, id string) {
 	if table != "loadbalancers" {
 		return
@@ -124,7 +124,8 @@ func (c *cloud) dropPool(p *row) {
 	}
 }
 
-// begin puts a load balancer into a PENDING status, or says that it is immutable.
+// begin puts a load balancer into a PENDING status, or answers that it is
+// immutable.
 func (c *cloud) begin(id, status string) *abi.HttpResponse {
 	r := c.find("loadbalancers", id)
 	if r == nil {
@@ -339,8 +340,8 @@ func (c *cloud) members(method string, path []string, body object) *abi.HttpResp
 	return answer(201, object{"member": list[0]})
 }
 
-// batch makes the list the members. What it does not say of a member that is
-// there, stays.
+// batch replaces the members by the list. Fields that it omits for an existing
+// member are kept.
 func (c *cloud) batch(p *row, list []any) *abi.HttpResponse {
 	old := c.where("members", "pool", p.id)
 	for _, m := range old {

@@ -21,18 +21,18 @@ type row struct {
 	values object
 }
 
-// cloud is a small Octavia and Neutron that behave as the real ones where it
-// matters here: what is being changed is immutable, a change is done after some
+// cloud is a small Octavia and Neutron with the relevant behaviour of the real
+// ones: objects are immutable during a change, a change is done after some
 // looks, and unknown fields are refused.
 type cloud struct {
 	t testing.TB
-	// version is Octavia's minor one.
+	// version is the minor version of Octavia's API.
 	version int
-	// looks is how many reads of a load balancer a change takes.
+	// looks is the number of reads of a load balancer that a change takes.
 	looks int
-	// cut, when set, is asked for each call; it may lose it before or behind.
+	// cut, if set, may lose a call before or after its effect.
 	cut func(n int) (before, behind bool)
-	// refuse, when set, answers instead of the cloud.
+	// refuse, if set, may answer in the cloud's place.
 	refuse func(req *abi.HttpRequest) *abi.HttpResponse
 
 	now    time.Time
@@ -101,14 +101,14 @@ func str(v any) string {
 	return fmt.Sprint(v)
 }
 
-// writes are the calls that changed or tried to change something.
+// writes are the calls that changed something, or tried to.
 func (c *cloud) writes() []string {
 	return slices.DeleteFunc(slices.Clone(c.calls), func(call string) bool { return strings.HasPrefix(call, "GET ") })
 }
 
 func (c *cloud) reset() { c.calls, c.bodies = nil, nil }
 
-// serve is the HTTP of the host.
+// serve is the host's HTTP.
 func (c *cloud) serve(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 	u, err := url.Parse(req.Url)
 	if err != nil {
@@ -181,7 +181,7 @@ func fault(status int32, format string, args ...any) *abi.HttpResponse {
 	return answer(status, object{"faultstring": fmt.Sprintf(format, args...), "faultcode": "Client"})
 }
 
-// query lists a table by filters.
+// query filters a table.
 func (c *cloud) query(table string, query url.Values) []any {
 	found := []any{}
 	for _, r := range c.tables[table] {

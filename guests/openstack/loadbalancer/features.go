@@ -19,7 +19,7 @@ const (
 // version is the minor version of Octavia's API, 26 for v2.26.
 type version int
 
-// The first minor versions with a feature.
+// The first minor version with each feature.
 const (
 	withTimeouts    version = 1
 	withTags        version = 5
@@ -28,20 +28,20 @@ const (
 	withZones       version = 14
 	withHTTPOverUDP version = 16
 	// withWholeOVN is Zed: from it on the provider ovn takes a load balancer
-	// with its listeners, pools and members; before, it left them in
+	// with listeners, pools and members. Before, it left them in
 	// PENDING_CREATE.
 	withWholeOVN version = 26
 )
 
 const ovn = "ovn"
 
-// has reports whether an Octavia of that version, with that provider, has a
-// feature. The provider ovn has tags only.
+// has reports whether this version of Octavia has a feature with this provider.
+// The provider ovn has tags only.
 func (v version) has(feature version, provider string) bool {
 	return v >= feature && (provider != ovn || feature == withTags)
 }
 
-// octaviaVersion costs one call an hour.
+// octaviaVersion costs one call per hour.
 func octaviaVersion(c *api.Client) (version, error) {
 	var kept version
 	value, found, err := c.Op().Cache().Get(versionKey)
@@ -53,7 +53,7 @@ func octaviaVersion(c *api.Client) (version, error) {
 		return 0, fmt.Errorf("the versions of Octavia: %w", err)
 	}
 	newest := newestOf(versions)
-	// The cache is never needed: what it cannot take is asked again.
+	// The cache is optional: without it the version is asked again.
 	_ = c.Op().Cache().Put(versionKey, []byte(strconv.Itoa(int(newest))), versionLife)
 	return newest, nil
 }

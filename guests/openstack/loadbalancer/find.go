@@ -10,8 +10,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// target finds the load balancer of an Ensure or Update, leaving lb nil where
-// none is. One call; another one, by the old name, before one is made.
+// target finds the load balancer for Ensure or Update; without one lb stays
+// nil. One call, and another by the old name if the first finds none.
 func (w *work) target() error {
 	if w.id != "" {
 		return w.shared()
@@ -36,8 +36,8 @@ func (w *work) target() error {
 	return nil
 }
 
-// cutNameIsOurs: a name that was cut may be another Service's, too. The
-// description is longer.
+// cutNameIsOurs: another Service may have the same shortened name. The
+// description has more of it.
 func (w *work) cutNameIsOurs() error {
 	if len(w.name) < maxNameBytes || strings.HasPrefix(w.lb.Description, descriptionPrefix+w.service.Namespace+"/"+w.service.Name+" ") {
 		return nil
@@ -50,8 +50,8 @@ func byName(name string, out *[]balancer) *reading {
 }
 
 // shared finds the load balancer of the annotation and checks that the Service
-// may use it. What a Service may do with one that is not its own: add
-// listeners on free ports, change and delete those, and put its tag on it.
+// may use it. On one that is not its own, a Service may add listeners on free
+// ports, change and delete these, and set its tag.
 func (w *work) shared() error {
 	w.lb = &balancer{}
 	if err := readAll(w.c, one(w.path(w.id), "loadbalancer", w.lb)); err != nil {

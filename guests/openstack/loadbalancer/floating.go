@@ -11,8 +11,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// publish makes or takes away the floating IP and returns the address of the
-// Service. With nothing to do it makes no call.
+// publish makes or removes the floating IP and returns the Service's address.
+// If nothing changes it makes no call.
 func (w *work) publish() (string, error) {
 	switch ip := w.state.floating; {
 	case isIPv6(w.lb.Address):
@@ -56,7 +56,7 @@ func isIPv6(address string) bool {
 }
 
 // unpublish takes the floating IP from a load balancer that became internal:
-// what was made for a Service is deleted, any other is detached.
+// one made for a Service is deleted, any other detached.
 func (w *work) unpublish(ip *floatingIP) error {
 	switch {
 	case ip == nil:
@@ -67,7 +67,7 @@ func (w *work) unpublish(ip *floatingIP) error {
 	return w.bind(ip, nil)
 }
 
-// made: a floating IP that a controller made, not a person.
+// made: by a controller, not a person.
 func made(ip *floatingIP) bool { return strings.HasPrefix(ip.Description, floatingIPPrefix) }
 
 // bind attaches a floating IP to a port, or detaches it with nil.
@@ -75,9 +75,9 @@ func (w *work) bind(ip *floatingIP, port any) error {
 	return w.c.Put(api.Network, "/floatingips/"+api.Segment(ip.ID), "floatingip", object{"port_id": port}, nil)
 }
 
-// attach takes a floating IP that is there: the one that the Service chose, or
-// the one that it had when its load balancer was deleted by others. One call
-// where there may be one, and another to attach it.
+// attach takes an existing floating IP: the Service's choice, or the one that
+// it had before others deleted its load balancer. One call if there may be one,
+// and another to attach it.
 func (w *work) attach() (*floatingIP, error) {
 	addresses := []string{w.address}
 	if w.address == "" {
@@ -100,7 +100,7 @@ func (w *work) attach() (*floatingIP, error) {
 	return nil, nil
 }
 
-// maxAddresses bounds how many addresses of a status are looked at.
+// maxAddresses bounds the addresses read from a status.
 const maxAddresses = 4
 
 // addressesOf are the addresses of the status of a Service.
@@ -115,7 +115,7 @@ func addressesOf(service *abi.Service) []string {
 	return all
 }
 
-// cutHostname finds the address in 203.0.113.7.nip.io, too.
+// cutHostname finds the address in 203.0.113.7.nip.io as well.
 func cutHostname(ingress *abi.LoadBalancerIngress) (address, rest string, found bool) {
 	if ingress.Ip != "" {
 		return ingress.Ip, "", true
@@ -131,7 +131,7 @@ func cutHostname(ingress *abi.LoadBalancerIngress) (address, rest string, found 
 	return address, parts[4], true
 }
 
-// floatingIPsAt reads the floating IPs of the project with those addresses.
+// floatingIPsAt reads the project's floating IPs with these addresses.
 func (k *call) floatingIPsAt(addresses []string) ([]floatingIP, error) {
 	if len(addresses) == 0 {
 		return nil, nil
@@ -141,7 +141,7 @@ func (k *call) floatingIPsAt(addresses []string) ([]floatingIP, error) {
 	return ips.found(), err
 }
 
-// addressed are the floating IPs with some addresses.
+// addressed are the floating IPs with these addresses.
 type addressed struct {
 	addresses []string
 	lists     [][]floatingIP
@@ -160,8 +160,8 @@ func (a *addressed) found() []floatingIP {
 	return slices.DeleteFunc(slices.Concat(a.lists...), func(ip floatingIP) bool { return !slices.Contains(a.addresses, ip.Address) })
 }
 
-// newFloatingIP makes one and binds it in the same call. The subnets that
-// match are tried one after the other: they may be full.
+// newFloatingIP makes a floating IP and binds it in the same call. It tries the
+// matching subnets in turn, since some may be full.
 func (w *work) newFloatingIP(network string) (*floatingIP, error) {
 	body := object{"floating_network_id": network, "port_id": w.lb.PortID, "description": w.floatingDescription()}
 	if w.address != "" {
@@ -188,10 +188,10 @@ func (w *work) newFloatingIP(network string) (*floatingIP, error) {
 	return nil, err
 }
 
-// maxCandidates bounds how many subnets are tried in one op.
+// maxCandidates bounds the subnets tried in one op.
 const maxCandidates = 16
 
-// full: Neutron refused that subnet, and another may do.
+// full: Neutron refused this subnet, and another may do.
 func full(err error) bool {
 	status := api.StatusOf(err)
 	return status == 400 || status == 404 || status == 409
@@ -205,8 +205,8 @@ func (w *work) postFloatingIP(body object) (*floatingIP, error) {
 	return ip, nil
 }
 
-// floatingNetwork is the configured one, else the first external network that
-// has or may have an IPv4 subnet, for two calls; empty where there is none.
+// floatingNetwork is the configured network, else the first external one that
+// has or may have an IPv4 subnet, for two calls; empty if there is none.
 func (w *work) floatingNetwork() (string, error) {
 	if w.networks.floatingNetwork != "" {
 		return w.networks.floatingNetwork, nil
@@ -240,8 +240,8 @@ type network struct {
 	External bool     `json:"router:external"`
 }
 
-// mayBeIPv4: the subnets of an external network are often hidden from those
-// who use it.
+// mayBeIPv4: the subnets of an external network are often hidden from its
+// users.
 func mayBeIPv4(id string, visible []subnet) bool {
 	for _, s := range visible {
 		if s.ID == id {

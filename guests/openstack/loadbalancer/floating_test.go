@@ -80,7 +80,8 @@ func TestAddressSurvives(t *testing.T) {
 	b.empty()
 }
 
-// TestInError: a load balancer that worked is never deleted by itself.
+// TestInError: a load balancer that once worked is not deleted because of an
+// ERROR.
 func TestInError(t *testing.T) {
 	b := newBench(t)
 	b.ensure()
@@ -96,7 +97,7 @@ func TestInError(t *testing.T) {
 	b.empty()
 }
 
-// TestFailedAtBirth: one that never worked is made again.
+// TestFailedAtBirth: a load balancer that never worked is made again.
 func TestFailedAtBirth(t *testing.T) {
 	b := newBench(t)
 	b.cloud.looks = 3
@@ -137,7 +138,7 @@ func TestUpdateNeedsALoadBalancer(t *testing.T) {
 	}
 }
 
-// TestNoNodes: a load balancer needs none where its subnet is configured.
+// TestNoNodes: with a configured subnet a load balancer needs no Nodes.
 func TestNoNodes(t *testing.T) {
 	b := newBench(t)
 	b.nodes = nil
@@ -157,7 +158,7 @@ func TestNoNodes(t *testing.T) {
 	b.quiet()
 }
 
-// TestInternalInError: it worked, as the Service has an address.
+// TestInternalInError: it worked before, since the Service has an address.
 func TestInternalInError(t *testing.T) {
 	b := newBench(t, "internal-lb=true")
 	b.ensure()
@@ -169,7 +170,7 @@ func TestInternalInError(t *testing.T) {
 }
 
 // TestMadeAgain: a Service that comes back does not wait for the deletion of
-// the load balancer that it had.
+// its former load balancer.
 func TestMadeAgain(t *testing.T) {
 	b := newBench(t)
 	b.ensure()
@@ -193,7 +194,8 @@ func TestNodesWithOneAddress(t *testing.T) {
 	b.quiet()
 }
 
-// TestTwins: a creation that takes effect after its successor leaves nothing.
+// TestTwins: a creation that takes effect after its successor leaves nothing
+// behind.
 func TestTwins(t *testing.T) {
 	for _, published := range []bool{false, true} {
 		b := newBench(t)
@@ -222,7 +224,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestSlowCreation: a creation that is not answered is not repeated at once.
+// TestSlowCreation: an unanswered creation is not repeated at once.
 func TestSlowCreation(t *testing.T) {
 	b := newBench(t)
 	b.cloud.cut = func(n int) (bool, bool) { return b.cloud.calls[n-1] == "POST /v2.0/lbaas/loadbalancers", false }

@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 )
 
-// FuzzSpec: whatever a Service says is either refused or a load balancer with
-// ports and source ranges; none never comes to mean everybody.
+// FuzzSpec: any Service is refused, or gives a load balancer with ports and
+// source ranges. No ranges never come to mean everybody.
 func FuzzSpec(f *testing.F) {
 	all := Annotations()
 	f.Add(uint8(0), "true", "10.0.0.0/8", "IPv4", "203.0.113.1")

@@ -26,8 +26,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// real is a Service, its nodes and a real OpenStack. What is there is asked of
-// ovn-nbctl and openstacksdk, never of the code under test.
+// real is a Service, its nodes and a real OpenStack. Its state is read by
+// ovn-nbctl and openstacksdk, never by the code under test.
 type real struct {
 	*bench
 	rc struct {
@@ -40,7 +40,7 @@ type real struct {
 	token string
 	tools string
 	calls []string
-	// lose, when set, says which answers are lost, behind their effect.
+	// lose, if set, chooses the answers that are lost after their effect.
 	lose func(n int) bool
 }
 
@@ -120,7 +120,7 @@ func (r *real) do(in *abi.HttpRequest) (*abi.HttpResponse, error) {
 	return out, err
 }
 
-// tool runs a helper beside the cloud.
+// tool runs a helper on the cloud's machine.
 func (r *real) tool(input, name string, args ...string) string {
 	r.t.Helper()
 	cmd := exec.CommandContext(context.Background(), filepath.Join(r.tools, name), args...)
@@ -134,10 +134,11 @@ func (r *real) tool(input, name string, args ...string) string {
 	return string(out)
 }
 
-// clock sets the host's clock, for how long something is pending.
+// clock sets the host's clock, which decides how long an object has been
+// pending.
 func (r *real) clock() { r.host.Clock = time.Now() }
 
-// until repeats an op as the host does, and as soon as it asks.
+// until repeats an op at the times it asks for, as the host does.
 func (r *real) until(what string, op func() error) {
 	r.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
@@ -151,7 +152,7 @@ func (r *real) until(what string, op func() error) {
 			r.t.Fatalf("%s: %v", what, err)
 		}
 		if code == abi.CodeRetryAfter {
-			<-time.After(time.Second) // what the host would do
+			<-time.After(time.Second) // as the host would
 		}
 	}
 	r.t.Fatalf("%s does not end", what)
@@ -174,8 +175,7 @@ func (r *real) remove() {
 	r.until("delete", func() error { return loadbalancer.Delete(r.client(), r.config, r.request()) })
 }
 
-// vips is what OVN forwards for load balancers: VIPs to backends, which are
-// sorted.
+// vips are OVN's load balancers: VIPs to backends, sorted.
 func (r *real) vips(ports []string) map[string][]string {
 	r.t.Helper()
 	found := map[string][]string{}
@@ -207,15 +207,14 @@ func (r *real) vips(ports []string) map[string][]string {
 
 func (r *real) name() string { return loadbalancer.Name("c", r.service) }
 
-// sdk evaluates an expression of openstacksdk that is a list of words.
+// sdk evaluates an expression of openstacksdk that yields a list of words.
 func (r *real) sdk(expression string) []string {
 	r.t.Helper()
 	script := "import openstack\nNAME=%q\nc=openstack.connect(cloud='kubernetes')\nprint(*[str(x) for x in %s])\n"
 	return strings.Fields(r.tool(fmt.Sprintf(script, r.name(), expression), "os"))
 }
 
-// forwards waits for what OVN is to forward, which it does a little later than
-// Octavia says ACTIVE.
+// forwards waits until OVN forwards, which is a little after Octavia's ACTIVE.
 func (r *real) forwards(wanted map[string][]string) {
 	r.t.Helper()
 	ports := r.sdk("[b.vip_port_id for b in c.load_balancer.load_balancers(name=NAME)]")
@@ -228,8 +227,8 @@ func (r *real) forwards(wanted map[string][]string) {
 	r.t.Fatalf("OVN forwards %v, not %v", got, wanted)
 }
 
-// machines are nodes with ports in that OpenStack, which is all that load
-// balancers see of a server.
+// machines are nodes with ports in that OpenStack: load balancers see no more
+// of a server.
 func (r *real) machines(count int, prefix string) {
 	r.t.Helper()
 	script := "import json,openstack\nc=openstack.connect(cloud='kubernetes')\n"
@@ -263,7 +262,7 @@ func (r *real) backends(port int, family string) []string {
 	return all
 }
 
-// quietly fails when an op writes.
+// quietly fails if an op writes.
 func (r *real) quietly(what string, op func()) {
 	r.t.Helper()
 	r.calls = nil
@@ -323,8 +322,8 @@ func TestRealLife(t *testing.T) {
 	r.remove()
 }
 
-// TestRealKinds: several kinds of Services, while the answer of every other
-// write is lost.
+// TestRealKinds: several kinds of Services, with the answer of every other
+// write lost.
 func TestRealKinds(t *testing.T) {
 	r := newReal(t, "lbc-kinds")
 	r.machines(3, "lbc-kinds")

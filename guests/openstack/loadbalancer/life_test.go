@@ -80,8 +80,8 @@ func (b *bench) ensureOnce() (*abi.LoadBalancerStatus, error) {
 	return status, err
 }
 
-// again repeats an op as the host does: until it is neither in progress nor
-// interrupted. It returns how often it ran.
+// again repeats an op as the host does, until it is neither in progress nor
+// interrupted. It returns the number of runs.
 func (b *bench) again(op func() error) (int, error) {
 	for n := 1; n < 400; n++ {
 		err := op()
@@ -148,7 +148,7 @@ func (b *bench) get() (sdk.Existence, *abi.LoadBalancerStatus) {
 	return existence, status
 }
 
-// quiet fails when another ensure or update writes.
+// quiet fails if another ensure or update writes.
 func (b *bench) quiet() {
 	b.t.Helper()
 	b.cloud.reset()

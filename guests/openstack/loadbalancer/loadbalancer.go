@@ -1,11 +1,11 @@
-// Package loadbalancer serves Services of type LoadBalancer by Octavia and
-// floating IPs of Neutron. It uses the names, tags and defaults of
+// Package loadbalancer serves Services of type LoadBalancer with Octavia and
+// with Neutron's floating IPs. It uses the names, tags and defaults of
 // cloud-provider-openstack, so that existing load balancers are taken over
 // unchanged.
 //
-// It never waits: the answer for a load balancer that is PENDING_* is
-// sdk.RetryAfter, and the next op continues from the state of the cloud. It keeps
-// no state. Its functions are safe for concurrent use on different Services.
+// It never waits: for a load balancer in PENDING_* it answers sdk.RetryAfter,
+// and the next op continues from the state of the cloud. It keeps no state. Its
+// functions are safe for concurrent use on different Services.
 package loadbalancer
 
 import (
@@ -24,7 +24,8 @@ type call struct {
 	service *abi.Service
 	cluster string
 	nodes   *abi.NodeSnapshot
-	// name is the load balancer's, and the tag of all that is the Service's.
+	// name is the load balancer's, and the tag of all that belongs to the
+	// Service.
 	name    string
 	version version
 }
@@ -39,9 +40,9 @@ func newCall(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerR
 	return k, err
 }
 
-// Ensure makes the load balancer what the Service wants and returns its
-// address. With nothing to do it reads only: 4 calls, one for each port and,
-// with health monitors, another one for each port, in 3 rounds.
+// Ensure makes the load balancer as the Service wants it and returns its
+// address. If nothing changes it only reads: 4 calls, one for each port and,
+// with health monitors, another for each port, in 3 rounds.
 func Ensure(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error) {
 	w, err := newWork(c, config, request)
 	if err != nil {
@@ -71,8 +72,8 @@ func Ensure(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRe
 	return w.status(address), nil
 }
 
-// Update makes the members what the nodes are, and whatever else is missing at
-// the listeners. It costs a call less than Ensure.
+// Update sets the members to the nodes, and repairs the listeners. It costs a
+// call less than Ensure.
 func Update(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRequest) error {
 	w, err := newWork(c, config, request)
 	if err != nil {
@@ -98,13 +99,13 @@ type work struct {
 	*call
 	*spec
 	backends []backend
-	// lb is nil while there is none.
+	// lb is nil if there is none.
 	lb *balancer
-	// owner: the load balancer is the Service's, which it may share with
-	// others. Else the Service is a guest of it.
+	// owner: the load balancer is the Service's own, perhaps shared with
+	// others. Otherwise the Service is a guest on it.
 	owner bool
 	state *children
-	// known is the subnet of the first node, once it was asked for.
+	// known is the subnet of the first node, once read.
 	known string
 }
 

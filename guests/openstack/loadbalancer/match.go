@@ -8,12 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// floatingSubnets are the subnets that the floating IP may be of; none where
-// nothing is said about them. One call where something is.
+// floatingSubnets are the configured subnets of the floating IP; none if not
+// configured. One call if they are.
 func (w *work) floatingSubnets(network string) ([]subnet, error) {
 	n := w.networks
 	if n.floatingSubnet != "" {
-		return []subnet{{ID: n.floatingSubnet}}, nil // Neutron checks that it is of the network
+		return []subnet{{ID: n.floatingSubnet}}, nil // Neutron checks that it is in the network
 	}
 	if w.address != "" || (n.floatingName == "" && n.floatingTag == "") {
 		return nil, nil
@@ -37,8 +37,8 @@ func (w *work) floatingSubnets(network string) ([]subnet, error) {
 	return found, nil
 }
 
-// nameMatcher reads a glob, or a regular expression behind ~, either behind !
-// for the opposite.
+// nameMatcher reads a glob, or after "~" a regular expression. A leading "!"
+// inverts either.
 func nameMatcher(pattern string) (func(name string) bool, error) {
 	if pattern == "" {
 		return func(string) bool { return true }, nil
@@ -55,7 +55,8 @@ func nameMatcher(pattern string) (func(name string) bool, error) {
 	return func(name string) bool { return re.MatchString(name) != not }, nil
 }
 
-// globExpression knows *, ?, **, {a,b} and [a-z], as cloud-provider-openstack.
+// globExpression knows *, ?, **, {a,b} and [a-z], as cloud-provider-openstack
+// does.
 func globExpression(glob string) string {
 	var b strings.Builder
 	braces := 0
@@ -85,8 +86,8 @@ func globExpression(glob string) string {
 	return b.String()
 }
 
-// tagFilter lets Neutron choose by tags: "a,b" any of them, "&a,b" all, and
-// behind "!" the opposite.
+// tagFilter lets Neutron choose by tags: "a,b" any, "&a,b" all, and a leading
+// "!" inverts.
 func tagFilter(spec string) []string {
 	list, not := strings.CutPrefix(spec, "!")
 	list, all := strings.CutPrefix(list, "&")

@@ -6,8 +6,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 )
 
-// ensureMembers makes the members of a pool the nodes: with one call, or one
-// by one where the cloud.conf says so.
+// ensureMembers sets the members of a pool to the nodes: by one call, or one by
+// one if the cloud.conf says so.
 func (w *work) ensureMembers(p port, of *pool) error {
 	wanted := w.members(p)
 	if w.config.LoadBalancer.Serial {
@@ -26,8 +26,8 @@ func (w *work) ensureMembers(p port, of *pool) error {
 	})
 }
 
-// bodies are the members for Octavia, which keeps what is not said of those
-// that are there: so the end of a check is said.
+// bodies are the members in Octavia's form. Octavia keeps omitted fields of
+// existing members, so the removal of a check is explicit.
 func bodies(members []member, subnet string, uncheck bool) []object {
 	all := make([]object, len(members))
 	for i, m := range members {
@@ -51,9 +51,9 @@ func sameMembers(a, b []member) bool {
 	return len(a) == len(b) && len(without(a, b, member.key)) == 0
 }
 
-// membersOneByOne adds before it deletes, but for those that only their check
-// differs of: Octavia takes an address and port once. It compares without
-// names, which are other ones here.
+// membersOneByOne adds before it deletes, except for members that differ only
+// in their check: Octavia takes an address and port once. Names are not
+// compared, since they differ here.
 func (w *work) membersOneByOne(wanted []member, of *pool) error {
 	obsolete, missing := without(of.members, wanted, nameless), without(wanted, of.members, nameless)
 	unique := without(obsolete, wanted, endpoint)
@@ -97,7 +97,7 @@ func endpoint(m member) member {
 	return m
 }
 
-// without returns the members of a that are not in b, by that key.
+// without returns the members of a that are not in b, compared by the key.
 func without(a, b []member, key func(member) member) []member {
 	there := make(map[member]bool, len(b))
 	for _, m := range b {

@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// The names are those of cloud-provider-openstack: by them its load balancers
-// are found again.
+// The names are those of cloud-provider-openstack, so that its load balancers
+// are found.
 const (
 	servicePrefix     = "kube_service_"
 	floatingIPPrefix  = "Floating IP for Kubernetes external service "
@@ -23,7 +23,7 @@ func Name(cluster string, service *abi.Service) string {
 	return cut(servicePrefix + cluster + "_" + service.Namespace + "_" + service.Name)
 }
 
-// legacyName is what load balancers were called before, by the Service's UID.
+// legacyName is the former name of load balancers, from the Service's UID.
 func legacyName(service *abi.Service) string {
 	name := "a" + strings.ReplaceAll(service.Uid, "-", "")
 	return name[:min(len(name), legacyNameBytes)]
@@ -43,7 +43,7 @@ func (k *call) description() string {
 	return descriptionPrefix + k.service.Namespace + "/" + k.service.Name + " from cluster " + k.cluster
 }
 
-// floatingDescription marks the floating IPs that were made for a Service.
+// floatingDescription marks the floating IPs made for a Service.
 func (k *call) floatingDescription() string {
 	return floatingIPPrefix + k.service.Namespace + "/" + k.service.Name + " from cluster " + k.cluster
 }

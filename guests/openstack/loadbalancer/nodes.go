@@ -8,11 +8,11 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// backend is a node that gets traffic.
+// backend is a node that receives traffic.
 type backend struct{ node, address, providerID string }
 
-// backends are the nodes of the op that the selector takes and that have an
-// address of the VIP's family.
+// backends are the nodes of the op that match the selector and have an address
+// of the VIP's family.
 func (k *call) backends(s *spec) ([]backend, error) {
 	fields := []sdk.NodeField{sdk.NodeName, sdk.NodeProviderID, sdk.NodeAddresses}
 	if len(s.selector) > 0 {
@@ -43,7 +43,7 @@ func selected(node *abi.Node, selector map[string]string) bool {
 	return true
 }
 
-// addressOf takes an internal address, else an external one.
+// addressOf prefers an internal address to an external one.
 func addressOf(node *abi.Node, family string) string {
 	for _, kind := range []abi.AddressType{abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, abi.AddressType_ADDRESS_TYPE_EXTERNAL_IP} {
 		for _, a := range node.Addresses {
@@ -65,7 +65,7 @@ func serverID(providerID string) string {
 	return rest[strings.LastIndex(rest, "/")+1:]
 }
 
-// members are what a pool is to have.
+// members are the wanted members of a pool.
 func (w *work) members(p port) []member {
 	if p.node == 0 { // spec.allocateLoadBalancerNodePorts is false
 		return []member{}
@@ -81,7 +81,7 @@ func (w *work) members(p port) []member {
 	return all
 }
 
-// key compares members, whatever way their addresses are written.
+// key identifies a member, however its address is written.
 func (m member) key() member {
 	if ip, err := netip.ParseAddr(m.Address); err == nil {
 		m.Address = ip.String()

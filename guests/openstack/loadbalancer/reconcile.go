@@ -10,8 +10,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// reconcile does what is missing, one write after the other. Everything is
-// found again by its parent and the tag, so it may end behind any of them.
+// reconcile makes what is missing, one write after the other. It may end after
+// any of them: all parts are found again by parent and tag.
 func (w *work) reconcile() error {
 	if w.explicit && !w.version.has(withACLs, w.lb.Provider) {
 		w.say("LoadBalancerSourceRangesIgnored", "the source ranges are ignored, so everybody may connect: Octavia's provider "+w.lb.Provider+" or its version, before v2.12, has none")
@@ -42,8 +42,8 @@ func (w *work) reconcile() error {
 	return nil
 }
 
-// match finds the listener of each port, nil where there is none, and refuses
-// ports that are another's.
+// match finds the listener of each port, nil if there is none, and refuses
+// ports of others.
 func (w *work) match() ([]*listener, error) {
 	existing := make([]*listener, len(w.ports))
 	for i, p := range w.ports {
@@ -62,7 +62,8 @@ func (w *work) match() ([]*listener, error) {
 	return existing, nil
 }
 
-// transport is what two listeners on one port must differ in.
+// transport is the part of the protocol in which two listeners on one port must
+// differ.
 func transport(protocol string) string {
 	if protocol == "UDP" || protocol == "SCTP" {
 		return protocol
@@ -75,8 +76,8 @@ func (w *work) ours(l *listener) bool {
 	return slices.Contains(l.Tags, w.name) || (w.owner && len(l.Tags) == 0)
 }
 
-// sayErrors tells of parts that the cloud failed to change. They may still do
-// their work, so they are left to an administrator.
+// sayErrors reports parts in ERROR. They may still work, so they are left to an
+// administrator.
 func (w *work) sayErrors(listeners []*listener) {
 	for _, l := range listeners {
 		if l != nil && (l.Status == inErrorStatus || (l.pool != nil && l.pool.Status == inErrorStatus)) {
@@ -97,8 +98,8 @@ func (w *work) fillOf(existing []*listener) error {
 	return w.fill(pools)
 }
 
-// tag says first that the Service uses the load balancer: others do not delete
-// it then.
+// tag marks the load balancer as used by the Service, before anything else:
+// then others do not delete it.
 func (w *work) tag() error {
 	if !w.version.has(withTags, w.lb.Provider) || slices.Contains(w.lb.Tags, w.name) {
 		return nil
@@ -139,7 +140,7 @@ func (w *work) ensureListener(index int, p port, l *listener) (*listener, error)
 	})
 }
 
-// changes are what a listener has to become.
+// changes are the fields of a listener to be changed.
 func (w *work) changes(l *listener) object {
 	changes := object{}
 	provider := w.lb.Provider
@@ -180,8 +181,8 @@ func headers(current map[string]string, forwarded bool) map[string]string {
 	return wanted
 }
 
-// normalised: none is everybody, and the order and the way of writing do not
-// matter.
+// normalised makes ranges comparable: none means everybody, and order and
+// spelling do not matter.
 func normalised(cidrs []string, family string) []string {
 	if len(cidrs) == 0 {
 		return []string{everybody(family)}
@@ -197,7 +198,7 @@ func normalised(cidrs []string, family string) []string {
 	return slices.Compact(all)
 }
 
-// ensurePool makes the pool of a listener, and again when it is of another
+// ensurePool makes the pool of a listener, and replaces a pool of another
 // protocol, which cannot be changed.
 func (w *work) ensurePool(index int, p port, l *listener) error {
 	if l.pool != nil && l.pool.Protocol != p.pool {
@@ -224,8 +225,8 @@ func (w *work) ensurePool(index int, p port, l *listener) error {
 	})
 }
 
-// ensureMonitor makes, changes or deletes the health monitor of a pool; again
-// when it is of another type, which cannot be changed.
+// ensureMonitor makes, changes or deletes the health monitor of a pool. A
+// monitor of another type is replaced, since its type cannot be changed.
 func (w *work) ensureMonitor(index int, p port, of *pool) error {
 	m := of.monitor
 	if m != nil && (!w.monitor.enabled || m.Type != w.monitorType(p)) {

@@ -7,8 +7,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 )
 
-// shared is a Service "web" with a load balancer, and another one that shares
-// it.
+// shared is a Service "web" with a load balancer, and another Service that
+// shares it.
 func shared(t *testing.T, lines ...string) (b *bench, web, guest *abi.Service) {
 	t.Helper()
 	b = newBench(t, lines...)
@@ -54,7 +54,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedIsNotTakenOver: what a Service may not do to the load balancer of
+// TestSharedIsNotTakenOver: limits for a Service on the load balancer of
 // another.
 func TestSharedIsNotTakenOver(t *testing.T) {
 	for _, test := range []struct {
@@ -109,7 +109,7 @@ func TestGuestOfAPerson(t *testing.T) {
 	}
 }
 
-// TestMovedToShared: when the annotation comes or goes, nothing stays behind.
+// TestMovedToShared: nothing stays behind when the annotation comes or goes.
 func TestMovedToShared(t *testing.T) {
 	b, web, guest := shared(t)
 	delete(guest.Annotations, ann+"load-balancer-id")
@@ -124,8 +124,8 @@ func TestMovedToShared(t *testing.T) {
 	b.empty()
 }
 
-// TestSharedIsNotDeleted: what others have put on a load balancer, half-made
-// or older than tags, keeps it.
+// TestSharedIsNotDeleted: parts of others, half-made or older than tags, keep a
+// load balancer.
 func TestSharedIsNotDeleted(t *testing.T) {
 	t.Run("by its owner", func(t *testing.T) {
 		b := newBench(t)

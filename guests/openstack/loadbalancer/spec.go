@@ -11,17 +11,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// spec is what a Service and the cloud.conf want. It is made without a call.
+// spec is the wish of a Service and the cloud.conf. It is made without a call.
 type spec struct {
 	id       string // of a load balancer to share, else empty
 	internal bool
-	// family is IPv4, IPv6, or empty for whatever comes.
+	// family is IPv4, IPv6, or empty for either.
 	family    string
 	ports     []port
 	networks  networks
 	selector  map[string]string
 	ranges    []string // normalised and sorted
-	explicit  bool     // somebody asked for those ranges
+	explicit  bool     // the Service or the cloud.conf asked for these ranges
 	monitor   monitorSpec
 	affinity  bool
 	keepFIP   bool
@@ -45,11 +45,11 @@ type port struct {
 type monitorSpec struct {
 	enabled                           bool
 	delay, timeout, retries, downward int64
-	// check is the port of /healthz at the nodes, 0 where there is none.
+	// check is the port of the nodes' /healthz, 0 if there is none.
 	check int64
 }
 
-// networks says where the addresses come from.
+// networks are the sources of the addresses.
 type networks struct {
 	port, network, subnet, member             string
 	floatingNetwork                           string
@@ -153,8 +153,8 @@ func monitorOf(v *values, service *abi.Service, lb *cloudconf.LoadBalancer) moni
 }
 
 // networksOf chooses between the annotations, the class and the cloud.conf as
-// cloud-provider-openstack does: for the VIP of an external load balancer and
-// for floating networks the class wins, else the annotation.
+// cloud-provider-openstack does: the class wins for the VIP of an external load
+// balancer and for floating networks, otherwise the annotation.
 func networksOf(v *values, config *cloudconf.Config, internal bool) (networks, error) {
 	all := &config.LoadBalancer.Class
 	class := &cloudconf.Class{}
@@ -179,7 +179,7 @@ func networksOf(v *values, config *cloudconf.Config, internal bool) (networks, e
 	return n, nil
 }
 
-// setFloatingSubnet takes the first that says anything.
+// setFloatingSubnet takes the first source that sets anything.
 func (n *networks) setFloatingSubnet(sources ...*cloudconf.Class) {
 	for _, s := range sources {
 		switch {
@@ -218,7 +218,7 @@ func portsOf(service *abi.Service, s *spec) ([]port, error) {
 	return ports, nil
 }
 
-// protocols are those of the listener and of the pool of a port.
+// protocols are the protocols of a port's listener and pool.
 func (s *spec) protocols(protocol string) (listener, pool string) {
 	listener, pool = protocol, protocol
 	switch {
@@ -232,8 +232,8 @@ func (s *spec) protocols(protocol string) (listener, pool string) {
 	return listener, first(s.proxy, pool)
 }
 
-// setRanges keeps the source ranges of the VIP's family. None must never come
-// to mean everybody.
+// setRanges keeps the source ranges of the VIP's family. An empty rest must
+// never come to mean everybody.
 func (s *spec) setRanges(v *values, service *abi.Service) error {
 	list, where := service.LoadBalancerSourceRanges, "spec.loadBalancerSourceRanges"
 	if len(list) == 0 {

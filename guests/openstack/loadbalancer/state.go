@@ -96,7 +96,7 @@ type children struct {
 }
 
 // children reads the listeners, the pools and, if wanted, the floating IP at
-// the VIP: two or three calls at once.
+// the VIP: two or three calls in parallel.
 func (k *call) children(lb *balancer, floating bool) (*children, error) {
 	var found children
 	var ips []floatingIP
@@ -110,7 +110,8 @@ func (k *call) children(lb *balancer, floating bool) (*children, error) {
 	if err := readAll(k.c, reads...); err != nil {
 		return nil, err
 	}
-	// A filter that a cloud does not know must not bring in what is of others.
+	// A cloud may ignore an unknown filter, which must not bring in parts of
+	// others.
 	found.listeners = slices.DeleteFunc(found.listeners, func(l *listener) bool { return !refers(l.LoadBalancers, lb.ID) })
 	found.pools = slices.DeleteFunc(found.pools, func(p *pool) bool { return !refers(p.LoadBalancers, lb.ID) })
 	for i := range ips {
@@ -137,8 +138,7 @@ func refers(references []reference, id string) bool {
 	return slices.ContainsFunc(references, func(r reference) bool { return r.ID == id })
 }
 
-// fill reads the members and the monitors of pools: one call for each of them,
-// all at once.
+// fill reads the members and monitors of pools: one call each, in parallel.
 func (k *call) fill(pools []*pool) error {
 	var reads []*reading
 	for _, p := range pools {
@@ -151,12 +151,12 @@ func (k *call) fill(pools []*pool) error {
 	return readAll(k.c, reads...)
 }
 
-// reading is a read of which all pages are wanted.
+// reading is a read of all pages.
 type reading struct {
 	read *api.Read
-	// rest reads the further pages; nil where there are none.
+	// rest reads the further pages; nil if there are none.
 	rest func(c *api.Client, query url.Values) error
-	// absent, when set, takes a 404 instead of it being an error.
+	// absent, if set, is set by a 404 instead of an error.
 	absent *bool
 }
 
@@ -186,7 +186,7 @@ func floatingIPs(query url.Values, out *[]floatingIP) *reading {
 	return list("/floatingips", query, "floatingips", out)
 }
 
-// readAll sends the reads at once and then follows their pages.
+// readAll sends the reads in parallel and then follows their pages.
 func readAll(c *api.Client, readings ...*reading) error {
 	reads := make([]*api.Read, len(readings))
 	for i, r := range readings {

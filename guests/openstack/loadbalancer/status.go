@@ -7,15 +7,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/cloudconf"
 )
 
-// status is what the Service says about an address. With PROXY protocol
-// kube-proxy must not take a short cut past the load balancer: the mode Proxy,
-// or a name, says so.
+// status is the Service's status for an address. With PROXY protocol kube-proxy
+// must not bypass the load balancer: the mode Proxy, or a hostname, says so.
 func (w *work) status(address string) *abi.LoadBalancerStatus {
 	return statusOf(w.service, w.config, address)
 }
 
-// statusOf has no ingress without an address, as of a load balancer that is
-// made by half.
+// statusOf has no ingress without an address, as of a half-made load balancer.
 func statusOf(service *abi.Service, config *cloudconf.Config, address string) *abi.LoadBalancerStatus {
 	v := &values{of: service.Annotations}
 	ingress := &abi.LoadBalancerIngress{Ip: address, IpMode: "VIP"}
@@ -25,8 +23,8 @@ func statusOf(service *abi.Service, config *cloudconf.Config, address string) *a
 		return &abi.LoadBalancerStatus{}
 	case isHostname(hostname):
 		ingress = &abi.LoadBalancerIngress{Hostname: hostname}
-	// What is no name, as one of an IPv6 address, or with a suffix that is none,
-	// is refused by the host; the mode says the same.
+	// The host refuses invalid names, e.g. of an IPv6 address or with an
+	// invalid suffix. The mode has the same effect.
 	case proxied && config.LoadBalancer.EnableIngressHostname && isHostname(address+"."+config.LoadBalancer.IngressHostnameSuffix):
 		ingress = &abi.LoadBalancerIngress{Hostname: address + "." + config.LoadBalancer.IngressHostnameSuffix}
 	case proxied:
@@ -35,8 +33,8 @@ func statusOf(service *abi.Service, config *cloudconf.Config, address string) *a
 	return &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{ingress}}
 }
 
-// isHostname reports whether a name is one that a Service may have: of DNS, in
-// lower case, and no address.
+// isHostname reports whether a Service may have the name: of DNS, in lower
+// case, and no address.
 func isHostname(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
@@ -47,5 +45,5 @@ func isHostname(name string) bool {
 			return false
 		}
 	}
-	return strings.Trim(label, "0123456789") != "" // the last one
+	return strings.Trim(label, "0123456789") != "" // the last label
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// vipNetwork chooses where the VIP is. Nothing configured is the subnet of the
+// vipNetwork chooses the VIP's network. By default it is the subnet of the
 // first node, for one call.
 func (w *work) vipNetwork() (network, subnet string, err error) {
 	network, subnet = w.networks.network, w.networks.subnet
@@ -17,14 +17,14 @@ func (w *work) vipNetwork() (network, subnet string, err error) {
 	case network == "" && subnet == "":
 		subnet, err = w.nodeSubnet()
 	case subnet == "" && w.family == "IPv6":
-		// Octavia would take an IPv4 subnet of that network.
+		// Octavia would take an IPv4 subnet of the network.
 		subnet, err = w.subnetOfFamily(network, 6)
 	}
 	return network, subnet, err
 }
 
-// memberSubnet chooses the subnet of the members: the configured one, else
-// that of the first node where no network is configured, else the VIP's.
+// memberSubnet chooses the subnet of the members: the configured one, else that
+// of the first node if no network is configured, else the VIP's.
 func (w *work) memberSubnet() (string, error) {
 	switch {
 	case w.networks.member != "":
@@ -37,10 +37,10 @@ func (w *work) memberSubnet() (string, error) {
 	return "", nil
 }
 
-// pauseForNodes is how long a Service without nodes waits.
+// pauseForNodes is the wait of a Service without nodes.
 const pauseForNodes = maxPause
 
-// nodeSubnet is the subnet of the address of the first node: one call.
+// nodeSubnet is the subnet of the first node's address: one call.
 func (w *work) nodeSubnet() (string, error) {
 	if w.known != "" {
 		return w.known, nil

@@ -8,12 +8,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/loadbalancer"
 )
 
-// The bodies are those of cloud-provider-openstack v1.31.2, by its code, for
-// the Service default/web of the cluster c.
+// The bodies were made by the code of cloud-provider-openstack v1.31.2, for the
+// Service default/web of the cluster c.
 const (
 	madeHead    = `{"loadbalancer":{"name":"kube_service_c_default_web","description":"Kubernetes external service default/web from cluster c",`
 	madeAmphora = madeHead + `"provider":"amphora","tags":["kube_service_c_default_web"],"vip_subnet_id":"nodes4","listeners":[` + madeListener + `]}}`
-	// LISTENER, POOL, MEMBER and PORT stand for what a case adds.
+	// LISTENER, POOL, MEMBER and PORT are replaced by each case.
 	madeListener = `{"name":"listener_0_kube_service_c_default_web","protocol":"PROTOCOL","protocol_port":80,"connection_limit":-1,"tags":["kube_service_c_default_web"],
 		"timeout_client_data":50000,"timeout_member_connect":5000,"timeout_member_data":50000,"timeout_tcp_inspect":0,"allowed_cidrs":["0.0.0.0/0"]LISTENER,
 		"default_pool":{"name":"pool_0_kube_service_c_default_web","protocol":"PROTOCOL"POOL,"members":[
@@ -91,7 +91,7 @@ func takeovers() []takeover {
 	}
 }
 
-// make does what cloud-provider-openstack did.
+// make creates what cloud-provider-openstack created.
 func (b *bench) post(url, body string) {
 	b.t.Helper()
 	resp, err := b.cloud.serve(&abi.HttpRequest{Method: "POST", Url: url, Body: []byte(body)})
@@ -100,8 +100,8 @@ func (b *bench) post(url, body string) {
 	}
 }
 
-// TestTakeOver: a load balancer that cloud-provider-openstack made is neither
-// changed nor does it get another address.
+// TestTakeOver: a load balancer of cloud-provider-openstack is not changed, and
+// neither is its address.
 func TestTakeOver(t *testing.T) {
 	for _, test := range takeovers() {
 		t.Run(test.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestTakeOverOldName: load balancers were called by the UID once.
+// TestTakeOverOldName: load balancers were once named by the UID.
 func TestTakeOverOldName(t *testing.T) {
 	b := newBench(t)
 	b.service.Uid = "01234567-89ab-cdef-0123-456789abcdef"

@@ -11,17 +11,17 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Octavia shows a load balancer when its creation is answered, not before, and
-// its names are not unique. So behind a creation without an answer nothing is
-// created for a while, and if there are two nevertheless, one is deleted.
+// Octavia shows a load balancer only once its creation is answered, and names
+// are not unique. So after an unanswered creation nothing is created for a
+// while, and of two load balancers one is deleted.
 
-// doubt is how long a creation without an answer may still have effect.
+// doubt is the time in which an unanswered creation may still take effect.
 const doubt = 20 * time.Second
 
 func (k *call) doubtKey() string { return "openstack/creating/" + k.service.Uid + "/" + k.service.Name }
 
-// post creates the load balancer, unless a creation is in doubt. The cache may
-// forget that: then there are twins.
+// post creates the load balancer, unless a creation is in doubt. If the cache
+// forgets that, twins result.
 func (w *work) post(body object) error {
 	cache := w.c.Op().Cache()
 	if _, found, err := cache.Get(w.doubtKey()); err == nil && found {
@@ -38,9 +38,9 @@ func (w *work) post(body object) error {
 	return err
 }
 
-// twins chooses the one of several load balancers with the Service's name that
-// has its address, else the oldest, and deletes the others if they are nobody's
-// but the Service's: so an unlucky creation leaves nothing.
+// twins chooses among several load balancers with the Service's name: the one
+// with its address, else the oldest. It deletes the others if they are the
+// Service's alone, as after a lost creation.
 func (w *work) twins(found []balancer) error {
 	var ips []floatingIP
 	query := api.Query()

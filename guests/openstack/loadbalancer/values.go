@@ -7,19 +7,19 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// values reads the annotations of one Service. The first that cannot be used
-// is kept in err; what only falls back to its default is in warnings.
+// values reads the annotations of one Service. The first unusable one is kept
+// in err; those that fall back to a default are in warnings.
 type values struct {
 	of       map[string]string
 	warnings []string
 	err      error
 }
 
-// maxValueBytes bounds an annotation that names something.
+// maxValueBytes bounds an annotation with a name.
 const maxValueBytes = 1024
 
-// text returns the annotation, also when it is empty: so a Service undoes a
-// default of cloud.conf.
+// text returns the annotation even if empty: a Service can undo a default of
+// cloud.conf.
 func (v *values) text(name, def string) string {
 	value, found := v.of[name]
 	if !found {
@@ -32,7 +32,7 @@ func (v *values) text(name, def string) string {
 	return strings.TrimSpace(value)
 }
 
-// flag knows true and false and nothing else, as cloud-provider-openstack.
+// flag knows only true and false, as cloud-provider-openstack does.
 func (v *values) flag(name string, def bool) bool {
 	value, found := v.of[name]
 	switch {
@@ -47,8 +47,8 @@ func (v *values) flag(name string, def bool) bool {
 	return def
 }
 
-// number falls back to its default when there is no number, and refuses one
-// that Octavia would refuse.
+// number falls back to its default for a text that is no number, and refuses a
+// number that Octavia would refuse.
 func (v *values) number(name string, def int64) int64 {
 	value, found := v.of[name]
 	if !found {

@@ -11,7 +11,7 @@ import (
 
 const internal = "service.beta.kubernetes.io/openstack-internal-load-balancer"
 
-// shows is what a row of the cloud has in those fields, as JSON.
+// shows are these fields of a row of the cloud, as JSON.
 func (b *bench) shows(table string, fields ...string) string {
 	var all []string
 	for _, r := range b.cloud.tables[table] {
@@ -37,7 +37,7 @@ type wanted struct {
 	table       string
 	fields      string
 	want        string
-	// address is a part of the Service's, where it matters.
+	// address is a part of the Service's, if it matters.
 	address string
 }
 
@@ -98,8 +98,8 @@ func wants() []wanted {
 
 const annRanges = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
-// TestWanted: what a Service asks for is what the cloud has, whether it is
-// asked for at first or later, as a whole or piece by piece.
+// TestWanted: the cloud has what a Service asks for, at first or later, at once
+// or part by part.
 func TestWanted(t *testing.T) {
 	for _, test := range wants() {
 		for _, serial := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestChanged: the parts that may change later do.
+// TestChanged: the changeable parts follow a change.
 func TestChanged(t *testing.T) {
 	for _, test := range wants() {
 		if slices.Contains([]string{"loadbalancers", "floatingips"}, test.table) || len(test.lines) > 0 || strings.HasPrefix(test.name, "old") || strings.Contains(test.name, "IPv6") || strings.Contains(test.name, "subnet") {
@@ -170,8 +170,8 @@ func TestStatusOfProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestAddressesThatAreNoPartOfAName: the mode says of an IPv6 address what the
-// name would have said.
+// TestAddressesThatAreNoPartOfAName: for an IPv6 address the mode has the
+// effect of the name.
 func TestAddressesThatAreNoPartOfAName(t *testing.T) {
 	for suffix, family := range map[string]string{"nip.io": "IPv6", "Not_A.Name": "IPv4"} {
 		b := newBench(t, "enable-ingress-hostname=true", "ingress-hostname-suffix="+suffix)
@@ -184,7 +184,7 @@ func TestAddressesThatAreNoPartOfAName(t *testing.T) {
 	}
 }
 
-// TestHalfALoadBalancerExists: it has no address yet, and is deleted.
+// TestHalfALoadBalancerExists: it has no address yet, and can be deleted.
 func TestHalfALoadBalancerExists(t *testing.T) {
 	for _, hostname := range []string{"", "web.example.com", "Not_A.Name"} {
 		b := newBench(t)
@@ -201,8 +201,8 @@ func TestHalfALoadBalancerExists(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be is an error that says what to change, before
-// anything is made.
+// TestRefused: the impossible gives an error with a remedy, before anything is
+// made.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, value, want string

@@ -9,18 +9,18 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// The bounds of when a load balancer that is pending is looked at again.
+// The bounds of the pause before another look at a pending load balancer.
 const (
 	minPause = time.Second
 	maxPause = 15 * time.Second
 )
 
-// enough is the time of an op that a write and a look take.
+// enough is the time that a write and a look need.
 const enough = 3 * time.Second
 
-// write does one change of the load balancer or its parts and looks once
-// whether it is done. What is still pending is sdk.RetryAfter: the next op
-// finds it done and goes on behind it.
+// write makes one change of the load balancer or its parts and looks once
+// whether it is done. For a pending one it returns sdk.RetryAfter: the next op
+// finds it done and continues.
 func (w *work) write(change func() error) error { return w.writeAt(w.lb, change) }
 
 func (k *call) writeAt(lb *balancer, change func() error) error {
@@ -35,7 +35,7 @@ func (k *call) writeAt(lb *balancer, change func() error) error {
 	if failed := k.look(lb); failed != nil {
 		return failed
 	}
-	return err // immutable although it is active: a part of it is in ERROR
+	return err // immutable although active: a part is in ERROR
 }
 
 // look reads the load balancer again.
@@ -50,7 +50,7 @@ func (k *call) look(lb *balancer) error {
 
 func (w *work) usable() error { return w.ready(w.lb) }
 
-// ready is nil for a load balancer that can be changed.
+// ready returns nil for a load balancer that can be changed.
 func (k *call) ready(lb *balancer) error {
 	switch {
 	case lb.Status == "ACTIVE":
@@ -61,7 +61,7 @@ func (k *call) ready(lb *balancer) error {
 	return &statusError{lb}
 }
 
-// statusError is a load balancer that is in ERROR.
+// statusError is the error of a load balancer in ERROR.
 type statusError struct{ lb *balancer }
 
 func (e *statusError) Error() string {
@@ -71,7 +71,7 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return &abi.Error{Code: abi.CodeInternal, Message: e.Error()} }
 
-// pause is about a quarter of how long it has been pending.
+// pause is about a quarter of the time that it has been pending.
 func (k *call) pause(lb *balancer) time.Duration {
 	since := lb.UpdatedAt
 	if since == "" {
@@ -84,13 +84,13 @@ func (k *call) pause(lb *balancer) time.Duration {
 	return min(max(k.c.Op().Now().Sub(then)/4, minPause), maxPause).Truncate(time.Millisecond)
 }
 
-// octaviaTime reads 2026-01-02T03:04:05, which is UTC.
+// octaviaTime reads 2026-01-02T03:04:05, in UTC.
 func octaviaTime(text string) (time.Time, bool) {
 	t, err := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(text, "Z"))
 	return t, err == nil
 }
 
-// gone makes a 404 of a DELETE a success.
+// gone makes the 404 of a DELETE a success.
 func gone(err error) error {
 	if api.IsNotFound(err) {
 		return nil
@@ -98,14 +98,14 @@ func gone(err error) error {
 	return err
 }
 
-// sayLife is how long the same Event is not repeated.
+// sayLife is the time for which the same Event is not repeated.
 const sayLife = time.Hour
 
-// maxEventBytes is what Kubernetes takes.
+// maxEventBytes is Kubernetes' limit.
 const maxEventBytes = 1024
 
-// say makes a warning Event, once in a while. It is for people only: that it
-// cannot be said fails nothing.
+// say makes a warning Event, once in a while. It is for people only, so its
+// failure is ignored.
 func (k *call) say(reason, message string) {
 	message = strings.ToValidUTF8(message[:min(len(message), maxEventBytes)], "")
 	key := "openstack/said/" + k.service.Uid + "/" + reason

@@ -17,9 +17,8 @@ type node struct {
 	name, address, cidr string
 }
 
-// reconcile is what upstream's route controller does in one pass: it deletes
-// what no Node wants, then creates what is missing. It returns whether all
-// went well.
+// reconcile is one pass of upstream's route controller: it deletes unwanted
+// routes, then creates missing ones. It reports whether all succeeded.
 func (m *manager) reconcile(nodes []node) bool {
 	listed, err := m.r().List()
 	if err != nil {
@@ -53,10 +52,9 @@ func wantedState(nodes []node) string {
 }
 
 // TestCrashes ends the manager at each call of random changes of the cluster,
-// before or after the cloud carried it out. A new manager, which remembers
-// nothing, always reaches the state that the Nodes want and then writes
-// nothing. An op that ends in an error without a crash is tried again by a
-// manager that remembers.
+// before or after its effect. A new manager, without memory, always reaches the
+// state that the Nodes want, and then writes nothing. A manager that did not
+// crash retries a failed op with its memory.
 func TestCrashes(t *testing.T) {
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -101,7 +99,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// settle gives the manager as many passes as it needs in two minutes.
+// settle gives the manager up to two minutes of passes.
 func settle(t *testing.T, m *manager, c *cloud, nodes []node) {
 	t.Helper()
 	for range 12 {
@@ -120,8 +118,8 @@ func settle(t *testing.T, m *manager, c *cloud, nodes []node) {
 	}
 }
 
-// TestFailedCreateIsNotDeleted: a port whose pairs cannot be changed for a
-// while must not make a route come and go.
+// TestFailedCreateIsNotDeleted: while a port's pairs cannot be changed, a route
+// must not come and go.
 func TestFailedCreateIsNotDeleted(t *testing.T) {
 	c := newCloud()
 	c.addNode("node-1", "10.0.0.11")
@@ -142,15 +140,15 @@ func TestFailedCreateIsNotDeleted(t *testing.T) {
 			t.Errorf("%s", call)
 		}
 	}
-	m.reconcile(nil) // the Node goes before it ever worked
+	m.reconcile(nil) // the Node is deleted before its route ever worked
 	m.host.Clock = m.host.Clock.Add(2 * time.Minute)
 	c.fail = nil
 	m.reconcile(nil)
 	check(t, "state", c.state(), "")
 }
 
-// FuzzNames: Delete is given the names of routes back; what is not one of ours
-// never changes another route.
+// FuzzNames: Delete receives the names of routes. A foreign name never changes
+// another route.
 func FuzzNames(f *testing.F) {
 	f.Add("10.244.1.0/24 via 10.0.0.11", "10.244.1.0/24", "node-1")
 	f.Add("10.244.1.0/24 via ../../x", "10.244.1.0/24", "node-2")
@@ -169,7 +167,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzAnswers: whatever the cloud says, a list is an error or has each route.
+// FuzzAnswers: for any answer of the cloud, a list is an error or has every
+// route.
 func FuzzAnswers(f *testing.F) {
 	f.Add(`{"router": {"routes": [{"destination": "10.244.1.0/24", "nexthop": "10.0.0.11"}]}}`,
 		`{"ports": [{"id": "p", "device_id": "s", "fixed_ips": [{"ip_address": "10.0.0.11"}], "allowed_address_pairs": [{"ip_address": "10.244.1.0/24"}]}]}`,

@@ -20,28 +20,28 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// cloud is as much of Neutron and Nova as routes need. Its behaviour is that
-// of Neutron 21, which the tests with the tag openstack compare.
+// cloud is the part of Neutron and Nova that routes need. It behaves as Neutron
+// 21 does; the tests with the tag openstack compare them.
 type cloud struct {
 	mu       sync.Mutex
 	atomic   bool // the extension extraroute-atomic
 	router   string
 	revision int64
 	routes   []extraRoute
-	ovn      []extraRoute // what the network has; see commit
+	ovn      []extraRoute // the network's actual routes; see commit
 	ports    []*fakePort
 	servers  map[string]string // names
 	trunks   []any
 
 	calls []string
-	// fail answers instead of the cloud, before or after it did its part.
+	// fail may answer in the cloud's place, before or after the effect.
 	fail func(call string, done bool) (status int)
-	// meddle is called before a request, race when the transaction of a request
-	// has begun, without the lock.
+	// meddle is called before a request; race after the begin of its
+	// transaction, without the lock.
 	meddle, race func(call string)
 }
 
-// view is what a transaction sees of the router.
+// view is a transaction's view of the router.
 type view struct {
 	routes   []extraRoute
 	revision int64
@@ -221,11 +221,10 @@ func (c *cloud) changeRoutes(add bool, req *abi.HttpRequest, before view) (int, 
 	return c.commit(before, list)
 }
 
-// commit is how Neutron 21 with OVN changes routes: the difference between the
-// list that the transaction saw and the new one goes into the database, and
-// the new one as a whole, which may lack what others have added meanwhile, to
-// OVN. A transaction that changes nothing has an old revision, which OVN does
-// not take.
+// commit changes routes as Neutron 21 with OVN does: the difference between the
+// transaction's view and its new list goes into the database. The whole new
+// list goes to OVN, and may lack what others have added meanwhile. A
+// transaction without a change has an old revision, which OVN does not take.
 func (c *cloud) commit(before view, list []extraRoute) (int, any) {
 	for _, r := range list {
 		hop, err := netip.ParseAddr(r.NextHop)
@@ -265,7 +264,7 @@ func (c *cloud) listPorts(query url.Values) []*fakePort {
 	return found
 }
 
-// onePort: If-Match is compared with what the transaction saw, as Neutron does.
+// onePort: If-Match is compared with the transaction's view, as Neutron does.
 func (c *cloud) onePort(call string, req *abi.HttpRequest, before view) (int, any) {
 	i := slices.IndexFunc(c.ports, func(p *fakePort) bool { return strings.HasSuffix(call, "/"+p.ID) })
 	if i < 0 {
@@ -294,7 +293,7 @@ func (c *cloud) onePort(call string, req *abi.HttpRequest, before view) (int, an
 	return 200, map[string]any{"port": p}
 }
 
-// state is what the cloud has, for comparison.
+// state is the cloud's state, for comparison.
 func (c *cloud) state() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,18 +331,18 @@ func (c *cloud) took() []string {
 	return calls
 }
 
-// manager is one with a cold cache.
+// manager has a cold cache.
 type manager struct {
 	host   *sdktest.Host
 	config *cloudconf.Config
 }
 
-// r is for one op.
+// r serves one op.
 func (m *manager) r() told {
 	return told{routes.New(api.New(m.host.Op(), &m.config.Global), m.config), m.host}
 }
 
-// told keeps what is answered for the host's own tests.
+// told keeps answers for the host's own tests.
 type told struct {
 	*routes.Routes
 	host *sdktest.Host

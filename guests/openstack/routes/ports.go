@@ -12,7 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// port is one of Neutron.
+// port has the fields of Neutron's ports that are used.
 type port struct {
 	ID        string `json:"id"`
 	NetworkID string `json:"network_id"`
@@ -20,7 +20,7 @@ type port struct {
 	FixedIPs  []struct {
 		IPAddress string `json:"ip_address"`
 	} `json:"fixed_ips"`
-	// Pairs and Secured are nil where the cloud lacks the extensions
+	// Pairs and Secured are nil if the cloud lacks the extensions
 	// allowed-address-pairs and port-security.
 	Pairs    *[]pair `json:"allowed_address_pairs"`
 	Secured  *bool   `json:"port_security_enabled"`
@@ -38,10 +38,10 @@ var portFields = []string{ //nolint:gochecknoglobals // a constant
 	"fields", "allowed_address_pairs", "fields", "port_security_enabled", "fields", "revision_number",
 }
 
-// filtered: anything may be sent by this port but what its pairs allow.
+// filtered reports whether the port only lets its own addresses and pairs out.
 func (p *port) filtered() bool { return p.Pairs != nil && (p.Secured == nil || *p.Secured) }
 
-// allows: a wider CIDR will do, too, as administrators set for all pods.
+// allows accepts a wider CIDR, too, such as administrators set for all pods.
 func (p *port) allows(cidr netip.Prefix) bool {
 	return !p.filtered() || slices.ContainsFunc(*p.Pairs, func(allowed pair) bool {
 		wider, ok := allowed.prefix()
@@ -58,7 +58,7 @@ func (p pair) prefix() (netip.Prefix, bool) {
 	return prefix.Masked(), err == nil
 }
 
-// portOf finds the port that has an address, nil when there is none.
+// portOf finds the port with an address, nil if there is none.
 func (r *Routes) portOf(address netip.Addr) (*port, error) {
 	ports, err := r.portsOf([]string{address.String()})
 	if err != nil {
@@ -112,9 +112,9 @@ func unusable(call, why string) error {
 	return sdk.Error(abi.CodeInternal, call+": the cloud's answer cannot be used: "+why)
 }
 
-// choose takes the port that is on a network of the router: other networks of
-// the project may use the same addresses. The networks are only asked for when
-// there is a choice, since Neutron refuses a next hop that is not on them.
+// choose takes the port on a network of the router: other networks of the
+// project may use the same addresses. The networks are read only for a choice,
+// since Neutron refuses a next hop outside them.
 func (r *Routes) choose(address string, ports []*port) (*port, error) {
 	if len(ports) > 1 {
 		if err := r.readNetworks(); err != nil {
@@ -146,14 +146,14 @@ func (r *Routes) readNetworks() error {
 	return nil
 }
 
-// setPair makes a port allow the addresses of a pod network, or no longer, and
-// reports whether it had to. The list is replaced as a whole, so only that of
-// the revision which was read: the other family's route may change the same
-// port at the same time.
+// setPair adds the addresses of a pod network to a port, or removes them, and
+// reports whether it wrote. The list is replaced as a whole, so only at the
+// revision that was read: the route of the other family may change the same
+// port meanwhile.
 //
-// Neutron lets two such changes pass when they are close enough. The second
-// then has a revision that is not the next one: its list is looked at again,
-// and so are all routes by the next List, as the first was perhaps undone.
+// Neutron lets two close changes pass. The second then has a revision other
+// than the next: its list is read again, and so are all routes by the next
+// List, as the first may be undone.
 func (r *Routes) setPair(p *port, cidr netip.Prefix, allow bool) (bool, error) {
 	path := "/ports/" + api.Segment(p.ID)
 	for try := range maxTries {
@@ -191,8 +191,8 @@ func (r *Routes) readPort(id string) (*port, error) {
 	return p, err
 }
 
-// with returns the pairs with or without that CIDR, and whether it is a
-// change. What allows more stays: it is not ours.
+// with returns the pairs with or without the CIDR, and whether that is a
+// change. Wider pairs stay: they are not ours.
 func (p *port) with(cidr netip.Prefix, allow bool) ([]pair, bool) {
 	if allow {
 		if p.allows(cidr) {

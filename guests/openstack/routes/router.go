@@ -12,7 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// extraRoute is one in the spelling of the cloud.
+// extraRoute is a route in the cloud's spelling.
 type extraRoute struct {
 	Destination string `json:"destination"`
 	NextHop     string `json:"nexthop"`
@@ -23,7 +23,7 @@ type router struct {
 	Revision *int64        `json:"revision_number,omitempty"`
 }
 
-// maxTries is how often a change is tried that others outrun, within one op.
+// maxTries bounds the attempts of a change that others outrun, within one op.
 const maxTries = 10
 
 func (r *Routes) path() string { return "/routers/" + api.Segment(r.routerID) }
@@ -58,15 +58,15 @@ func (r *Routes) missing(err error) error {
 	return sdk.Invalidf("[Route] router-id in cloud.conf: there is no router %q that this project sees: %v", r.routerID, err)
 }
 
-// change uses Neutron's extension extraroute-atomic, by which concurrent
-// changes do not lose each other's routes. A cloud without it answers 404, as
-// one without the router does. What is so already is not written, unless this
-// goes on with a change that did not come to its end: OVN may lack it.
+// change uses Neutron's extension extraroute-atomic: with it concurrent changes
+// keep each other's routes. A cloud without it answers 404, as it does for a
+// missing router. A change already in effect is not written, except to continue
+// an interrupted change: OVN may lack it.
 //
-// Of changes at the same time Neutron may have worked one out from the list
-// before the other, and then OVN loses a route that Neutron still shows. So
-// the router is read again, and the last of the changes is sent once more when
-// it was worked out from an old list: that puts OVN right.
+// Of two concurrent changes Neutron may compute one from the list before the
+// other, and then OVN loses a route that Neutron still shows. So the router is
+// read again, and the last change is repeated if it came from an old list: that
+// repairs OVN.
 func (r *Routes) change(route extraRoute, add, goesOn bool) error {
 	if r.withoutAtomic() {
 		return r.rewrite(route, add)
@@ -112,8 +112,7 @@ func (r *Routes) notAtomic(route extraRoute, add bool, notFound error) error {
 	return r.rewrite(route, add)
 }
 
-// rewrite replaces the whole list of a router that nobody has changed since it
-// was read.
+// rewrite replaces the whole list of a router, if unchanged since it was read.
 func (r *Routes) rewrite(route extraRoute, add bool) error {
 	var written *router // by the last try; nil: nothing yet
 	for range maxTries {
@@ -151,8 +150,8 @@ func (r *Routes) outrun() error {
 
 func (router *router) has(route extraRoute) bool { return slices.Contains(*router.Routes, route) }
 
-// settled: what a change was answered with is what the router has now, or
-// another change came later, whose matter it is.
+// settled: the router has what the change was answered with, or a later change
+// is responsible.
 func (router *router) settled(now *router) bool {
 	if router.Revision != nil && now.Revision != nil && *now.Revision > *router.Revision {
 		return true
@@ -163,7 +162,7 @@ func (router *router) settled(now *router) bool {
 	return !slices.ContainsFunc(*router.Routes, func(route extraRoute) bool { return !now.has(route) })
 }
 
-// explain adds how to mend what administrators meet first.
+// explain adds the remedy for what administrators meet first.
 func explain(err error) error {
 	if api.StatusOf(err) == 400 && strings.Contains(err.Error(), "exceeds the maximum") {
 		return sdk.Error(abi.CodeInvalid, err.Error()+"; each Node needs a route for each of its pod CIDRs, and Neutron's max_routes is 30 unless its administrator raises it")
@@ -171,7 +170,8 @@ func explain(err error) error {
 	return err
 }
 
-// The extension's absence is asked again after an hour: a cloud is upgraded.
+// The absence of the extension is checked again after an hour: the cloud may be
+// upgraded.
 const (
 	atomicKey  = "openstack/routes/without-extraroute-atomic"
 	atomicLife = time.Hour
@@ -187,7 +187,7 @@ func (r *Routes) lacksAtomic() (bool, error) {
 	if !api.IsNotFound(err) {
 		return false, err
 	}
-	// Without the cache it is asked again.
+	// Without the cache it is checked again.
 	_ = r.c.Op().Cache().Put(atomicKey, []byte("1"), atomicLife)
 	return true, nil
 }

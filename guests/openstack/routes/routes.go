@@ -1,9 +1,9 @@
 // Package routes serves the pod networks of Nodes by the extra routes of one
-// Neutron router. A route is complete when the router has it and the port of the
-// Node allows the pods' addresses to leave (allowed_address_pairs).
+// Neutron router. A route is complete when the router has it and the Node's
+// port lets the pods' addresses out (allowed_address_pairs).
 //
-// The entry of the router is the record: it is made first and removed last. So
-// the next List sees what a crash left behind, and the route is completed or
+// The router's entry is the record: it is made first and removed last. So the
+// next List finds what a crash left behind, and the route is completed or
 // deleted.
 package routes
 
@@ -18,30 +18,30 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// Routes are those of the router of the configuration, within one op.
+// Routes are those of the configured router, within one op.
 type Routes struct {
 	c        *api.Client
 	routerID string
-	networks map[string]bool // that the router is in; nil: not asked yet
+	networks map[string]bool // of the router; nil: not read yet
 	epoch    *string         // of sights; nil: not read yet
 }
 
-// New sends nothing.
+// New makes no call.
 func New(c *api.Client, config *cloudconf.Config) *Routes {
 	return &Routes{c: c, routerID: config.Route.RouterID}
 }
 
-// List returns all routes of the router, those of other clusters and of
-// administrators included: upstream leaves alone what is outside of the
-// cluster's CIDRs. It is never partial: what cannot be read is an error.
+// List returns all routes of the router, including those of other clusters and
+// of administrators: upstream ignores those outside of the cluster's CIDRs. It
+// is never partial: an unreadable part is an error.
 //
-// One call, GET of the router, while it has seen all routes in the last five
-// minutes; else one more for the ports of each 80 next hops and one for the
-// names of the servers (a few servers: one for each).
+// One call, GET of the router, if all routes were seen in the last five
+// minutes; else one more for the ports of each 80 next hops, and one for the
+// names of the servers (a few servers: one each).
 //
-// A route that is being created is left out, so that it is created to the end.
-// One that is half there comes first and says that it has node addresses,
-// none: upstream then deletes it and, where its Node exists, creates it again.
+// A route under creation is left out, so that its creation is completed. A
+// half-made route comes first and is listed as having node addresses, but none:
+// upstream then deletes it and, if its Node exists, creates it again.
 func (r *Routes) List() ([]*abi.Route, error) {
 	router, err := r.router()
 	if err != nil {
@@ -82,8 +82,9 @@ func sort(route extraRoute, seen sight, halves, wholes []*abi.Route) ([]*abi.Rou
 }
 
 // Create makes the router send a pod network to the Node's InternalIP of its
-// family. Five calls: the port of the address, the router, the route, the router
-// again (see change), the port's allowed_address_pairs; two where all is there.
+// family. Five calls: the port of the address, the router, the route, the
+// router again (see change), the port's allowed_address_pairs; two if all is
+// present.
 func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	cidr, err := destination(request.Route)
 	if err != nil {
@@ -115,11 +116,11 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	return nil
 }
 
-// Delete removes a listed route, its Node there or not. Six calls: the port
+// Delete removes a listed route, with or without its Node. Six calls: the port
 // of the next hop, its allowed_address_pairs, the router, the route, the router
-// and the port again; four where the port is gone or has none, two where nothing
-// is there. A route that is not listed by that name is looked for by its
-// destination and its Node, see List.
+// and the port again; four if the port is gone or has no pair, two if nothing
+// is left. A route not listed by this name is found by its destination and
+// Node, see List.
 func (r *Routes) Delete(request *abi.RouteDeleteRequest) error {
 	cidr, err := destination(request.Route)
 	if err != nil {
@@ -166,7 +167,7 @@ func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
 	if !had {
 		return nil
 	}
-	if p, err = r.readPort(p.ID); err == nil { // another change may have brought them back
+	if p, err = r.readPort(p.ID); err == nil { // another change may have restored them
 		_, err = r.forbid(p, cidr)
 	}
 	if err != nil && !api.IsNotFound(err) {
@@ -175,8 +176,8 @@ func (r *Routes) delete(route extraRoute, cidr netip.Prefix) error {
 	return nil
 }
 
-// forbid takes the addresses from a port and reports whether it had them. A
-// port that has gone is as good.
+// forbid removes the addresses from a port and reports whether it had them. A
+// port that is gone has none.
 func (r *Routes) forbid(p *port, cidr netip.Prefix) (bool, error) {
 	if p == nil {
 		return false, nil
@@ -188,8 +189,8 @@ func (r *Routes) forbid(p *port, cidr netip.Prefix) (bool, error) {
 	return had, err
 }
 
-// destination wants the CIDR as it is listed later, since upstream compares
-// them as text: another spelling would be deleted and created for ever.
+// destination wants the CIDR in the form of later lists, since upstream
+// compares texts: another spelling would be deleted and created for ever.
 func destination(route *abi.Route) (netip.Prefix, error) {
 	text := route.GetDestinationCidr()
 	cidr, err := netip.ParsePrefix(text)
@@ -217,7 +218,7 @@ func nextHop(route *abi.Route, cidr netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, sdk.Invalidf("a route to %s needs an address: node %s has no InternalIP of %s", cidr, route.TargetNode, family)
 }
 
-// via stands in the names of routes, which upstream hands back to Delete.
+// via is a part of routes' names, which upstream passes to Delete.
 const via = " via "
 
 func (route extraRoute) name() string { return route.Destination + via + route.NextHop }
@@ -226,7 +227,7 @@ func (route extraRoute) name() string { return route.Destination + via + route.N
 func (route extraRoute) cidr() string {
 	cidr, err := netip.ParsePrefix(route.Destination)
 	if err != nil {
-		return "" // of a name that is not ours
+		return "" // of a foreign name
 	}
 	return cidr.Masked().String()
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
 
-// scripts is where the cloud's own tools are: what the tests compare with does
-// not come from our code.
+// scripts has the cloud's own tools: the tests compare with them, not with our
+// code.
 const scripts = "../../../testdata/openstack/"
 
 func python(t *testing.T, name string) string {
@@ -47,7 +47,7 @@ func tool(t *testing.T, in io.Reader, name string, args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// realCloud is a real OpenStack, which OPENSTACK_RC tells of.
+// realCloud is the real OpenStack of OPENSTACK_RC.
 type realCloud struct {
 	AuthURL string `json:"auth_url"`
 	Region  string
@@ -164,7 +164,7 @@ func plan(n int) (all []*abi.Route, state, ovn []string) {
 	return all, state, ovn
 }
 
-// check compares what openstacksdk and OVN's database say.
+// check compares the reports of openstacksdk and of OVN's database.
 func (c *realCloud) check(t *testing.T, what string, state, ovn []string) {
 	t.Helper()
 	got := strings.Split(python(t, "state.py"), "\n")
@@ -177,17 +177,17 @@ func (c *realCloud) check(t *testing.T, what string, state, ovn []string) {
 		}
 	}
 	slices.Sort(inOVN)
-	// Neutron may hand OVN a route twice, see RATIONALE.md: the same next hop
-	// twice is the same way, and a delete takes both.
+	// Neutron may give OVN a route twice (RATIONALE.md): the duplicate is
+	// harmless, and a delete removes both.
 	once := slices.Compact(slices.Clone(inOVN))
 	t.Logf("%s: %d routes are in OVN twice", what, len(inOVN)-len(once))
 	inOVN = once
 	check(t, what+": OVN", strings.Join(inOVN, "\n"), strings.Join(ovn, "\n"))
 }
 
-// all does it with all routes, eight at a time as the instances of a guest do,
-// each with a cache of its own. It returns how many failed: Neutron answers 500
-// to some changes at the same time, and upstream tries those again.
+// all applies do to all routes, eight in parallel as a guest's instances do,
+// each with its own cache. It returns the number of failures: Neutron answers
+// 500 to some concurrent changes, and upstream retries these.
 func (c *realCloud) all(t *testing.T, list []*abi.Route, do func(*manager, *abi.Route) error) (failed int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -210,7 +210,7 @@ func (c *realCloud) all(t *testing.T, list []*abi.Route, do func(*manager, *abi.
 	return failed
 }
 
-// settle lets a restarted manager reconcile until it has nothing to do, as
+// settle lets a restarted manager reconcile until nothing is left to do, as
 // upstream does every ten seconds.
 func (c *realCloud) settle(t *testing.T, nodes []node) (passes int) {
 	t.Helper()
@@ -239,7 +239,7 @@ func TestRealRoutes(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		c.old = old
 		n := 50
-		if old { // each change waits for those before it
+		if old { // each change waits for the previous ones
 			n = 20
 		}
 		all, state, ovn := plan(n)
@@ -332,6 +332,6 @@ func TestRealRefusals(t *testing.T) {
 	if err := c.manager(t, c.router).create(ok); err == nil {
 		t.Error("another project creates a route")
 	}
-	// Zed's Neutron lets a user with the role reader write, so there is no 403.
+	// Zed's Neutron lets users with the role reader write, so there is no 403.
 	c.check(t, "afterwards", []string{"10.177.0.0/24 via 10.77.0.10", "routes-0 allows 10.177.0.0/24"}, []string{"10.177.0.0/24 10.77.0.10"})
 }

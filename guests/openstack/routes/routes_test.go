@@ -54,7 +54,7 @@ func TestLifeOfARouteAndItsCalls(t *testing.T) {
 	check(t, "list", m.list(t), []string{})
 }
 
-// Without the read behind it nobody knows whether OVN has the change.
+// Without the read after it nobody knows whether OVN has the change.
 func TestAChangeThatDidNotComeToItsEndIsSentAgain(t *testing.T) {
 	c := newCloud()
 	c.addNode("node-1", "10.0.0.11")
@@ -268,7 +268,7 @@ func TestConcurrentCreatesLoseNothing(t *testing.T) {
 	for _, atomic := range []bool{true, false} {
 		c := newCloud()
 		c.atomic = atomic
-		const nodes = 25 // of two families each, so two changes of each port
+		const nodes = 25 // of two families each, so two changes per port
 		for i := range nodes {
 			c.addNode(fmt.Sprintf("node-%d", i), fmt.Sprintf("10.0.0.%d", i), fmt.Sprintf("fd00::%x", i+1))
 		}
@@ -295,7 +295,7 @@ func TestConcurrentCreatesLoseNothing(t *testing.T) {
 		}
 		wg.Wait()
 		check(t, "routes", len(c.routes), 2*nodes)
-		// Two changes of one port may undo each other; the next list sees it.
+		// Two changes of one port may undo each other; the next list notices.
 		var all []node
 		for i := range nodes {
 			all = append(all, node{fmt.Sprintf("node-%d", i), fmt.Sprintf("10.0.0.%d", i), fmt.Sprintf("10.244.%d.0/24", i)},
@@ -309,7 +309,7 @@ func TestConcurrentCreatesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestRewriteYieldsToOthers: between each read and write somebody else writes.
+// TestRewriteYieldsToOthers: others write between each read and write.
 func TestRewriteYieldsToOthers(t *testing.T) {
 	c := newCloud()
 	c.atomic = false
@@ -334,8 +334,8 @@ func TestRewriteYieldsToOthers(t *testing.T) {
 	}
 }
 
-// TestStaleChange: between the beginning and the end of a change of Neutron
-// another one is committed, which Neutron then takes from OVN, or back to it.
+// TestStaleChange: during a change another one is committed, which Neutron then
+// takes from OVN, or restores there.
 func TestStaleChange(t *testing.T) {
 	for _, atomic := range []bool{true, false} {
 		c := newCloud()
@@ -361,8 +361,8 @@ func TestStaleChange(t *testing.T) {
 	}
 }
 
-// TestLostPair: two changes of one port, of which Neutron lets both pass. The
-// route that loses its pair has been seen whole.
+// TestLostPair: Neutron lets both of two changes of a port pass. The route that
+// loses its pair had been seen whole.
 func TestLostPair(t *testing.T) {
 	c := newCloud()
 	p := c.addNode("node-1", "10.0.0.11", "fd00::11")

@@ -10,7 +10,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 )
 
-// sight is what a route looked like.
+// sight is the last known state of a route.
 type sight struct {
 	state state
 	node  string // of half and whole
@@ -20,9 +20,10 @@ type state string
 
 const (
 	unseen state = ""
-	// making: Create is at it, or was a moment ago.
+	// making: Create is running, or was a moment ago.
 	making state = "making"
-	// removing: Delete is at it, or was a moment ago. For List it is unseen.
+	// removing: Delete is running, or was a moment ago. List treats it as
+	// unseen.
 	removing state = "removing"
 	// half: the port does not allow the addresses.
 	half  state = "half"
@@ -31,30 +32,30 @@ const (
 	gone state = "gone"
 )
 
-// Sights are kept in the cache of the host, so that a list is one call. A
-// manager that starts has none: it looks at all routes, and so finds what a
-// crash left. makingLife is longer than the ten seconds between two lists: a
-// create that failed is tried again before its half is deleted.
+// Sights are kept in the host's cache, so that a list is one call. A new
+// manager has none: it looks at all routes and finds what a crash left.
+// makingLife is longer than the ten seconds between two lists: a failed create
+// is retried before its half is deleted.
 const (
 	sightKey   = "openstack/routes/"
 	sightLife  = 5 * time.Minute
 	makingLife = time.Minute
 )
 
-// The epoch is a part of sights: those of another one are forgotten. It outlives
-// them.
+// The epoch is a part of each sight: those of another epoch are ignored. It
+// outlives them.
 const (
 	epochKey  = "openstack/routes/epoch"
 	epochLife = 2 * sightLife
 )
 
-// currentEpoch is that of the begin of the op: what an op saw before all were
-// forgotten is forgotten, too.
+// currentEpoch is the epoch at the begin of the op: forgetAll also covers what
+// a running op has seen.
 func (r *Routes) currentEpoch() string {
 	if r.epoch == nil {
 		value, _, err := r.c.Op().Cache().Get(epochKey)
 		if err != nil {
-			value = nil // the same as none
+			value = nil // as without one
 		}
 		epoch := string(value)
 		r.epoch = &epoch
@@ -83,7 +84,7 @@ func (r *Routes) remembered(route extraRoute) sight {
 	return s
 }
 
-// remember never fails: what the cache does not keep is looked at again.
+// remember never fails: what the cache loses is looked up again.
 func (r *Routes) remember(route extraRoute, s sight) {
 	life := sightLife
 	if s.state == making || s.state == removing {
@@ -92,7 +93,7 @@ func (r *Routes) remember(route extraRoute, s sight) {
 	_ = r.c.Op().Cache().Put(sightKey+route.name(), []byte(string(s.state)+" "+r.currentEpoch()+" "+s.node), life)
 }
 
-// look finds what the cloud has of routes: one sight for each.
+// look reads the state of routes from the cloud: one sight for each.
 func (r *Routes) look(routes []extraRoute) ([]sight, error) {
 	if len(routes) == 0 {
 		return nil, nil
@@ -136,12 +137,12 @@ func sightOf(route extraRoute, p *port, nodes map[string]string) sight {
 	return sight{whole, nodes[p.DeviceID]}
 }
 
-// maxSingle is up to how many servers are asked for one by one.
+// maxSingle is the highest number of servers that are read one by one.
 const maxSingle = 4
 
-// nodesOf finds the names of the Nodes of servers, by the servers' IDs. Only
-// the cloud's 404 for a server itself means that there is none: Nova's lists
-// leave out what a broken cell has.
+// nodesOf finds the names of Nodes by their servers' IDs. Only the cloud's 404
+// for the server itself means that it does not exist: Nova's lists omit the
+// servers of a broken cell.
 func (r *Routes) nodesOf(ids []string) (map[string]string, error) {
 	type server struct{ ID, Name string }
 	nodes := map[string]string{}
@@ -178,8 +179,8 @@ func (r *Routes) nodesOf(ids []string) (map[string]string, error) {
 	return nodes, nil
 }
 
-// nodeName is the name of a server's Node: kubelet writes it in lower case.
-// What cannot be the name of a Node is none.
+// nodeName is the Node's name for a server: kubelet writes it in lower case.
+// Empty for a text that cannot be a Node's name.
 func nodeName(server string) string {
 	name := strings.ToLower(server)
 	valid := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-' }

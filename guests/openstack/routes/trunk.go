@@ -6,8 +6,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/openstack/api"
 )
 
-// ownSubports gives ports without a device, as the subports of a trunk are,
-// that of the trunk's parent port. Two calls, none without such ports.
+// ownSubports gives ports without a device, such as the subports of a trunk,
+// the device of the trunk's parent port. Two calls, none without such ports.
 func (r *Routes) ownSubports(ports map[string]*port) error {
 	orphans := map[string]*port{}
 	for _, p := range ports {
@@ -43,7 +43,7 @@ func (r *Routes) ownSubports(ports map[string]*port) error {
 	return nil
 }
 
-// trunks finds the parents of those ports. A cloud without trunks answers 404.
+// trunks finds the parents of these ports. A cloud without trunks answers 404.
 func (r *Routes) trunks(orphans map[string]*port) (children map[string][]*port, err error) {
 	type trunk struct {
 		PortID   string `json:"port_id"`

@@ -1,4 +1,4 @@
-// Package volumes finds the zone and region of a volume of Cinder.
+// Package volumes finds the zone and region of a Cinder volume.
 package volumes
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 )
 
-// The labels of a volume, and what its volume source says.
+// The labels of a volume, and the values of its volume source.
 const (
 	labelZone   = "topology.kubernetes.io/zone"
 	labelRegion = "topology.kubernetes.io/region"
@@ -22,13 +22,12 @@ const (
 	inTreeSource         = "cinder"
 )
 
-// Labels returns the zone and the region of a volume, spelled as those of
-// Nodes are; nothing for a volume that is not Cinder's. One call, and another
-// one every ten minutes; none with ignore-volume-az. A volume that Cinder does
-// not know is CodeNotFound.
+// Labels returns the zone and region of a volume, spelled as on Nodes; nothing
+// for other volumes than Cinder's. One call, and another every ten minutes;
+// none with ignore-volume-az. A volume unknown to Cinder is CodeNotFound.
 //
-// A zone that Nova does not have is left out, with an Event: with it no Node
-// could use the volume.
+// A zone that Nova does not have is left out, with an Event: no Node could use
+// the volume with it.
 func Labels(c *api.Client, config *cloudconf.Config, v *abi.Volume) (map[string]string, error) {
 	if v.Source != inTreeSource && (v.Source != csiSource || v.Driver != csiDriver) {
 		return nil, nil
@@ -49,7 +48,7 @@ func Labels(c *api.Client, config *cloudconf.Config, v *abi.Volume) (map[string]
 		return nil, fmt.Errorf("volume %.253s: comparing its zone with Nova's: %w", v.Name, err)
 	}
 	if !known {
-		// Where there is no object for an Event, nobody misses it.
+		// Without an object for the Event nobody misses it.
 		_ = c.Op().Event(true, "ZoneUnknown", fmt.Sprintf("Cinder says the availability zone %s, which is none of Nova's: the volume gets no label %s; "+
 			"set [BlockStorage] ignore-volume-az = true in cloud.conf where the zones of Cinder and Nova differ", zone, labelZone))
 		return labels, nil
@@ -64,7 +63,7 @@ const (
 	zonesLife = 10 * time.Minute
 )
 
-// isNovas compares labels: that is what the scheduler does.
+// isNovas compares labels, as the scheduler does.
 func isNovas(c *api.Client, zone string) (bool, error) {
 	value, found, err := c.Op().Cache().Get(zonesKey)
 	if err == nil && found {
@@ -78,12 +77,12 @@ func isNovas(c *api.Client, zone string) (bool, error) {
 	for _, z := range said {
 		zones = append(zones, label(z.ZoneName))
 	}
-	// Without the cache they are asked again.
+	// Without the cache they are read again.
 	_ = c.Op().Cache().Put(zonesKey, []byte(strings.Join(zones, "\n")), zonesLife)
 	return slices.Contains(zones, zone), nil
 }
 
-// maxID bounds an ID, which is a UUID in every cloud that is known.
+// maxID bounds an ID, which is a UUID in every known cloud.
 const maxID = 128
 
 func zoneOf(c *api.Client, id string) (string, error) {
@@ -114,9 +113,9 @@ func zoneOf(c *api.Client, id string) (string, error) {
 // maxLabel is the longest value of a label, in bytes.
 const maxLabel = 63
 
-// label makes the value of a label as package instances does: a zone of a
-// volume and of a Node have to be equal. Other characters become a "-" for
-// each row of them, and it begins and ends with a letter or a digit.
+// label makes the value of a label as package instances does: the zones of
+// volumes and Nodes have to be equal. A "-" replaces each run of other
+// characters, and the value begins and ends with a letter or a digit.
 func label(text string) string {
 	var b strings.Builder
 	replaced := false

@@ -17,7 +17,7 @@ import (
 
 const volumeID = "573e024d-5235-49ce-8332-be1576d323f8"
 
-// ask answers the call for the volume with that, and returns the calls.
+// ask answers the call for the volume with body, and returns the calls.
 func ask(t *testing.T, conf string, v *abi.Volume, status int32, body string) (map[string]string, []string, error) {
 	t.Helper()
 	config, _, err := cloudconf.Parse([]byte("[Global]\nauth-url = http://cloud/v3\n" + conf))
@@ -40,7 +40,7 @@ func ask(t *testing.T, conf string, v *abi.Volume, status int32, body string) (m
 	if err == nil {
 		h.Answered(abi.OpVolumeLabels, &abi.VolumeLabelsResponse{Labels: labels, Done: true})
 	}
-	for range 3 { // what it keeps must not change the answer
+	for range 3 { // the cache must not change the answer
 		again, againErr := volumes.Labels(api.New(h.Op(), &config.Global), config, v)
 		if diff := cmp.Diff(labels, again); diff != "" || (err == nil) != (againErr == nil) {
 			t.Errorf("asked again: %v, %v", again, againErr)

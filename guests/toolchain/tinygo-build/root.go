@@ -13,10 +13,10 @@ import (
 
 const tinygoModule = "github.com/tinygo-org/tinygo"
 
-// tinygoRoot returns TINYGOROOT where it is set, else makes one from TinyGo's
-// module in the module cache. The module zip lacks the git submodules of a
-// release: src/net must exist, and empty is enough for guests, which have no
-// network of their own.
+// tinygoRoot returns TINYGOROOT if set, or else makes one from TinyGo's module
+// in the module cache. The module zip lacks the git submodules of a release:
+// src/net must exist, and may be empty for guests, which have no network of
+// their own.
 func tinygoRoot() (string, error) {
 	if root := os.Getenv("TINYGOROOT"); root != "" {
 		return root, nil
@@ -40,7 +40,7 @@ func tinygoRoot() (string, error) {
 	return root, makeRoot(root, dir)
 }
 
-// tinygoVersion is that of the compiler in this binary, wherever it runs.
+// tinygoVersion is the version of the compiler in this binary.
 func tinygoVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if ok {
@@ -65,8 +65,8 @@ func moduleDir(version string) (string, error) {
 	return dir, nil
 }
 
-// makeRoot makes the root beside its place and renames it, so that a root is
-// whole or not there, also when two builds make it.
+// makeRoot makes the root in a temporary directory and renames it, so that it
+// is complete or missing, even with two concurrent builds.
 func makeRoot(root, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command crash is a provider that ends its process, for tests of what the manager
-// tells then. It imports what a provider does.
+// Command crash is a provider that ends its process, for tests of the manager's
+// report. It imports what a provider does.
 package main
 
 import (
@@ -23,7 +23,7 @@ func init() {
 
 func main() {}
 
-// cloud has nothing but load balancers.
+// cloud has only load balancers.
 type cloud struct{}
 
 func (cloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
@@ -46,7 +46,7 @@ func (balancers) GetLoadBalancer(context.Context, string, *v1.Service) (*v1.Load
 	return nil, false, nil
 }
 
-// EnsureLoadBalancer does what the Service's annotation crash says.
+// EnsureLoadBalancer obeys the Service's annotation crash.
 func (balancers) EnsureLoadBalancer(_ context.Context, _ string, s *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
 	switch how := s.Annotations["crash"]; how {
 	case "panic":

@@ -1,7 +1,7 @@
 // Package early sets what a provider's package initialisers may read: the
-// environment and http.DefaultTransport. It imports the standard library only,
-// so that it is initialised before them; whoever clones the default transport
-// or reads the proxy's variables later finds the way to the host.
+// environment and http.DefaultTransport. It imports only the standard library,
+// so that it is initialised before them; later clones of the default transport
+// and readers of the proxy variables find the way to the host.
 package early
 
 import (
@@ -13,12 +13,12 @@ import (
 	"os"
 )
 
-// Proxy is where the adapter listens, on the loopback of the instance's own,
-// for HTTP clients that use a proxy. No packet leaves the module.
+// Proxy is the adapter's address on the instance's own loopback, for HTTP
+// clients that use a proxy. No packet leaves the module.
 const Proxy = "127.0.0.1:3128"
 
-// Dial connects to the adapter. It stands for a connection of that scheme to
-// the address. The adapter sets it before the provider runs.
+// Dial connects to the adapter in place of the address, with the scheme's
+// protocol. The adapter sets it before the provider runs.
 var Dial = func(ctx context.Context, scheme, address string) (net.Conn, error) {
 	return nil, errors.New("upstream: nothing serves yet: " + scheme + "://" + address)
 }
@@ -40,8 +40,8 @@ var environment = map[string]string{
 	"KUBE_FEATURE_WatchListClient": "false",
 }
 
-// Transport makes connections of a transport, and those of its clones, lead to
-// the adapter. TLS ends there.
+// Transport directs the connections of a transport and its clones to the
+// adapter. TLS ends there.
 func Transport(t *http.Transport) {
 	t.Proxy = nil
 	t.ForceAttemptHTTP2 = false

@@ -16,8 +16,8 @@ import (
 var version = "1.31.0"
 
 func init() {
-	// govmomi's clones of the default transport dial TLS by themselves, except
-	// behind a proxy.
+	// govmomi's clones of the default transport dial TLS themselves, unless
+	// there is a proxy.
 	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 		transport.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: early.Proxy})
 	}
