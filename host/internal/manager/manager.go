@@ -11,15 +11,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/election"
@@ -27,7 +24,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
@@ -326,65 +322,4 @@ func identity(c *ccmconfig.CompletedConfig) (string, error) {
 	}
 	_, port, err := net.SplitHostPort(c.SecureServing.Listener.Addr().String())
 	return net.JoinHostPort(host, port), err
-}
-
-func (s *shared) newNetworks(life context.Context, m *managed) *networks {
-	scrubber := credential.NewScrubber(clock.RealClock{})
-	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
-	said := teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub, object: statusObject(m, s.storeNamespace)}
-	refused := func(what, advice string) {
-		m.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
-	}
-	return &networks{
-		client: m.client, caches: s.caches, allowed: m.allowed, refused: refused, observer: callObserver{m.metrics.Egress(), m.calls, s.spans, m.name, m.logger}, scrubber: scrubber, logger: m.logger.WithName("signer"), life: life, tasks: &m.living,
-		signers: &signerLoader{
-			client: m.client, engines: s.modules.engine, compiler: s.modules.compiler(m.name), version: version.Release(),
-			reporter:     &signerReporter{teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub}},
-			sourceFailed: said.sourceFailed,
-			trials:       m.book.Of,
-			pulls:        m.book.Pulls(),
-		},
-	}
-}
-
-func (s *shared) newLoader(m *managed) *providerLoader {
-	flags := s.completed.ComponentConfig.KubeCloudShared
-	return &providerLoader{
-		tasks: &m.living, engines: s.modules.engine,
-		loader: plugin.Loader{
-			Compiler:         s.modules.compiler(m.name),
-			ClusterName:      flags.ClusterName,
-			HostVersion:      version.Release(),
-			RequireClusterID: !flags.AllowUntaggedCloud,
-			Observer:         m.metrics,
-		},
-		hosts: &hosts{
-			logger: m.logger, events: m.events, client: m.client, allowed: m.allowed, rates: m.rates,
-			namespace: s.storeNamespace, metrics: m.metrics, clients: s.controllers(),
-		},
-	}
-}
-
-// controllers are the clients of the controllers that may change Nodes and
-// Services. The first use creates them, as that needs the API server.
-func (s *shared) controllers() kubecache.Clients {
-	return kubecache.Clients{Nodes: s.controller(nodeController), Services: s.controller(serviceController)}
-}
-
-func (s *shared) controller(name string) func() (kubernetes.Interface, error) {
-	var mu sync.Mutex
-	var made kubernetes.Interface
-	return func() (_ kubernetes.Interface, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if made == nil {
-			made, err = s.completed.ClientBuilder.Client(name)
-		}
-		return made, err
-	}
-}
-
-// configFile is the file of --cloud-config, which is for one provider.
-func (s *shared) configFile() string {
-	return s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile
 }

@@ -11,14 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // network is the connection of a provider to its cloud, as of one
@@ -65,6 +68,25 @@ type networks struct {
 	// traffic outlives networks, so that a reload or a changed Secret resets no
 	// rate, breaker or budget; nil before the first one.
 	traffic *egress.Traffic
+}
+
+func newNetworks(s *shared, b *base, a *allowed, c *calls.Log) *networks {
+	scrubber, logger := credential.NewScrubber(clock.RealClock{}), b.logger.WithName("signer")
+	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
+	said := teller{logger: logger, events: b.events, scrub: scrub, object: b.object}
+	refused := func(what, advice string) {
+		b.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
+	}
+	return &networks{
+		client: b.client, caches: s.caches, allowed: a, refused: refused, observer: callObserver{b.metrics.Egress(), c, s.spans, b.name, b.logger}, scrubber: scrubber, logger: logger, life: b.life, tasks: &b.living,
+		signers: &signerLoader{
+			client: b.client, engines: s.modules.engine, compiler: s.modules.compiler(b.name), version: version.Release(),
+			reporter:     &signerReporter{teller{logger: logger, events: b.events, scrub: scrub}},
+			sourceFailed: said.sourceFailed,
+			trials:       b.book.Of,
+			pulls:        b.book.Pulls(),
+		},
+	}
 }
 
 // build builds the network of a provider and starts the watches of its Secrets

@@ -77,9 +77,9 @@ func (p *plan) possible() error {
 			switch ends := p.ends(one); {
 			case ends && one.name == a.next.Name:
 				return later("providers: the provider %s that was removed has not ended yet: a call of it goes on, or its status could not be written; its name is free then", one.name)
-			case ends && a.next.Store == "", slices.Contains(p.removed, one) && (one.loader.config().Store == "" || one.mayHold(a.next.Store)):
+			case ends && a.next.Store == "", slices.Contains(p.removed, one) && (one.loader.config().Store == "" || one.loader.mayHold(a.next.Store)):
 				a.after = append(a.after, one)
-			case one.mayHold(a.next.Store):
+			case one.loader.mayHold(a.next.Store):
 				return p.storeTaken(a.next, one)
 			}
 		}
@@ -89,7 +89,7 @@ func (p *plan) possible() error {
 			continue
 		}
 		for _, one := range p.withEnding() {
-			if one != c.one && one.mayHold(c.next.Store) {
+			if one != c.one && one.loader.mayHold(c.next.Store) {
 				return p.storeTaken(c.next, one)
 			}
 		}
@@ -122,7 +122,7 @@ func (p *plan) make(ctx context.Context) (err error) {
 			return err
 		}
 		if differentSource(c.next, before) {
-			if c.source, err = p.shared.newSource(c.one, c.next); err != nil {
+			if c.source, err = newProviderSource(p.shared, c.one, c.next); err != nil {
 				return err
 			}
 		}
@@ -149,7 +149,8 @@ func (p *plan) giveUp() {
 	}
 	for _, a := range p.added {
 		if a.one != nil {
-			p.discard(a.one)
+			a.one.loader.close()
+			p.discard(a.one.base)
 		}
 	}
 }
@@ -295,4 +296,21 @@ func (p *plan) turns(ctx context.Context) (leave func(), err error) {
 		taken = append(taken, c.one.changing)
 	}
 	return leave, nil
+}
+
+// rules of a provider for the router. A single provider without routing gets
+// all objects, so no default is filled in for it.
+func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		r := routing.Rules{
+			Provider: p.Name, Schemes: p.Routing.Nodes.Schemes, AskNodes: p.Routing.Nodes.Ask,
+			DefaultServices: p.Routing.Services.Default, Classes: p.Routing.Services.Classes, VolumeDrivers: p.Routing.Volumes.Drivers, VolumeSchemes: p.Routing.Volumes.Schemes,
+		}
+		if len(c.Providers) > 1 {
+			r.VolumeSchemes = p.VolumeSchemes()
+		}
+		all = append(all, r)
+	}
+	return all
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/cloudproviders"
@@ -227,18 +225,12 @@ func (s *providers) tellRemoved(name string) {
 }
 
 // discard ends a provider that was built and never started. It does not wait.
-func (s *providers) discard(one *managed) {
+func (s *providers) discard(one *base) {
 	one.die()
 	one.stop()
-	one.loader.close()
 	s.living.Go("the end of what was made for provider "+one.name, func() {
 		_ = one.living.Wait(context.Background())
 		_ = one.book.Close(s.life) // nothing was begun
 		one.events.end()
 	})
-}
-
-// providerLogger is the logger of one provider.
-func providerLogger(name string) klog.Logger {
-	return klog.Background().WithName("provider").WithValues("provider", name)
 }

@@ -52,7 +52,7 @@ func replace(old, new string) func(string) string {
 func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
 	reporter, events := newTestReporter(t)
-	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{reporter: reporter}}}}
+	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{providerRollout: &providerRollout{reporter: reporter}}}}}
 	for _, test := range []struct{ file, want string }{
 		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
 		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -160,27 +161,21 @@ type providerReporter struct {
 	inVain     []string       // reported useless entries of the HostConfiguration
 }
 
-// statusObject is the ConfigMap of a provider, for Events on it.
-func statusObject(m *managed, namespace string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
-}
-
-func newProviderReporter(m *managed, namespace string) *providerReporter {
+// newProviderReporter passes the status to told, too.
+func newProviderReporter(b *base, a *providerAccess, g *providerGuest, c *providerCloud, told func(status.Status)) *providerReporter {
 	return &providerReporter{
-		teller:   teller{logger: m.logger, events: m.events, scrub: m.allowed.scrub, object: statusObject(m, namespace)},
-		provider: m.name, metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
-		generation: &m.generation,
+		teller:   teller{logger: b.logger, events: b.events, scrub: a.allowed.scrub, object: b.object},
+		provider: b.name, metrics: b.metrics.Rollout(), status: &statusWriter{object: b.status, told: told},
+		generation: &g.generation,
 		replaced: func() {
-			m.loader.proved(m.slot.Serving())
-			m.history.replaced()
-			m.invoker.Reset()
-			m.listing.Reset()
-			m.recorder.Reset()
-			m.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
+			g.loader.proved(g.slot.Serving())
+			c.replaced()
+			g.recorder.Reset()
+			c.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
 		},
-		reconfigured: m.configured.tell,
-		configured:   m.slot.ConfigDigest,
-		admits:       func() error { return m.loader.admits(m.slot.Serving()) },
+		reconfigured: c.configured.tell,
+		configured:   g.slot.ConfigDigest,
+		admits:       func() error { return g.loader.admits(g.slot.Serving()) },
 	}
 }
 
@@ -399,4 +394,15 @@ func (r *providerReporter) configuration(err error) {
 		message += ". Correct it before the next restart: a manager does not start with an invalid file"
 	}
 	r.event(source.Bundle{}, kind, reason, message)
+}
+
+// ticked reports the end of an op tick: the metrics have each one, the status
+// the last result, and the log the failures.
+func (r *providerReporter) ticked(err error) {
+	message := ""
+	if err != nil {
+		r.logger.Error(err, "The op tick failed")
+		message = text.Line(err.Error(), 512)
+	}
+	r.status.ticked(message)
 }

@@ -82,14 +82,6 @@ func (m *manager) withEnding() []*managed {
 	return m.providers.withEnding()
 }
 
-func (m *managed) drain(ctx context.Context) error {
-	err := m.invoker.Drain(ctx)
-	if err != nil {
-		_ = m.invoker.Shutdown(ctx) // the process ends anyway: no caller waits any more
-	}
-	return errors.Join(err, m.working.Wait(ctx))
-}
-
 // close ends the remaining tasks: rollouts write their decisions and close the
 // serving generations.
 func (m *manager) close(ctx context.Context) error {
@@ -110,24 +102,4 @@ func (m *manager) close(ctx context.Context) error {
 		end()
 	}
 	return failed
-}
-
-// close waits for the end of the rollout and its resources.
-func (m *managed) close(ctx context.Context) error {
-	if err := m.living.Wait(ctx); err != nil {
-		return err
-	}
-	return m.failure
-}
-
-// end ends the provider, and waits a bounded time for its tasks; afterwards
-// nothing is loaded. The error names the running tasks.
-func (m *managed) end(ctx context.Context) error {
-	m.stop()
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	err := m.drain(ctx)
-	m.die()
-	m.loader.close()
-	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-func (s *shared) newSource(m *managed, p *v1alpha1.Provider) (source.Source, error) {
+func newProviderSource(s *shared, m *managed, p *v1alpha1.Provider) (source.Source, error) {
 	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration", Store: s.modules.store}
 	src, err := newSource(m.client, p.Source, limits, images{reached: m.reporter.reached, policy: m.loader.policy, renewed: m.trust, pulls: m.book.Pulls()})
 	if err != nil {

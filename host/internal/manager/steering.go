@@ -43,10 +43,10 @@ type steering struct {
 	told     *rate.Limiter
 }
 
-func (s *shared) newSteering(events record.EventRecorder, lists *addresses.Policy) *steering {
-	st := &steering{services: s.serviceCIDRs, events: events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
-	st.set(lists)
-	return st
+func newSteering(services *serviceCIDRs, events record.EventRecorder, lists *addresses.Policy) *steering {
+	s := &steering{services: services, events: events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
+	s.set(lists)
+	return s
 }
 
 func (s *steering) set(lists *addresses.Policy) { s.lists.Store(lists) }
