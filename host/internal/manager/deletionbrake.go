@@ -72,14 +72,6 @@ func (r brakeRecord) Change(ctx context.Context, change func(string) (string, er
 // leasesPage is the page size of the list of Leases.
 const leasesPage = 500
 
-// withRule adds the missing rule to an error about rights.
-func withRule(err error, namespace string, rule text.Rule) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	return fmt.Errorf("%w; %s", err, text.AddRules(namespace, rule))
-}
-
 // heartbeats reads the times of the kubelets' last Lease renewals.
 func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
@@ -213,8 +205,4 @@ func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits)
 
 func (o *brakeObserver) about() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: o.namespace}
-}
-
-func nodeReference(node *corev1.Node) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }

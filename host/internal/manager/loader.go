@@ -193,6 +193,22 @@ func (l *providerLoader) proved(g *plugin.Generation) {
 	}
 }
 
+// admits returns why the current provenance would not admit a generation, or
+// nil. It reads the module once per provenance: every report calls it, and none
+// may take long. It is for one goroutine.
+func (l *providerLoader) admits(g *plugin.Generation) error {
+	l.mu.Lock()
+	policy, b := l.current.provenance, l.loaded[g]
+	l.mu.Unlock()
+	if b == nil || policy == nil {
+		return nil
+	}
+	if b.judged != policy {
+		b.judged, b.refusal = policy, b.bundle.View(func(module []byte) error { return policy.Check(module, b.bundle.Signature) })
+	}
+	return b.refusal
+}
+
 func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	// Invariant R3 (host/SECURITY.md): every way to a generation goes through here, that of a
 	// restart as well.

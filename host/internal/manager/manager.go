@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
@@ -25,11 +26,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
-)
-
-const (
-	// component is the name in Events and in the User-Agent.
-	component = "wasm-cloud-controller-manager"
 )
 
 // manager has the parts with the lifetime of the process.
@@ -73,16 +69,6 @@ func newManager(ctx context.Context, options *config.Options, newEngine NewEngin
 	m.work, m.cease = context.WithCancel(ctx)
 	m.life, m.die = context.WithCancel(context.Background())
 	return m
-}
-
-// startServing starts the manager, and then serves the secure port.
-func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
-	m.starting.Lock()
-	defer m.starting.Unlock()
-	if err := m.start(c); err != nil {
-		return err
-	}
-	return m.serveSecurely(c)
 }
 
 // start watches the sources and serves probes. It runs before leader election,
@@ -208,6 +194,9 @@ func (m *manager) serving() bool {
 	return len(all) == 0 // CloudProviders may follow
 }
 
+// cloud returns the cloud for upstream's command.
+func (m *manager) cloud() cloudprovider.Interface { return leader{sync.OnceFunc(m.lead)} }
+
 // lead begins the leader's tasks.
 func (m *manager) lead() {
 	m.leadership.Begin()
@@ -266,7 +255,8 @@ func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 
 // newShared builds the parts that the providers share.
 func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
-	own, err := m.newKube(c)
+	all := &kubes{client: m.outside.client, leadership: &m.leadership, life: m.life}
+	own, err := all.new(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +276,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	m.identity = name
 	pod := ownPod(own.client, os.Getenv)
 	return &shared{
-		serviceCIDRs: services, newKube: m.newKube, outside: m.outside,
+		serviceCIDRs: services, kubes: all, outside: m.outside,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics, spans: m.spans,
 		modules: modules, router: m.router, trials: trials.New(trials.Options{
 			Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir, Pod: pod.name, Ended: pod.ended,

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
@@ -43,9 +42,6 @@ func (s *providers) gone(name string) {
 		}
 	})
 }
-
-// errObjects is for a valid file that needs a restart.
-var errObjects = errors.New("cloudProviders.enabled cannot change while the manager runs: restart it, or change it back")
 
 // applyFile applies another file, with the CloudProviders if they are enabled.
 func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfiguration) error {

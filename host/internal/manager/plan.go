@@ -45,6 +45,43 @@ type addition struct {
 	after []*managed
 }
 
+// apply puts a valid, defaulted configuration into force (validation.Decode; or
+// SetDefaults and Validate). It returns when the configuration is in force as a
+// whole, or with an error when nothing of it is; a notYet may be applied later
+// unchanged. Removed providers may end later. Calls are serialised. Next must
+// not be changed after the call.
+func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
+	if err := s.changing.Take(ctx); err != nil {
+		return notYet{err}
+	}
+	defer s.changing.Leave()
+	plan, err := s.plan(next)
+	if err != nil {
+		return err
+	}
+	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
+	// is in force.
+	err = plan.make(ctx)
+	if err == nil {
+		err = plan.take(ctx)
+	}
+	if err != nil {
+		plan.giveUp()
+		return err
+	}
+	s.config = next
+	return nil
+}
+
+// inForce returns the last applied configuration, which must not be changed.
+func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
+	if err := s.changing.Take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.changing.Leave()
+	return s.config, nil
+}
+
 // plan compares the configurations. An error says why a change cannot be, or not yet.
 func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	if err := checkCloudConfig(s.shared.configFile(), next); err != nil {
@@ -122,7 +159,7 @@ func (p *plan) make(ctx context.Context) (err error) {
 			return err
 		}
 		if differentSource(c.next, before) {
-			if c.source, err = newProviderSource(p.shared, c.one, c.next); err != nil {
+			if c.source, err = c.one.newSource(p.shared, c.one.base, c.one.loader, c.next); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,7 @@ func (m *managed) parts() []part {
 // newManaged builds one provider and starts only the watches of its network's
 // Secrets and signers. After an error nothing of it remains.
 func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) (*managed, error) {
-	own, err := s.shared.newKube(s.shared.completed)
+	own, err := s.shared.kubes.new(s.shared.completed.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake 
 		changing:        tasks.NewTurn(), ended: make(chan struct{}),
 	}
 	m.reporter.idle(m.steering.idle())
-	src, err := newProviderSource(s.shared, m, p)
+	src, err := m.newSource(s.shared, b, m.loader, p)
 	if err != nil {
 		m.loader.close()
 		s.discard(b)
@@ -212,6 +212,9 @@ func (m *managed) change(t terms, src source.Source) {
 	m.reporter.idle(m.steering.idle())
 	m.providerRollout.change(src)
 }
+
+// drainTimeout bounds the wait for running ops.
+const drainTimeout = 20 * time.Second
 
 // drain waits for running ops, and for the parts that start others.
 func (m *managed) drain(ctx context.Context) error {

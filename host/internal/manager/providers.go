@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -39,52 +38,6 @@ type providers struct {
 	// looked is closed when this leading manager has read the earlier
 	// configuration; nil: it does not lead.
 	looked <-chan struct{}
-}
-
-// notYet is the error of a valid configuration that may be applied later
-// unchanged.
-type notYet struct{ error }
-
-// Unwrap returns the cause.
-func (e notYet) Unwrap() error { return e.error }
-
-func later(format string, args ...any) error { return notYet{fmt.Errorf(format, args...)} }
-
-// apply puts a valid, defaulted configuration into force (validation.Decode; or
-// SetDefaults and Validate). It returns when the configuration is in force as a
-// whole, or with an error when nothing of it is; a notYet may be applied later
-// unchanged. Removed providers may end later. Calls are serialised. Next must
-// not be changed after the call.
-func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
-	if err := s.changing.Take(ctx); err != nil {
-		return notYet{err}
-	}
-	defer s.changing.Leave()
-	plan, err := s.plan(next)
-	if err != nil {
-		return err
-	}
-	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
-	// is in force.
-	err = plan.make(ctx)
-	if err == nil {
-		err = plan.take(ctx)
-	}
-	if err != nil {
-		plan.giveUp()
-		return err
-	}
-	s.config = next
-	return nil
-}
-
-// inForce returns the last applied configuration, which must not be changed.
-func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
-	if err := s.changing.Take(ctx); err != nil {
-		return nil, err
-	}
-	defer s.changing.Leave()
-	return s.config, nil
 }
 
 // all returns the configured providers.

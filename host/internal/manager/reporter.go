@@ -4,123 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
-
-// Reasons of Events. Those of phases are eventPrefix and the phase.
-const (
-	eventPrefix     = "Provider"
-	eventServing    = eventPrefix + "Serving"
-	eventRejected   = eventPrefix + "Rejected"
-	eventWarning    = "ProviderConfigurationWarning"
-	eventJournal    = "ProviderNotDurable"
-	eventDisobeyed  = "ProviderCommandRefused"
-	eventDifference = "ProviderPhaseFailed"
-	// About the file of --config.
-	eventConfiguration = "HostConfigurationRejected"
-	eventPending       = "HostConfigurationPending"
-	eventReconfigured  = "HostConfigurationAccepted"
-)
-
-const (
-	// maxEventBytes is the API server's limit for an Event's message.
-	maxEventBytes = 1024
-	// maxBeforeWayOut leaves room in an Event for the command of the way out.
-	maxBeforeWayOut = 512
-	// maxLogBytes is the longest error of a module that does not load.
-	maxLogBytes = 8 << 10
-)
-
-// teller reports rollouts in the log and by Events.
-type teller struct {
-	logger klog.Logger
-	events record.EventRecorder
-	// scrub removes secrets from a guest's texts; nil leaves them unchanged.
-	scrub func(string) string
-	// object is the Events' object for modules without a ConfigMap; nil: there
-	// are no Events then.
-	object *corev1.ObjectReference
-}
-
-// clean turns a foreign text into one printable line: klog writes values of
-// several lines unchanged, control characters included.
-func (t *teller) clean(said string) string {
-	if t.scrub != nil {
-		said = t.scrub(said)
-	}
-	return text.Line(said, maxLogBytes)
-}
-
-func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
-	ref := bundle.Ref
-	if ref == nil {
-		ref = t.object
-	}
-	if ref != nil {
-		t.events.Event(ref, kind, reason, text.Line(message, maxEventBytes))
-	}
-}
-
-// serving reports a takeover by a new generation.
-func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
-	digests, config := g.Digests(), "private"
-	if !bundle.ConfigPrivate {
-		config = "sha256:" + digests.Config
-	}
-	t.logger.Info("provider is serving", "module", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
-		"configDigest", config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
-	text := fmt.Sprintf("%s %s is serving, digest sha256:%s", g.Name(), g.Version(), digests.Module)
-	if summary := t.clean(g.Summary()); summary != "" {
-		text += ": " + summary
-	}
-	t.event(bundle, corev1.EventTypeNormal, eventServing, text)
-	for _, warning := range g.Warnings() {
-		warning = t.clean(warning)
-		t.logger.Info("the provider warns about its configuration", "module", g.Name(), "warning", warning)
-		t.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
-	}
-}
-
-func (t *teller) rejected(bundle source.Bundle, reason, why, offered, still string) {
-	why = t.clean(why)
-	t.logger.Error(errors.New(why), "provider is rejected", "reason", reason, "source", bundle.Origin, "offered", offered, "serving", still)
-	if offered != "" {
-		offered = " (offered: " + offered + ")"
-	}
-	message := fmt.Sprintf("%s%s: %s; %s", reason, offered, why, still)
-	t.event(bundle, corev1.EventTypeWarning, eventRejected, message)
-	if bundle.ConfigRef != nil && source.InConfig(reason) { // whoever edits it looks there
-		t.events.Event(bundle.ConfigRef, corev1.EventTypeWarning, eventRejected, text.Line(message, maxEventBytes))
-	}
-}
-
-// offeredOf names the module in the source; "" for an empty source.
-func offeredOf(x rollout.Report) string {
-	if x.Offered == nil {
-		return ""
-	}
-	return "sha256:" + text.Digest(x.Offered.Digest)
-}
-
-// still names the serving module.
-func still(v *rollout.Version) string {
-	if v == nil {
-		return "no provider is serving yet"
-	}
-	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
-}
 
 // instead names the serving generation in place of a held or rolled back one.
 // It has its own earlier configuration, not the one in the source.
@@ -159,24 +55,6 @@ type providerReporter struct {
 	last       rollout.Report // the last one reported
 	waits      string         // the last reported reason to wait
 	inVain     []string       // reported useless entries of the HostConfiguration
-}
-
-// newProviderReporter passes the status to told, too.
-func newProviderReporter(b *base, a *providerAccess, g *providerGuest, c *providerCloud, told func(status.Status)) *providerReporter {
-	return &providerReporter{
-		teller:   teller{logger: b.logger, events: b.events, scrub: a.allowed.scrub, object: b.object},
-		provider: b.name, metrics: b.metrics.Rollout(), status: &statusWriter{object: b.status, told: told},
-		generation: &g.generation,
-		replaced: func() {
-			g.loader.proved(g.slot.Serving())
-			c.replaced()
-			g.recorder.Reset()
-			c.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
-		},
-		reconfigured: c.configured.tell,
-		configured:   g.slot.ConfigDigest,
-		admits:       func() error { return g.loader.admits(g.slot.Serving()) },
-	}
 }
 
 // Report implements rollout.Reporter.
@@ -405,4 +283,82 @@ func (r *providerReporter) ticked(err error) {
 		message = text.Line(err.Error(), 512)
 	}
 	r.status.ticked(message)
+}
+
+// admission reports once that a restart would end the serving module, since
+// nothing else shows that.
+func (r *providerReporter) admission(x rollout.Report) {
+	said := r.unadmitted
+	r.unadmitted = ""
+	if x.Serving == nil || r.admits == nil {
+		return
+	}
+	err := r.admits()
+	if err == nil {
+		return
+	}
+	reason := ""
+	var refused *provenance.Error
+	if errors.As(err, &refused) {
+		reason = refused.Reason + ": "
+	}
+	r.unadmitted = r.clean("the serving module would not be admitted now, and serves until the manager restarts: " + reason + err.Error())
+	if r.unadmitted != said {
+		r.logger.Error(err, "The serving module would not be admitted now; it serves until the manager restarts")
+		r.event(x.Bundle, corev1.EventTypeWarning, eventNotAdmitted, r.unadmitted)
+	}
+}
+
+// configures compares the configuration of the serving generation with the previous one's.
+// The control loops read everything at their start, so the first one is no change.
+func (r *providerReporter) configures(serving *rollout.Version) {
+	if serving == nil {
+		return
+	}
+	now := r.configured()
+	if r.config != "" && now != r.config {
+		r.reconfigured()
+	}
+	r.config = now
+}
+
+// reached reports that the registry cannot be reached, or can be again. The
+// serving module does not change.
+func (r *providerReporter) reached(err error) {
+	if err == nil {
+		r.metrics.SourceUnavailable("")
+		if r.status.source("", "") {
+			r.logger.Info("The registry answers again")
+			r.event(source.Bundle{}, corev1.EventTypeNormal, eventSourceAvailable, "the registry answers again")
+		}
+		return
+	}
+	reason := registry.ReasonUnavailable
+	var known *registry.Error
+	if errors.As(err, &known) {
+		reason = known.Reason
+	}
+	message := r.clean(err.Error())
+	r.status.source(reason, message)
+	r.metrics.SourceUnavailable(reason)
+	r.unreached(reason, message)
+}
+
+// sourceReplaced drops the state of a registry: the next source reports its
+// own.
+func (r *providerReporter) sourceReplaced() {
+	r.status.sourceReplaced()
+	r.metrics.SourceUnavailable("")
+}
+
+// idle reports useless entries of the administrator.
+func (r *providerReporter) idle(entries []string) {
+	said := slices.Equal(entries, r.inVain)
+	if r.inVain = entries; said || len(entries) == 0 {
+		return
+	}
+	const why = "has no effect: nothing in it is refused by default, or deny lists it. Private and public networks need no entry, " +
+		"and an entry wider than a refused network does not allow that network. Remove or correct the entry"
+	r.logger.Info("Entries of the HostConfiguration have no effect", "entries", entries, "field", "providers[].addresses.allow", "why", why)
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }

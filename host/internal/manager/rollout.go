@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
@@ -38,6 +39,24 @@ func newProviderRollout(s *shared, b *base, a *providerAccess, g *providerGuest,
 	return r
 }
 
+// newProviderReporter passes the status to told, too.
+func newProviderReporter(b *base, a *providerAccess, g *providerGuest, c *providerCloud, told func(status.Status)) *providerReporter {
+	return &providerReporter{
+		teller:   teller{logger: b.logger, events: b.events, scrub: a.allowed.scrub, object: b.object},
+		provider: b.name, metrics: b.metrics.Rollout(), status: &statusWriter{object: b.status, told: told},
+		generation: &g.generation,
+		replaced: func() {
+			g.loader.proved(g.slot.Serving())
+			c.replaced()
+			g.recorder.Reset()
+			c.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
+		},
+		reconfigured: c.configured.tell,
+		configured:   g.slot.ConfigDigest,
+		admits:       func() error { return g.loader.admits(g.slot.Serving()) },
+	}
+}
+
 func newExaminer(s *shared, b *base, g *providerGuest, policy func() *addresses.Policy, leads func() bool) *examiner {
 	return &examiner{
 		recorder: g.recorder, metrics: b.metrics.Rollout(), slot: g.slot,
@@ -46,6 +65,22 @@ func newExaminer(s *shared, b *base, g *providerGuest, policy func() *addresses.
 		samples: func() int { return g.loader.config().Rollout.ShadowSamples },
 		leads:   leads, hush: g.loader.hush,
 	}
+}
+
+// newSource builds the source of a configuration.
+func (r *providerRollout) newSource(s *shared, b *base, l *providerLoader, p *v1alpha1.Provider) (source.Source, error) {
+	limits := source.Limits{MaxModule: p.Limits.Module.Value(), ModuleSetting: "providers[].limits.module of the HostConfiguration", Store: s.modules.store}
+	src, err := newSource(b.client, p.Source, limits, images{reached: r.reporter.reached, policy: l.policy, renewed: r.trust, pulls: b.book.Pulls()})
+	if err != nil {
+		return nil, err
+	}
+	if file := s.configFile(); file != "" {
+		src = source.WithConfigFile(src, file, limits, source.Watching{})
+	}
+	if p.ConfigFrom != nil {
+		src = source.WithConfigFrom(src, b.client, configKey(p.ConfigFrom), limits)
+	}
+	return src, nil
 }
 
 // followSources watches one source after the other until the context ends. A

@@ -25,7 +25,7 @@ type shared struct {
 	trials         *trials.Trials
 	caches         *kubecache.Caches
 	outside        outside
-	newKube        func(*ccmconfig.CompletedConfig) (kube, error)
+	kubes          *kubes
 	kube
 }
 

@@ -12,8 +12,6 @@ import (
 
 // Bounds of the shutdown, together less than a pod's default of 30 s.
 const (
-	// drainTimeout bounds the wait for running ops.
-	drainTimeout = 20 * time.Second
 	// closeTimeout is for the following writes, and releaseTimeout for the lease.
 	closeTimeout    = 6 * time.Second
 	releaseTimeout  = 2 * time.Second

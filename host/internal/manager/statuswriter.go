@@ -50,6 +50,10 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	w.publish()
 }
 
+// eventNotAdmitted is for a serving module that the current provenance no
+// longer admits. It is also the reason of the condition.
+const eventNotAdmitted = "ServingModuleNotAdmitted"
+
 // servingReason is about the serving module. The phase is about the offered one.
 func servingReason(x rollout.Report, unadmitted string) string {
 	switch {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -160,16 +158,4 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	return slices.Compact(all), nil
-}
-
-// idle reports useless entries of the administrator.
-func (r *providerReporter) idle(entries []string) {
-	said := slices.Equal(entries, r.inVain)
-	if r.inVain = entries; said || len(entries) == 0 {
-		return
-	}
-	const why = "has no effect: nothing in it is refused by default, or deny lists it. Private and public networks need no entry, " +
-		"and an entry wider than a refused network does not allow that network. Remove or correct the entry"
-	r.logger.Info("Entries of the HostConfiguration have no effect", "entries", entries, "field", "providers[].addresses.allow", "why", why)
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }
