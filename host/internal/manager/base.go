@@ -26,16 +26,27 @@ type base struct {
 	book   *trials.Book
 }
 
-func newBase(s *shared, work, life context.Context, name string, own kube) *base {
+func newBase(s *shared, within *lifetime, name string, own kube) *base {
 	logger := providerLogger(name)
 	b := &base{
 		name: name, kube: own, metrics: s.metrics.Provider(name), logger: logger,
-		lifetime: newLifetime(klog.NewContext(work, logger), klog.NewContext(life, logger)),
+		lifetime: newLifetime(klog.NewContext(within.work, logger), klog.NewContext(within.life, logger)),
 		status:   status.New(own.client, s.storeNamespace, name, clock.RealClock{}).With(s.modules.store),
 	}
 	b.object = &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.storeNamespace, Name: b.status.Name()}
 	b.book = s.trials.Book(b.life, name, b.status)
 	return b
+}
+
+// discard ends what was built and never started. It does not wait.
+func (b *base) discard(within *lifetime) {
+	b.die()
+	b.stop()
+	within.living.Go("the end of what was made for provider "+b.name, func() {
+		_ = b.living.Wait(context.Background())
+		_ = b.book.Close(within.life) // nothing was begun
+		b.events.end()
+	})
 }
 
 // providerLogger is the logger of one provider.

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -226,29 +224,6 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	// Invariant S6 (host/SECURITY.md): a guest's output before a crash is scrubbed, too.
 	loader.Scrub = l.hosts.allowed.scrub
 	return prepare(ctx, loader, bundle, check, reached)
-}
-
-// prepare is common to the loaders of providers and of signers. It loads
-// exactly the module that was checked.
-func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, check func(module []byte) error, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	var g *plugin.Generation
-	err := bundle.View(func(module []byte) (err error) {
-		if err := check(module); err != nil {
-			return provenanceError(err)
-		}
-		g, err = l.Prepare(ctx, plugin.Bundle{Module: module, Config: bundle.Config}, func(phase string) { reached(rollout.PhaseOf(phase)) })
-		return err
-	})
-	return g, err
-}
-
-func provenanceError(err error) error {
-	reason := module.ReasonModuleInvalid
-	var e *provenance.Error
-	if errors.As(err, &e) {
-		reason = e.Reason
-	}
-	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: reason, Err: err}
 }
 
 // storeOf returns the store's name. Only a single provider may leave it to its

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,7 +14,6 @@ import (
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
@@ -30,45 +28,47 @@ import (
 
 // manager has the parts with the lifetime of the process.
 type manager struct {
-	options *config.Options
-	metrics *metrics.Metrics
-	spans   *tracing.Spans
-	outside outside
-	// work is the context of parts that start others. It ends with the signal,
-	// or with cease.
-	work    context.Context
-	cease   context.CancelFunc
-	working tasks.Group
-	// loops are the control loops; life is the context of the parts that
-	// outlive them, and ends with die.
-	loops      *controllers.Loops
-	life       context.Context
-	die        context.CancelFunc
-	living     tasks.Group
-	leadership election.Leadership
+	options   *config.Options
+	metrics   *metrics.Metrics
+	spans     *tracing.Spans
+	outside   outside
+	*lifetime // work ends with the signal, or with stop; life is longer than that of the control loops
+	loops     *controllers.Loops
+	pulse     *pulse
+	candidate
 
 	// start sets these, after the flags are parsed.
 	providers *providers
 	router    *routing.Router
-	unrouted  func(context.Context)
-	unread    func(context.Context)
-	trials    *trials.Trials
-	pulse     *pulse
+	// leading are the leader's tasks beside those of its providers.
+	leading []task
+	trials  *trials.Trials
 	// starting is held while the manager starts, as a signal may end it meanwhile.
 	starting sync.Mutex
-	leases   *election.Leases
-	identity string // unique among managers
 	// last are called when all other parts have ended.
 	last []func()
+}
+
+// candidate is this manager among others.
+type candidate struct {
+	identity   string // also after a restart
+	leadership election.Leadership
+	leases     *election.Leases
+}
+
+// task is a task with its name in errors.
+type task struct {
+	name string
+	run  func(context.Context)
 }
 
 // newManager builds the parts that exist before the flags are parsed. After the
 // end of the context nothing new begins; shutDown waits for the rest.
 func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *manager {
-	m := &manager{options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()), loops: controllers.NewLoops()}
-	m.work, m.cease = context.WithCancel(ctx)
-	m.life, m.die = context.WithCancel(context.Background())
-	return m
+	return &manager{
+		options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()),
+		loops: controllers.NewLoops(), lifetime: newLifetime(ctx, context.Background()), pulse: newPulse(),
+	}
 }
 
 // start watches the sources and serves probes. It runs before leader election,
@@ -103,16 +103,16 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	}
 	m.trials = common.trials
 	m.providers = &providers{
-		shared: common, loops: m.loops, work: m.work, life: m.life, living: &m.living, changing: tasks.NewTurn(),
+		shared: common, loops: m.loops, lifetime: m.lifetime, changing: tasks.NewTurn(),
 		removed: &removed{kube: common.kube, namespace: common.storeNamespace},
 	}
-	m.pulse = newPulse()
 	m.living.Go("the pulse", func() { m.pulse.run(m.life) })
-	m.unrouted = newUnrouted(m.router, common)
-	if m.unread, err = newUnread(common); err != nil {
+	unread, err := newUnread(common)
+	if err != nil {
 		return err
 	}
-	if err := m.begin(c, host); err != nil {
+	m.leading = []task{{"the reporter of objects without a provider", newUnrouted(m.router, common)}, {"the reporter of annotations", unread}}
+	if err := m.providers.start(host); err != nil {
 		return err
 	}
 	m.trials.Seal()
@@ -183,7 +183,7 @@ func (m *manager) fit() error {
 // leader may pass none of its modules.
 func (m *manager) serving() bool {
 	all := m.all()
-	if m.lacks() {
+	if m.providers != nil && m.providers.lacks() {
 		return false
 	}
 	for _, one := range all {
@@ -203,14 +203,15 @@ func (m *manager) lead() {
 	looked := make(chan struct{})
 	m.working.Go("the look at removed providers", func() {
 		defer close(looked)
-		m.providers.removed.tell(m.work, m.providers)
+		m.providers.removed.tell(m.work, m.providers.all(), m.providers.configured)
 	})
 	m.providers.lead(looked)
 	if objects := m.providers.objects; objects != nil {
 		m.working.Go("the statuses of CloudProviders", func() { objects.WriteStatuses(m.work) })
 	}
-	m.working.Go("the reporter of objects without a provider", func() { m.unrouted(m.work) })
-	m.working.Go("the reporter of annotations", func() { m.unread(m.work) })
+	for _, t := range m.leading {
+		m.working.Go(t.name, func() { t.run(m.work) })
+	}
 }
 
 // newUnrouted returns the reporter of objects without a provider, which runs until the
@@ -285,19 +286,6 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 			m.living.Go(name, func() { run(m.life) })
 		}}),
 	}, nil
-}
-
-// checkCloudConfig refuses a --cloud-config of an ambiguous provider, or in
-// conflict with another setting.
-func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
-	switch {
-	case file == "":
-	case len(host.Providers) > 1:
-		return errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module, or name it in configFrom")
-	case len(host.Providers) == 1 && host.Providers[0].ConfigFrom != nil:
-		return errors.New("--cloud-config and providers[0].configFrom exclude each other: remove one of them")
-	}
-	return nil
 }
 
 // identity identifies this manager among others, and after a restart: only one

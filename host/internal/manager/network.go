@@ -93,35 +93,47 @@ func newNetworks(s *shared, b *base, a *allowed, c *calls.Log) *networks {
 // and signers; close ends them.
 func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(n.life)
-	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
-	net.retain()
-	if err := n.fill(ctx, net, p); err != nil {
+	net, err := n.open(ctx, cancel, p)
+	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
 	return net, nil
 }
 
-func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
+// open builds a network whose tasks end with the context; stop ends it.
+func (n *networks) open(ctx context.Context, stop context.CancelFunc, p *v1alpha1.Provider) (*network, error) {
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
-	net.secrets = credential.NewPinned(watched)
+	secrets := credential.NewPinned(watched)
+	var signers []*signer
 	way, err := grant.NewNetwork(p, grant.NetworkOptions{
-		Secrets: net.secrets, Signer: n.signer(net, p.Engine), Observer: n.observer, Traffic: n.traffic, InForce: n.allowed.network,
+		Secrets: secrets, Observer: n.observer, Traffic: n.traffic, InForce: n.allowed.network,
+		Signer: func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
+			s, err := n.signers.signer(name, p.Engine, c)
+			if err != nil {
+				return nil, err
+			}
+			signers = append(signers, s)
+			return credential.NewSigner(s.slot.Invoke), nil
+		},
 		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed()},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	net.Network = way
-	net.kube = n.caches.Open(grant.Kube(&p.Kube), n.refused)
+	net := &network{
+		Network: way, secrets: secrets, capabilities: p.Capabilities, kube: n.caches.Open(grant.Kube(&p.Kube), n.refused),
+		signers: signers, stop: stop, number: n.built.Add(1),
+	}
+	net.retain()
 	if n.traffic == nil { // the first network, before there are goroutines
 		n.traffic = net.Client.Traffic()
 	}
 	n.tasks.Go(fmt.Sprintf("the Secrets of network %d", net.number), func() { watched.Run(ctx) })
-	for _, s := range net.signers {
+	for _, s := range signers {
 		s.start(ctx, n.tasks)
 	}
-	return nil
+	return net, nil
 }
 
 // signerFailed returns the logger of signers' errors: one a second with a burst of ten.
@@ -131,18 +143,6 @@ func (n *networks) signerFailed() func(credential, message string) {
 		if lines.Allow() {
 			n.logger.Info("The signer of a credential failed", "credential", credential, "words", message)
 		}
-	}
-}
-
-// signer builds the signer of a credential, which starts with the network.
-func (n *networks) signer(net *network, engineName string) grant.SignerFunc {
-	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
-		s, err := n.signers.signer(name, engineName, c)
-		if err != nil {
-			return nil, err
-		}
-		net.signers = append(net.signers, s)
-		return credential.NewSigner(s.slot.Invoke), nil
 	}
 }
 

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -165,7 +166,7 @@ func (p *plan) make(ctx context.Context) (err error) {
 		}
 	}
 	for _, a := range p.added {
-		if a.one, err = p.newManaged(ctx, a.next, p.next.DeletionBrake); err != nil {
+		if a.one, err = newManaged(ctx, p.shared, p.lifetime, a.next, p.next.DeletionBrake, p.told(a.next.Name)); err != nil {
 			return err
 		}
 	}
@@ -187,7 +188,7 @@ func (p *plan) giveUp() {
 	for _, a := range p.added {
 		if a.one != nil {
 			a.one.loader.close()
-			p.discard(a.one.base)
+			a.one.discard(p.lifetime)
 		}
 	}
 }
@@ -335,19 +336,15 @@ func (p *plan) turns(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// rules of a provider for the router. A single provider without routing gets
-// all objects, so no default is filled in for it.
-func rules(c *v1alpha1.HostConfiguration) (all []routing.Rules) {
-	for i := range c.Providers {
-		p := &c.Providers[i]
-		r := routing.Rules{
-			Provider: p.Name, Schemes: p.Routing.Nodes.Schemes, AskNodes: p.Routing.Nodes.Ask,
-			DefaultServices: p.Routing.Services.Default, Classes: p.Routing.Services.Classes, VolumeDrivers: p.Routing.Volumes.Drivers, VolumeSchemes: p.Routing.Volumes.Schemes,
-		}
-		if len(c.Providers) > 1 {
-			r.VolumeSchemes = p.VolumeSchemes()
-		}
-		all = append(all, r)
+// checkCloudConfig refuses a --cloud-config of an ambiguous provider, or in
+// conflict with another setting.
+func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
+	switch {
+	case file == "":
+	case len(host.Providers) > 1:
+		return errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module, or name it in configFrom")
+	case len(host.Providers) == 1 && host.Providers[0].ConfigFrom != nil:
+		return errors.New("--cloud-config and providers[0].configFrom exclude each other: remove one of them")
 	}
-	return all
+	return nil
 }

@@ -42,31 +42,32 @@ func (m *managed) parts() []part {
 	return []part{m.providerAccess, m.providerGuest, m.providerCloud}
 }
 
-// newManaged builds one provider and starts only the watches of its network's
-// Secrets and signers. After an error nothing of it remains.
-func (s *providers) newManaged(ctx context.Context, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake) (*managed, error) {
-	own, err := s.shared.kubes.new(s.shared.completed.Kubeconfig)
+// newManaged builds one provider within the manager's lifetime, and starts only
+// the watches of its network's Secrets and signers. It passes its status to told,
+// too. After an error nothing of it remains.
+func newManaged(ctx context.Context, s *shared, within *lifetime, p *v1alpha1.Provider, brake v1alpha1.DeletionBrake, told func(status.Status)) (*managed, error) {
+	own, err := s.kubes.new(s.completed.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	b := newBase(s.shared, s.work, s.life, p.Name, own)
-	access, terms, err := newProviderAccess(ctx, s.shared, b, p)
+	b := newBase(s, within, p.Name, own)
+	access, terms, err := newProviderAccess(ctx, s, b, p)
 	if err != nil {
-		s.discard(b)
+		b.discard(within)
 		return nil, err
 	}
-	guest := newProviderGuest(s.shared, b, access, terms)
-	cloud := newProviderCloud(s.shared, b, access, guest, terms, brake)
+	guest := newProviderGuest(s, b, access, terms)
+	cloud := newProviderCloud(s, b, access, guest, terms, brake)
 	m := &managed{
 		base: b, providerAccess: access, providerGuest: guest, providerCloud: cloud,
-		providerRollout: newProviderRollout(s.shared, b, access, guest, cloud, s.told(p.Name)),
+		providerRollout: newProviderRollout(s, b, access, guest, cloud, told),
 		changing:        tasks.NewTurn(), ended: make(chan struct{}),
 	}
 	m.reporter.idle(m.steering.idle())
-	src, err := m.newSource(s.shared, b, m.loader, p)
+	src, err := m.newSource(s, b, m.loader, p)
 	if err != nil {
 		m.loader.close()
-		s.discard(b)
+		b.discard(within)
 		return nil, err
 	}
 	m.setSource(src)

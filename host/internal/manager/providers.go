@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/cloudproviders"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
@@ -22,10 +23,8 @@ type providers struct {
 	removed *removed
 	// objects are the CloudProviders; nil where they are disabled.
 	objects *cloudproviders.Objects
-	// work and life are the manager's; living waits for the background work of
-	// a removal.
-	work, life context.Context
-	living     *tasks.Group
+	// The manager's lifetime; living waits for the background work of a removal.
+	*lifetime
 
 	// changing is held while a configuration is applied. It guards:
 	changing tasks.Turn
@@ -80,6 +79,14 @@ func (s *providers) lead(looked <-chan struct{}) {
 	for _, one := range now {
 		one.lead(looked)
 	}
+}
+
+// told returns the receiver of a provider's status for its CloudProvider.
+func (s *providers) told(name string) func(status.Status) {
+	if s.objects == nil {
+		return func(status.Status) {}
+	}
+	return func(x status.Status) { s.objects.Report(name, x) }
 }
 
 // replace exchanges the list of providers, and returns the argument of lead.
@@ -175,15 +182,4 @@ func (s *providers) tellRemoved(name string) {
 			return
 		}
 	}
-}
-
-// discard ends a provider that was built and never started. It does not wait.
-func (s *providers) discard(one *base) {
-	one.die()
-	one.stop()
-	s.living.Go("the end of what was made for provider "+one.name, func() {
-		_ = one.living.Wait(context.Background())
-		_ = one.book.Close(s.life) // nothing was begun
-		one.events.end()
-	})
 }

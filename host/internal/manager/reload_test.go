@@ -94,13 +94,12 @@ func TestNetworkOfTheWholeExample(t *testing.T) {
 		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}
 	c := example(t, replace("", ""))
-	net := &network{stop: func() {}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nothing is to be started
-	if err := n.fill(ctx, net, &c.Providers[0]); err != nil {
+	net, err := n.open(ctx, func() {}, &c.Providers[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	net.retain()
 	defer net.release()
 	if len(net.signers) != 1 {
 		t.Errorf("%d signers, want 1", len(net.signers))

@@ -22,7 +22,7 @@ const (
 // decisions are written, and then the lease is released, so that the next
 // leader need not wait for its expiry. It returns the result of end.
 func (m *manager) shutDown(ctx context.Context) (orderly bool) {
-	m.cease() // for every cause of the end
+	m.stop() // for every cause of the end
 	ended := make(chan bool, 1)
 	// In parallel: a second signal ends the process during the shutdown (onSignals).
 	go func() { ended <- m.end(ctx) }()
