@@ -93,3 +93,15 @@ func objectOf(about opcontext.Op) string {
 	}
 	return o.Kind + " " + klog.KRef(o.Namespace, o.Name).String()
 }
+
+// attributesOf are the attributes of an op's span.
+func attributesOf(provider string, about opcontext.Op) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{
+		attribute.String(tracing.AttributeProvider, provider), attribute.String(tracing.AttributeOp, nameOf(about)),
+		attribute.Int64(tracing.AttributeGeneration, about.Generation),
+	}
+	if object := objectOf(about); object != "" {
+		attributes = append(attributes, attribute.String(tracing.AttributeObject, object))
+	}
+	return attributes
+}

@@ -3,8 +3,6 @@ package manager
 import (
 	"context"
 	"sync"
-
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 )
 
 // changes signals that a provider may answer differently now: another
@@ -42,17 +40,4 @@ func (c *changes) follow(ctx context.Context, changed func() <-chan struct{}) {
 		case <-next:
 		}
 	}
-}
-
-// configures compares the configuration of the serving generation with the previous one's.
-// The control loops read everything at their start, so the first one is no change.
-func (r *providerReporter) configures(serving *rollout.Version) {
-	if serving == nil {
-		return
-	}
-	now := r.configured()
-	if r.config != "" && now != r.config {
-		r.reconfigured()
-	}
-	r.config = now
 }

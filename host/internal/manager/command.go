@@ -29,15 +29,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// providerFlag is the default of --cloud-provider, which upstream requires. It
-// selects nothing here: the module determines the cloud.
-const providerFlag = "wasm"
-
-// NewEngine returns the engine with that name, which keeps machine code in a
-// directory. With cachedOnly it compiles nothing itself. Thus the manager
-// depends on no engine, and the command chooses the available ones.
-type NewEngine func(name, cacheDir string, cachedOnly bool) (engine.Engine, error)
-
 // Main runs the manager with the arguments of the command line until a signal
 // ends it, and returns the exit code. With the hidden argument of
 // compileCommand it compiles one module instead. Exit ends the process at once:

@@ -14,14 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/listing"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
@@ -47,26 +45,21 @@ const (
 // delete Nodes. Its annotation is on the namespace of the stores, which an
 // account that may replace the module need not be able to change. The shares
 // are of the provider's own Nodes.
-func (s *shared) newBrake(m *managed, limits v1alpha1.DeletionBrake) func(provider.Instances) cloudprovider.InstancesV2 {
-	nodes := ownNodes{s.completed.SharedInformers.Core().V1().Nodes().Lister(), func(n *corev1.Node) bool { return s.router.OwnsNode(m.name, n) }}
-	namespace, client := s.storeNamespace, m.client
-	options := brake.Options{
+func newBrake(s *shared, b *base, instances *listing.Listing, limits v1alpha1.DeletionBrake) *brake.Brake {
+	nodes := ownNodes{s.completed.SharedInformers.Core().V1().Nodes().Lister(), func(n *corev1.Node) bool { return s.router.OwnsNode(b.name, n) }}
+	namespace, client := s.storeNamespace, b.client
+	return brake.New(instances, brake.Options{
 		Limits:     brakeLimits(limits),
 		Cluster:    func() corelisters.NodeLister { return nodes },
 		Heartbeats: func(ctx context.Context) (map[string]time.Time, error) { return heartbeats(ctx, client) },
-		Ledger:     brakeRecord{m.status},
+		Ledger:     brakeRecord{b.status},
 		Lifted:     func(ctx context.Context) (time.Time, error) { return liftedUntil(ctx, client, namespace) },
 		Observer: &brakeObserver{
-			logger: m.logger, provider: m.name, metrics: m.metrics.Brake(), events: m.events,
+			logger: b.logger, provider: b.name, metrics: b.metrics.Brake(), events: b.events,
 			namespace: namespace, held: rate.NewLimiter(heldEvents, heldEventsBurst),
 		},
 		Clock: clock.RealClock{},
-	}
-	return func(instances provider.Instances) cloudprovider.InstancesV2 {
-		m.listing = listing.New(instances, listing.Options{Observer: &listingObserver{m.logger, m.metrics.Listing()}, Addresses: m.steering.policy})
-		m.brake = brake.New(m.listing, options)
-		return m.brake
-	}
+	})
 }
 
 // brakeRecord is kept beside the provider's status.
@@ -79,14 +72,6 @@ func (r brakeRecord) Change(ctx context.Context, change func(string) (string, er
 
 // leasesPage is the page size of the list of Leases.
 const leasesPage = 500
-
-// withRule adds the missing rule to an error about rights.
-func withRule(err error, namespace string, rule text.Rule) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	return fmt.Errorf("%w; %s", err, text.AddRules(namespace, rule))
-}
 
 // heartbeats reads the times of the kubelets' last Lease renewals.
 func heartbeats(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
@@ -221,8 +206,4 @@ func (o *brakeObserver) Seen(s brake.Status) { o.metrics.Seen(s.Gone, s.Permits)
 
 func (o *brakeObserver) about() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: o.namespace}
-}
-
-func nodeReference(node *corev1.Node) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }

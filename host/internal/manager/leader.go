@@ -1,18 +1,15 @@
 package manager
 
-import (
-	"sync"
+import cloudprovider "k8s.io/cloud-provider"
 
-	cloudprovider "k8s.io/cloud-provider"
-)
+// providerFlag is the default of --cloud-provider, which upstream requires. It
+// selects nothing here: the module determines the cloud.
+const providerFlag = "wasm"
 
 // leader is the cloudprovider.Interface for upstream's command, which
 // initialises it when this manager begins to lead. It has no other function:
 // the control loops use the clouds of their providers, which come and go.
 type leader struct{ lead func() }
-
-// cloud returns the cloud for upstream's command.
-func (m *manager) cloud() cloudprovider.Interface { return leader{sync.OnceFunc(m.lead)} }
 
 // Initialize is called once, after leader election.
 func (l leader) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) { l.lead() }

@@ -2,29 +2,19 @@ package manager
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -32,10 +22,8 @@ import (
 // of that moment. It is a rollout.Loader.
 type providerLoader struct {
 	loader plugin.Loader // without engine, limits, grants and host
-	// engines returns the engine with that name, the manager's own for "".
-	engines func(name string) (engine.Engine, error)
-	hosts   *hosts
-	tasks   *tasks.Group // that wait for the end of generations
+	hosts  *hosts
+	tasks  *tasks.Group // that wait for the end of generations
 
 	mu      sync.Mutex
 	current terms
@@ -56,73 +44,6 @@ type belongings struct {
 	refusal error
 	// hushed: the guest's output is dropped.
 	hushed atomic.Bool
-}
-
-// terms are the settings with which a generation is loaded.
-type terms struct {
-	config     *v1alpha1.Provider
-	engine     engine.Engine
-	network    *network
-	provenance *provenance.Policy
-	addresses  *addresses.Policy
-	revision   string
-}
-
-// secretsTimeout bounds the wait for Secrets. They are there, or known to be
-// missing, as soon as the API server has answered.
-const secretsTimeout = 10 * time.Second
-
-func (l *providerLoader) newTerms(ctx context.Context, p *v1alpha1.Provider, n *network) (terms, error) {
-	e, err := l.engines(p.Engine)
-	if err != nil {
-		return terms{}, fmt.Errorf("provider %s: engine: %w", p.Name, err)
-	}
-	policy, err := policyOf(p.Provenance)
-	if err != nil {
-		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
-	}
-	steering, err := addresses.New(p.Addresses.Allow, p.Addresses.Deny)
-	if err != nil {
-		return terms{}, fmt.Errorf("provider %s: addresses.%w", p.Name, err)
-	}
-	revision, err := revisionOf(p)
-	if err != nil {
-		return terms{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
-	defer cancel()
-	revision += "." + n.secrets.Version(ctx)
-	return terms{config: p, engine: e, network: n, provenance: policy, addresses: steering, revision: rollout.Terms(revision, e.Name())}, nil
-}
-
-func policyOf(p v1alpha1.Provenance) (*provenance.Policy, error) {
-	policy, err := provenance.New(p.Digests, p.PublicKeys)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Demand(p.Repository, p.MinimumVersion)
-}
-
-// sameRights reports whether two configurations give a guest access to the same data.
-func sameRights(a, b *v1alpha1.Provider) bool {
-	rights := func(p *v1alpha1.Provider) v1alpha1.Provider {
-		return v1alpha1.Provider{Capabilities: p.Capabilities, Grants: p.Grants, Credentials: p.Credentials, Kube: p.Kube}
-	}
-	return equality.Semantic.DeepEqual(rights(a), rights(b))
-}
-
-// revisionOf identifies the part of a provider's configuration that matters to
-// a generation.
-func revisionOf(p *v1alpha1.Provider) (string, error) {
-	c := *p
-	c.Rollout, c.Routing, c.Source, c.ConfigFrom = v1alpha1.Rollout{}, v1alpha1.Routing{}, v1alpha1.Source{}, nil
-	c.Addresses = v1alpha1.Addresses{} // in force at once, without a new generation
-	data, err := json.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("provider %s: %w", p.Name, err)
-	}
-	digest := sha256.Sum256(data)
-	return hex.EncodeToString(digest[:6]), nil
 }
 
 // set replaces the terms. The network belongs to the loader until the next set
@@ -234,8 +155,7 @@ func (h hushable) Write(p []byte) (int, error) {
 
 // mayHold reports whether the provider or one of its generations may have a store; an
 // empty name, which a single provider's module chooses, stands for any.
-func (m *managed) mayHold(store string) bool {
-	l := m.loader
+func (l *providerLoader) mayHold(store string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if store == "" || l.current.config.Store == store {
@@ -271,6 +191,22 @@ func (l *providerLoader) proved(g *plugin.Generation) {
 	}
 }
 
+// admits returns why the current provenance would not admit a generation, or
+// nil. It reads the module once per provenance: every report calls it, and none
+// may take long. It is for one goroutine.
+func (l *providerLoader) admits(g *plugin.Generation) error {
+	l.mu.Lock()
+	policy, b := l.current.provenance, l.loaded[g]
+	l.mu.Unlock()
+	if b == nil || policy == nil {
+		return nil
+	}
+	if b.judged != policy {
+		b.judged, b.refusal = policy, b.bundle.View(func(module []byte) error { return policy.Check(module, b.bundle.Signature) })
+	}
+	return b.refusal
+}
+
 func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bundle source.Bundle, reached func(rollout.Phase)) (*plugin.Generation, error) {
 	// Invariant R3 (host/SECURITY.md): every way to a generation goes through here, that of a
 	// restart as well.
@@ -290,29 +226,6 @@ func (l *providerLoader) prepare(ctx context.Context, t terms, b *belongings, bu
 	return prepare(ctx, loader, bundle, check, reached)
 }
 
-// prepare is common to the loaders of providers and of signers. It loads
-// exactly the module that was checked.
-func prepare(ctx context.Context, l *plugin.Loader, bundle source.Bundle, check func(module []byte) error, reached func(rollout.Phase)) (*plugin.Generation, error) {
-	var g *plugin.Generation
-	err := bundle.View(func(module []byte) (err error) {
-		if err := check(module); err != nil {
-			return provenanceError(err)
-		}
-		g, err = l.Prepare(ctx, plugin.Bundle{Module: module, Config: bundle.Config}, func(phase string) { reached(rollout.PhaseOf(phase)) })
-		return err
-	})
-	return g, err
-}
-
-func provenanceError(err error) error {
-	reason := module.ReasonModuleInvalid
-	var e *provenance.Error
-	if errors.As(err, &e) {
-		reason = e.Reason
-	}
-	return &plugin.LoadError{Phase: plugin.PhaseVerify, Reason: reason, Err: err}
-}
-
 // storeOf returns the store's name. Only a single provider may leave it to its
 // module: with several the HostConfiguration names the stores.
 func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
@@ -320,22 +233,4 @@ func storeOf(p *v1alpha1.Provider, m *manifest.Manifest) string {
 		return p.Store
 	}
 	return m.Name
-}
-
-// longestOp is the time limit of the longest op.
-func longestOp(p *v1alpha1.Provider) time.Duration {
-	longest := p.Ops.Timeout.Duration
-	for _, timeout := range p.Ops.Timeouts {
-		longest = max(longest, timeout.Duration)
-	}
-	return longest
-}
-
-// policy converts the configuration of rollouts.
-func policy(r v1alpha1.Rollout) rollout.Policy {
-	return rollout.Policy{
-		Modes:         rollout.Modes{Probe: rollout.Mode(r.Probe), Shadow: rollout.Mode(r.Shadow), Observe: rollout.Mode(r.Observe)},
-		ObservePeriod: r.ObservePeriod.Duration,
-		Budget:        rollout.Budget{Failures: *r.ErrorBudget.Failures, Percent: *r.ErrorBudget.Percent},
-	}
 }

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,15 +10,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
-	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/routing"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/config"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/election"
@@ -27,66 +23,52 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tracing"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
-)
-
-const (
-	// component is the name in Events and in the User-Agent.
-	component = "wasm-cloud-controller-manager"
 )
 
 // manager has the parts with the lifetime of the process.
 type manager struct {
-	options *config.Options
-	metrics *metrics.Metrics
-	spans   *tracing.Spans
-	outside outside
-	// work is the context of parts that start others. It ends with the signal,
-	// or with cease.
-	work    context.Context
-	cease   context.CancelFunc
-	working tasks.Group
-	// loops are the control loops; life is the context of the parts that
-	// outlive them, and ends with die.
-	loops      *controllers.Loops
-	life       context.Context
-	die        context.CancelFunc
-	living     tasks.Group
-	leadership election.Leadership
+	options   *config.Options
+	metrics   *metrics.Metrics
+	spans     *tracing.Spans
+	outside   outside
+	*lifetime // work ends with the signal, or with stop; life is longer than that of the control loops
+	loops     *controllers.Loops
+	pulse     *pulse
+	candidate
 
 	// start sets these, after the flags are parsed.
 	providers *providers
 	router    *routing.Router
-	unrouted  func(context.Context)
-	unread    func(context.Context)
-	trials    *trials.Trials
-	pulse     *pulse
+	// leading are the leader's tasks beside those of its providers.
+	leading []task
+	trials  *trials.Trials
 	// starting is held while the manager starts, as a signal may end it meanwhile.
 	starting sync.Mutex
-	leases   *election.Leases
-	identity string // unique among managers
 	// last are called when all other parts have ended.
 	last []func()
+}
+
+// candidate is this manager among others.
+type candidate struct {
+	identity   string // also after a restart
+	leadership election.Leadership
+	leases     *election.Leases
+}
+
+// task is a task with its name in errors.
+type task struct {
+	name string
+	run  func(context.Context)
 }
 
 // newManager builds the parts that exist before the flags are parsed. After the
 // end of the context nothing new begins; shutDown waits for the rest.
 func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *manager {
-	m := &manager{options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()), loops: controllers.NewLoops()}
-	m.work, m.cease = context.WithCancel(ctx)
-	m.life, m.die = context.WithCancel(context.Background())
-	return m
-}
-
-// startServing starts the manager, and then serves the secure port.
-func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
-	m.starting.Lock()
-	defer m.starting.Unlock()
-	if err := m.start(c); err != nil {
-		return err
+	return &manager{
+		options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()),
+		loops: controllers.NewLoops(), lifetime: newLifetime(ctx, context.Background()), pulse: newPulse(),
 	}
-	return m.serveSecurely(c)
 }
 
 // start watches the sources and serves probes. It runs before leader election,
@@ -121,16 +103,16 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 	}
 	m.trials = common.trials
 	m.providers = &providers{
-		shared: common, loops: m.loops, work: m.work, life: m.life, living: &m.living, changing: tasks.NewTurn(),
+		shared: common, loops: m.loops, lifetime: m.lifetime, changing: tasks.NewTurn(),
 		removed: &removed{kube: common.kube, namespace: common.storeNamespace},
 	}
-	m.pulse = newPulse()
 	m.living.Go("the pulse", func() { m.pulse.run(m.life) })
-	m.unrouted = newUnrouted(m.router, common)
-	if m.unread, err = newUnread(common); err != nil {
+	unread, err := newUnread(common)
+	if err != nil {
 		return err
 	}
-	if err := m.begin(c, host); err != nil {
+	m.leading = []task{{"the reporter of objects without a provider", newUnrouted(m.router, common)}, {"the reporter of annotations", unread}}
+	if err := m.providers.start(host); err != nil {
 		return err
 	}
 	m.trials.Seal()
@@ -201,7 +183,7 @@ func (m *manager) fit() error {
 // leader may pass none of its modules.
 func (m *manager) serving() bool {
 	all := m.all()
-	if m.lacks() {
+	if m.providers != nil && m.providers.lacks() {
 		return false
 	}
 	for _, one := range all {
@@ -212,20 +194,24 @@ func (m *manager) serving() bool {
 	return len(all) == 0 // CloudProviders may follow
 }
 
+// cloud returns the cloud for upstream's command.
+func (m *manager) cloud() cloudprovider.Interface { return leader{sync.OnceFunc(m.lead)} }
+
 // lead begins the leader's tasks.
 func (m *manager) lead() {
 	m.leadership.Begin()
 	looked := make(chan struct{})
 	m.working.Go("the look at removed providers", func() {
 		defer close(looked)
-		m.providers.removed.tell(m.work, m.providers)
+		m.providers.removed.tell(m.work, m.providers.all(), m.providers.configured)
 	})
 	m.providers.lead(looked)
 	if objects := m.providers.objects; objects != nil {
 		m.working.Go("the statuses of CloudProviders", func() { objects.WriteStatuses(m.work) })
 	}
-	m.working.Go("the reporter of objects without a provider", func() { m.unrouted(m.work) })
-	m.working.Go("the reporter of annotations", func() { m.unread(m.work) })
+	for _, t := range m.leading {
+		m.working.Go(t.name, func() { t.run(m.work) })
+	}
 }
 
 // newUnrouted returns the reporter of objects without a provider, which runs until the
@@ -270,7 +256,8 @@ func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 
 // newShared builds the parts that the providers share.
 func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
-	own, err := m.newKube(c)
+	all := &kubes{client: m.outside.client, leadership: &m.leadership, life: m.life}
+	own, err := all.new(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +277,7 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	m.identity = name
 	pod := ownPod(own.client, os.Getenv)
 	return &shared{
-		serviceCIDRs: services, newKube: m.newKube, outside: m.outside,
+		serviceCIDRs: services, kubes: all, outside: m.outside,
 		storeNamespace: m.options.StoreNamespace, completed: c, kube: own, metrics: m.metrics, spans: m.spans,
 		modules: modules, router: m.router, trials: trials.New(trials.Options{
 			Manager: name, WhoAmI: accountOf(own.client), Dir: m.options.CompilationCacheDir, Pod: pod.name, Ended: pod.ended,
@@ -299,19 +286,6 @@ func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 			m.living.Go(name, func() { run(m.life) })
 		}}),
 	}, nil
-}
-
-// checkCloudConfig refuses a --cloud-config of an ambiguous provider, or in
-// conflict with another setting.
-func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
-	switch {
-	case file == "":
-	case len(host.Providers) > 1:
-		return errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module, or name it in configFrom")
-	case len(host.Providers) == 1 && host.Providers[0].ConfigFrom != nil:
-		return errors.New("--cloud-config and providers[0].configFrom exclude each other: remove one of them")
-	}
-	return nil
 }
 
 // identity identifies this manager among others, and after a restart: only one
@@ -326,65 +300,4 @@ func identity(c *ccmconfig.CompletedConfig) (string, error) {
 	}
 	_, port, err := net.SplitHostPort(c.SecureServing.Listener.Addr().String())
 	return net.JoinHostPort(host, port), err
-}
-
-func (s *shared) newNetworks(life context.Context, m *managed) *networks {
-	scrubber := credential.NewScrubber(clock.RealClock{})
-	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
-	said := teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub, object: statusObject(m, s.storeNamespace)}
-	refused := func(what, advice string) {
-		m.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
-	}
-	return &networks{
-		client: m.client, caches: s.caches, allowed: m.allowed, refused: refused, observer: callObserver{m.metrics.Egress(), m.calls, s.spans, m.name, m.logger}, scrubber: scrubber, logger: m.logger.WithName("signer"), life: life, tasks: &m.living,
-		signers: &signerLoader{
-			client: m.client, engines: s.modules.engine, compiler: s.modules.compiler(m.name), version: version.Release(),
-			reporter:     &signerReporter{teller{logger: m.logger.WithName("signer"), events: m.events, scrub: scrub}},
-			sourceFailed: said.sourceFailed,
-			trials:       m.book.Of,
-			pulls:        m.book.Pulls(),
-		},
-	}
-}
-
-func (s *shared) newLoader(m *managed) *providerLoader {
-	flags := s.completed.ComponentConfig.KubeCloudShared
-	return &providerLoader{
-		tasks: &m.living, engines: s.modules.engine,
-		loader: plugin.Loader{
-			Compiler:         s.modules.compiler(m.name),
-			ClusterName:      flags.ClusterName,
-			HostVersion:      version.Release(),
-			RequireClusterID: !flags.AllowUntaggedCloud,
-			Observer:         m.metrics,
-		},
-		hosts: &hosts{
-			logger: m.logger, events: m.events, client: m.client, allowed: m.allowed, rates: m.rates,
-			namespace: s.storeNamespace, metrics: m.metrics, clients: s.controllers(),
-		},
-	}
-}
-
-// controllers are the clients of the controllers that may change Nodes and
-// Services. The first use creates them, as that needs the API server.
-func (s *shared) controllers() kubecache.Clients {
-	return kubecache.Clients{Nodes: s.controller(nodeController), Services: s.controller(serviceController)}
-}
-
-func (s *shared) controller(name string) func() (kubernetes.Interface, error) {
-	var mu sync.Mutex
-	var made kubernetes.Interface
-	return func() (_ kubernetes.Interface, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if made == nil {
-			made, err = s.completed.ClientBuilder.Client(name)
-		}
-		return made, err
-	}
-}
-
-// configFile is the file of --cloud-config, which is for one provider.
-func (s *shared) configFile() string {
-	return s.completed.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile
 }

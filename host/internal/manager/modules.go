@@ -20,6 +20,11 @@ import (
 // itself to compile one module, in a process that may be killed.
 const compileCommand = "compile-module"
 
+// NewEngine returns the engine with that name, which keeps machine code in a
+// directory. With cachedOnly it compiles nothing itself. Thus the manager
+// depends on no engine, and the command chooses the available ones.
+type NewEngine func(name, cacheDir string, cachedOnly bool) (engine.Engine, error)
+
 // modules are the parts that load modules.
 type modules struct {
 	// engine returns the engine with that name, that of --wasm-engine for "".

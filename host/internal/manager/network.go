@@ -11,14 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/credential"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/calls"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
 // network is the connection of a provider to its cloud, as of one
@@ -67,39 +70,70 @@ type networks struct {
 	traffic *egress.Traffic
 }
 
+func newNetworks(s *shared, b *base, a *allowed, c *calls.Log) *networks {
+	scrubber, logger := credential.NewScrubber(clock.RealClock{}), b.logger.WithName("signer")
+	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
+	said := teller{logger: logger, events: b.events, scrub: scrub, object: b.object}
+	refused := func(what, advice string) {
+		b.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
+	}
+	return &networks{
+		client: b.client, caches: s.caches, allowed: a, refused: refused, observer: callObserver{b.metrics.Egress(), c, s.spans, b.name, b.logger}, scrubber: scrubber, logger: logger, life: b.life, tasks: &b.living,
+		signers: &signerLoader{
+			client: b.client, engines: s.modules.engine, compiler: s.modules.compiler(b.name), version: version.Release(),
+			reporter:     &signerReporter{teller{logger: logger, events: b.events, scrub: scrub}},
+			sourceFailed: said.sourceFailed,
+			trials:       b.book.Of,
+			pulls:        b.book.Pulls(),
+		},
+	}
+}
+
 // build builds the network of a provider and starts the watches of its Secrets
 // and signers; close ends them.
 func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(n.life)
-	net := &network{capabilities: p.Capabilities, stop: cancel, number: n.built.Add(1)}
-	net.retain()
-	if err := n.fill(ctx, net, p); err != nil {
+	net, err := n.open(ctx, cancel, p)
+	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
 	return net, nil
 }
 
-func (n *networks) fill(ctx context.Context, net *network, p *v1alpha1.Provider) error {
+// open builds a network whose tasks end with the context; stop ends it.
+func (n *networks) open(ctx context.Context, stop context.CancelFunc, p *v1alpha1.Provider) (*network, error) {
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
-	net.secrets = credential.NewPinned(watched)
+	secrets := credential.NewPinned(watched)
+	var signers []*signer
 	way, err := grant.NewNetwork(p, grant.NetworkOptions{
-		Secrets: net.secrets, Signer: n.signer(net, p.Engine), Observer: n.observer, Traffic: n.traffic, InForce: n.allowed.network,
+		Secrets: secrets, Observer: n.observer, Traffic: n.traffic, InForce: n.allowed.network,
+		Signer: func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
+			s, err := n.signers.signer(name, p.Engine, c)
+			if err != nil {
+				return nil, err
+			}
+			signers = append(signers, s)
+			return credential.NewSigner(s.slot.Invoke), nil
+		},
 		Credentials: credential.Options{Scrubber: n.scrubber, SignerFailed: n.signerFailed()},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	net.Network = way
-	net.kube = n.caches.Open(grant.Kube(&p.Kube), n.refused)
+	net := &network{
+		Network: way, secrets: secrets, capabilities: p.Capabilities, kube: n.caches.Open(grant.Kube(&p.Kube), n.refused),
+		signers: signers, stop: stop, number: n.built.Add(1),
+	}
+	net.retain()
 	if n.traffic == nil { // the first network, before there are goroutines
 		n.traffic = net.Client.Traffic()
 	}
 	n.tasks.Go(fmt.Sprintf("the Secrets of network %d", net.number), func() { watched.Run(ctx) })
-	for _, s := range net.signers {
+	for _, s := range signers {
 		s.start(ctx, n.tasks)
 	}
-	return nil
+	return net, nil
 }
 
 // signerFailed returns the logger of signers' errors: one a second with a burst of ten.
@@ -109,18 +143,6 @@ func (n *networks) signerFailed() func(credential, message string) {
 		if lines.Allow() {
 			n.logger.Info("The signer of a credential failed", "credential", credential, "words", message)
 		}
-	}
-}
-
-// signer builds the signer of a credential, which starts with the network.
-func (n *networks) signer(net *network, engineName string) grant.SignerFunc {
-	return func(name string, c *v1alpha1.SignerCredential) (credential.Signer, error) {
-		s, err := n.signers.signer(name, engineName, c)
-		if err != nil {
-			return nil, err
-		}
-		net.signers = append(net.signers, s)
-		return credential.NewSigner(s.slot.Invoke), nil
 	}
 }
 

@@ -2,35 +2,32 @@ package manager
 
 import (
 	"context"
-	"errors"
 
-	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/cloudproviders"
 )
 
-// begin applies the manager's first configuration: the file, and with
+// start applies the manager's first configuration: the file, and with
 // cloudProviders.enabled the CloudProviders of the cluster, which it then watches.
-func (m *manager) begin(c *ccmconfig.CompletedConfig, host *v1alpha1.HostConfiguration) error {
+func (s *providers) start(host *v1alpha1.HostConfiguration) error {
 	// Invariant R14 (host/SECURITY.md): nobody looks at objects unless the file says so.
 	if !host.CloudProviders.Enabled {
-		return m.providers.apply(m.work, host)
+		return s.apply(s.work, host)
 	}
-	client, err := m.outside.dynamic(c.Kubeconfig)
+	client, err := s.shared.outside.dynamic(s.shared.completed.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	objects := cloudproviders.New(cloudproviders.Options{Client: client, Apply: m.providers.apply, Gone: m.providers.gone, Events: m.providers.shared.events})
-	m.providers.objects = objects
-	ctx := klog.NewContext(m.work, klog.Background().WithName("cloudproviders"))
-	m.working.Go("the watch of CloudProviders", func() { objects.Watch(ctx) })
+	objects := cloudproviders.New(cloudproviders.Options{Client: client, Apply: s.apply, Gone: s.gone, Events: s.shared.events})
+	s.objects = objects
+	ctx := klog.NewContext(s.work, klog.Background().WithName("cloudproviders"))
+	s.working.Go("the watch of CloudProviders", func() { objects.Watch(ctx) })
 	if err := objects.Start(ctx, host); err != nil {
 		return err
 	}
-	m.working.Go("the CloudProviders", func() { objects.Run(ctx) })
+	s.working.Go("the CloudProviders", func() { objects.Run(ctx) })
 	return nil
 }
 
@@ -43,9 +40,6 @@ func (s *providers) gone(name string) {
 		}
 	})
 }
-
-// errObjects is for a valid file that needs a restart.
-var errObjects = errors.New("cloudProviders.enabled cannot change while the manager runs: restart it, or change it back")
 
 // applyFile applies another file, with the CloudProviders if they are enabled.
 func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfiguration) error {
@@ -66,17 +60,7 @@ func (s *providers) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguratio
 	return s.inForce(ctx)
 }
 
-// told returns the receiver of a provider's status for its CloudProvider.
-func (s *providers) told(name string) func(status.Status) {
-	if s.objects == nil {
-		return func(status.Status) {}
-	}
-	return func(x status.Status) { s.objects.Report(name, x) }
-}
-
 // lacks reports whether another manager serves a CloudProvider of which this
 // one only knows a mistake. It is not ready then, so that it does not replace
 // that manager, as with an invalid file.
-func (m *manager) lacks() bool {
-	return m.providers != nil && m.providers.objects != nil && m.providers.objects.Lacks() != ""
-}
+func (s *providers) lacks() bool { return s.objects != nil && s.objects.Lacks() != "" }

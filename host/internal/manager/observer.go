@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -104,18 +103,6 @@ func (s scrubbed) run(ctx context.Context, invoke opcontext.InvokeFunc, op abi.O
 	s.history.ended(ctx, op, start, resp, err)
 	tracing.End(span, err)
 	return err
-}
-
-// attributesOf are the attributes of an op's span.
-func attributesOf(provider string, about opcontext.Op) []attribute.KeyValue {
-	attributes := []attribute.KeyValue{
-		attribute.String(tracing.AttributeProvider, provider), attribute.String(tracing.AttributeOp, nameOf(about)),
-		attribute.Int64(tracing.AttributeGeneration, about.Generation),
-	}
-	if object := objectOf(about); object != "" {
-		attributes = append(attributes, attribute.String(tracing.AttributeObject, object))
-	}
-	return attributes
 }
 
 // clean leaves errors of the host unchanged: they contain nothing of the guest.

@@ -16,6 +16,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 )
 
+// component is the name in Events and in the User-Agent.
+const component = "wasm-cloud-controller-manager"
+
 // outside is a manager's access to the outside world: tests of whole managers
 // replace it.
 type outside struct {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,6 +46,43 @@ type addition struct {
 	after []*managed
 }
 
+// apply puts a valid, defaulted configuration into force (validation.Decode; or
+// SetDefaults and Validate). It returns when the configuration is in force as a
+// whole, or with an error when nothing of it is; a notYet may be applied later
+// unchanged. Removed providers may end later. Calls are serialised. Next must
+// not be changed after the call.
+func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
+	if err := s.changing.Take(ctx); err != nil {
+		return notYet{err}
+	}
+	defer s.changing.Leave()
+	plan, err := s.plan(next)
+	if err != nil {
+		return err
+	}
+	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
+	// is in force.
+	err = plan.make(ctx)
+	if err == nil {
+		err = plan.take(ctx)
+	}
+	if err != nil {
+		plan.giveUp()
+		return err
+	}
+	s.config = next
+	return nil
+}
+
+// inForce returns the last applied configuration, which must not be changed.
+func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
+	if err := s.changing.Take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.changing.Leave()
+	return s.config, nil
+}
+
 // plan compares the configurations. An error says why a change cannot be, or not yet.
 func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	if err := checkCloudConfig(s.shared.configFile(), next); err != nil {
@@ -77,9 +115,9 @@ func (p *plan) possible() error {
 			switch ends := p.ends(one); {
 			case ends && one.name == a.next.Name:
 				return later("providers: the provider %s that was removed has not ended yet: a call of it goes on, or its status could not be written; its name is free then", one.name)
-			case ends && a.next.Store == "", slices.Contains(p.removed, one) && (one.loader.config().Store == "" || one.mayHold(a.next.Store)):
+			case ends && a.next.Store == "", slices.Contains(p.removed, one) && (one.loader.config().Store == "" || one.loader.mayHold(a.next.Store)):
 				a.after = append(a.after, one)
-			case one.mayHold(a.next.Store):
+			case one.loader.mayHold(a.next.Store):
 				return p.storeTaken(a.next, one)
 			}
 		}
@@ -89,7 +127,7 @@ func (p *plan) possible() error {
 			continue
 		}
 		for _, one := range p.withEnding() {
-			if one != c.one && one.mayHold(c.next.Store) {
+			if one != c.one && one.loader.mayHold(c.next.Store) {
 				return p.storeTaken(c.next, one)
 			}
 		}
@@ -122,13 +160,13 @@ func (p *plan) make(ctx context.Context) (err error) {
 			return err
 		}
 		if differentSource(c.next, before) {
-			if c.source, err = p.shared.newSource(c.one, c.next); err != nil {
+			if c.source, err = c.one.newSource(p.shared, c.one.base, c.one.loader, c.next); err != nil {
 				return err
 			}
 		}
 	}
 	for _, a := range p.added {
-		if a.one, err = p.newManaged(ctx, a.next, p.next.DeletionBrake); err != nil {
+		if a.one, err = newManaged(ctx, p.shared, p.lifetime, a.next, p.next.DeletionBrake, p.told(a.next.Name)); err != nil {
 			return err
 		}
 	}
@@ -149,7 +187,8 @@ func (p *plan) giveUp() {
 	}
 	for _, a := range p.added {
 		if a.one != nil {
-			p.discard(a.one)
+			a.one.loader.close()
+			a.one.discard(p.lifetime)
 		}
 	}
 }
@@ -295,4 +334,17 @@ func (p *plan) turns(ctx context.Context) (leave func(), err error) {
 		taken = append(taken, c.one.changing)
 	}
 	return leave, nil
+}
+
+// checkCloudConfig refuses a --cloud-config of an ambiguous provider, or in
+// conflict with another setting.
+func checkCloudConfig(file string, host *v1alpha1.HostConfiguration) error {
+	switch {
+	case file == "":
+	case len(host.Providers) > 1:
+		return errors.New("--cloud-config is for one provider, and the HostConfiguration has several: put each one's configuration beside its module, or name it in configFrom")
+	case len(host.Providers) == 1 && host.Providers[0].ConfigFrom != nil:
+		return errors.New("--cloud-config and providers[0].configFrom exclude each other: remove one of them")
+	}
+	return nil
 }

@@ -2,15 +2,13 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/cloudproviders"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/tasks"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
@@ -25,10 +23,8 @@ type providers struct {
 	removed *removed
 	// objects are the CloudProviders; nil where they are disabled.
 	objects *cloudproviders.Objects
-	// work and life are the manager's; living waits for the background work of
-	// a removal.
-	work, life context.Context
-	living     *tasks.Group
+	// The manager's lifetime; living waits for the background work of a removal.
+	*lifetime
 
 	// changing is held while a configuration is applied. It guards:
 	changing tasks.Turn
@@ -41,52 +37,6 @@ type providers struct {
 	// looked is closed when this leading manager has read the earlier
 	// configuration; nil: it does not lead.
 	looked <-chan struct{}
-}
-
-// notYet is the error of a valid configuration that may be applied later
-// unchanged.
-type notYet struct{ error }
-
-// Unwrap returns the cause.
-func (e notYet) Unwrap() error { return e.error }
-
-func later(format string, args ...any) error { return notYet{fmt.Errorf(format, args...)} }
-
-// apply puts a valid, defaulted configuration into force (validation.Decode; or
-// SetDefaults and Validate). It returns when the configuration is in force as a
-// whole, or with an error when nothing of it is; a notYet may be applied later
-// unchanged. Removed providers may end later. Calls are serialised. Next must
-// not be changed after the call.
-func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
-	if err := s.changing.Take(ctx); err != nil {
-		return notYet{err}
-	}
-	defer s.changing.Leave()
-	plan, err := s.plan(next)
-	if err != nil {
-		return err
-	}
-	// Invariant R2 (host/SECURITY.md): everything of a changed file is made before anything of it
-	// is in force.
-	err = plan.make(ctx)
-	if err == nil {
-		err = plan.take(ctx)
-	}
-	if err != nil {
-		plan.giveUp()
-		return err
-	}
-	s.config = next
-	return nil
-}
-
-// inForce returns the last applied configuration, which must not be changed.
-func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
-	if err := s.changing.Take(ctx); err != nil {
-		return nil, err
-	}
-	defer s.changing.Leave()
-	return s.config, nil
 }
 
 // all returns the configured providers.
@@ -129,6 +79,14 @@ func (s *providers) lead(looked <-chan struct{}) {
 	for _, one := range now {
 		one.lead(looked)
 	}
+}
+
+// told returns the receiver of a provider's status for its CloudProvider.
+func (s *providers) told(name string) func(status.Status) {
+	if s.objects == nil {
+		return func(status.Status) {}
+	}
+	return func(x status.Status) { s.objects.Report(name, x) }
 }
 
 // replace exchanges the list of providers, and returns the argument of lead.
@@ -224,21 +182,4 @@ func (s *providers) tellRemoved(name string) {
 			return
 		}
 	}
-}
-
-// discard ends a provider that was built and never started. It does not wait.
-func (s *providers) discard(one *managed) {
-	one.die()
-	one.stop()
-	one.loader.close()
-	s.living.Go("the end of what was made for provider "+one.name, func() {
-		_ = one.living.Wait(context.Background())
-		_ = one.book.Close(s.life) // nothing was begun
-		one.events.end()
-	})
-}
-
-// providerLogger is the logger of one provider.
-func providerLogger(name string) klog.Logger {
-	return klog.Background().WithName("provider").WithValues("provider", name)
 }

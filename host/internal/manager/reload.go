@@ -24,10 +24,6 @@ type reloader struct {
 	told string
 }
 
-// reloadRetry is the delay between attempts to apply an unchanged file whose
-// requirements are not met yet.
-const reloadRetry = 10 * time.Second
-
 // content is the content of the file.
 type content struct {
 	data []byte

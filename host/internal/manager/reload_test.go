@@ -52,7 +52,7 @@ func replace(old, new string) func(string) string {
 func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
 	reporter, events := newTestReporter(t)
-	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{reporter: reporter}}}}
+	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{providerRollout: &providerRollout{reporter: reporter}}}}}
 	for _, test := range []struct{ file, want string }{
 		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
 		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},
@@ -94,13 +94,12 @@ func TestNetworkOfTheWholeExample(t *testing.T) {
 		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}
 	c := example(t, replace("", ""))
-	net := &network{stop: func() {}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nothing is to be started
-	if err := n.fill(ctx, net, &c.Providers[0]); err != nil {
+	net, err := n.open(ctx, func() {}, &c.Providers[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	net.retain()
 	defer net.release()
 	if len(net.signers) != 1 {
 		t.Errorf("%d signers, want 1", len(net.signers))

@@ -37,10 +37,10 @@ type removed struct {
 // tell reads the earlier configured providers from the statuses, and those that
 // this manager may write. It returns before they are overwritten, even when the
 // API server does not answer.
-func (r *removed) tell(ctx context.Context, now *providers) {
+func (r *removed) tell(ctx context.Context, now []*managed, configured func(name string) bool) {
 	// With flags alone the provider has a fixed name.
 	before := append(r.entitled(ctx), config.FlagProvider)
-	for _, one := range now.all() {
+	for _, one := range now {
 		names, err := one.status.Providers(ctx)
 		if err != nil {
 			one.logger.Error(err, "It is not known which providers were configured before")
@@ -50,7 +50,7 @@ func (r *removed) tell(ctx context.Context, now *providers) {
 	}
 	slices.Sort(before)
 	for _, name := range slices.Compact(before) {
-		if !now.configured(name) {
+		if !configured(name) {
 			_ = r.tellOf(ctx, name)
 		}
 	}

@@ -4,122 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
-
-// Reasons of Events.
-const (
-	eventServing    = report.ProviderServing
-	eventRejected   = report.ProviderRejected
-	eventWarning    = report.ProviderConfigurationWarning
-	eventJournal    = report.ProviderNotDurable
-	eventDisobeyed  = report.ProviderCommandRefused
-	eventDifference = report.ProviderPhaseFailed
-	// About the file of --config.
-	eventConfiguration = report.HostConfigurationRejected
-	eventPending       = report.HostConfigurationPending
-	eventReconfigured  = report.HostConfigurationAccepted
-)
-
-const (
-	// maxEventBytes is the API server's limit for an Event's message.
-	maxEventBytes = 1024
-	// maxBeforeWayOut leaves room in an Event for the command of the way out.
-	maxBeforeWayOut = 512
-	// maxLogBytes is the longest error of a module that does not load.
-	maxLogBytes = 8 << 10
-)
-
-// teller reports rollouts in the log and by Events.
-type teller struct {
-	logger klog.Logger
-	events record.EventRecorder
-	// scrub removes secrets from a guest's texts; nil leaves them unchanged.
-	scrub func(string) string
-	// object is the Events' object for modules without a ConfigMap; nil: there
-	// are no Events then.
-	object *corev1.ObjectReference
-}
-
-// clean turns a foreign text into one printable line: klog writes values of
-// several lines unchanged, control characters included.
-func (t *teller) clean(said string) string {
-	if t.scrub != nil {
-		said = t.scrub(said)
-	}
-	return text.Line(said, maxLogBytes)
-}
-
-func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
-	ref := bundle.Ref
-	if ref == nil {
-		ref = t.object
-	}
-	if ref != nil {
-		t.events.Event(ref, kind, reason, text.Line(message, maxEventBytes))
-	}
-}
-
-// serving reports a takeover by a new generation.
-func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
-	digests, config := g.Digests(), "private"
-	if !bundle.ConfigPrivate {
-		config = "sha256:" + digests.Config
-	}
-	t.logger.Info("provider is serving", "module", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
-		"configDigest", config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
-	text := fmt.Sprintf("%s %s is serving, digest sha256:%s", g.Name(), g.Version(), digests.Module)
-	if summary := t.clean(g.Summary()); summary != "" {
-		text += ": " + summary
-	}
-	t.event(bundle, corev1.EventTypeNormal, eventServing, text)
-	for _, warning := range g.Warnings() {
-		warning = t.clean(warning)
-		t.logger.Info("the provider warns about its configuration", "module", g.Name(), "warning", warning)
-		t.event(bundle, corev1.EventTypeWarning, eventWarning, warning)
-	}
-}
-
-func (t *teller) rejected(bundle source.Bundle, reason, why, offered, still string) {
-	why = t.clean(why)
-	t.logger.Error(errors.New(why), "provider is rejected", "reason", reason, "source", bundle.Origin, "offered", offered, "serving", still)
-	if offered != "" {
-		offered = " (offered: " + offered + ")"
-	}
-	message := fmt.Sprintf("%s%s: %s; %s", reason, offered, why, still)
-	t.event(bundle, corev1.EventTypeWarning, eventRejected, message)
-	if bundle.ConfigRef != nil && source.InConfig(reason) { // whoever edits it looks there
-		t.events.Event(bundle.ConfigRef, corev1.EventTypeWarning, eventRejected, text.Line(message, maxEventBytes))
-	}
-}
-
-// offeredOf names the module in the source; "" for an empty source.
-func offeredOf(x rollout.Report) string {
-	if x.Offered == nil {
-		return ""
-	}
-	return "sha256:" + text.Digest(x.Offered.Digest)
-}
-
-// still names the serving module.
-func still(v *rollout.Version) string {
-	if v == nil {
-		return "no provider is serving yet"
-	}
-	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
-}
 
 // instead names the serving generation in place of a held or rolled back one.
 // It has its own earlier configuration, not the one in the source.
@@ -158,30 +56,6 @@ type providerReporter struct {
 	last       rollout.Report // the last one reported
 	waits      string         // the last reported reason to wait
 	inVain     []string       // reported useless entries of the HostConfiguration
-}
-
-// statusObject is the ConfigMap of a provider, for Events on it.
-func statusObject(m *managed, namespace string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: m.status.Name()}
-}
-
-func newProviderReporter(m *managed, namespace string) *providerReporter {
-	return &providerReporter{
-		teller:   teller{logger: m.logger, events: m.events, scrub: m.allowed.scrub, object: statusObject(m, namespace)},
-		provider: m.name, metrics: m.metrics.Rollout(), status: &statusWriter{object: m.status},
-		generation: &m.generation,
-		replaced: func() {
-			m.loader.proved(m.slot.Serving())
-			m.history.replaced()
-			m.invoker.Reset()
-			m.listing.Reset()
-			m.recorder.Reset()
-			m.changes.tell() // again: the loops' last calls may have been answered from earlier knowledge
-		},
-		reconfigured: m.configured.tell,
-		configured:   m.slot.ConfigDigest,
-		admits:       func() error { return m.loader.admits(m.slot.Serving()) },
-	}
 }
 
 // Report implements rollout.Reporter.
@@ -399,4 +273,93 @@ func (r *providerReporter) configuration(err error) {
 		message += ". Correct it before the next restart: a manager does not start with an invalid file"
 	}
 	r.event(source.Bundle{}, kind, reason, message)
+}
+
+// ticked reports the end of an op tick: the metrics have each one, the status
+// the last result, and the log the failures.
+func (r *providerReporter) ticked(err error) {
+	message := ""
+	if err != nil {
+		r.logger.Error(err, "The op tick failed")
+		message = text.Line(err.Error(), 512)
+	}
+	r.status.ticked(message)
+}
+
+// admission reports once that a restart would end the serving module, since
+// nothing else shows that.
+func (r *providerReporter) admission(x rollout.Report) {
+	said := r.unadmitted
+	r.unadmitted = ""
+	if x.Serving == nil || r.admits == nil {
+		return
+	}
+	err := r.admits()
+	if err == nil {
+		return
+	}
+	reason := ""
+	var refused *provenance.Error
+	if errors.As(err, &refused) {
+		reason = refused.Reason + ": "
+	}
+	r.unadmitted = r.clean("the serving module would not be admitted now, and serves until the manager restarts: " + reason + err.Error())
+	if r.unadmitted != said {
+		r.logger.Error(err, "The serving module would not be admitted now; it serves until the manager restarts")
+		r.event(x.Bundle, corev1.EventTypeWarning, eventNotAdmitted, r.unadmitted)
+	}
+}
+
+// configures compares the configuration of the serving generation with the previous one's.
+// The control loops read everything at their start, so the first one is no change.
+func (r *providerReporter) configures(serving *rollout.Version) {
+	if serving == nil {
+		return
+	}
+	now := r.configured()
+	if r.config != "" && now != r.config {
+		r.reconfigured()
+	}
+	r.config = now
+}
+
+// reached reports that the registry cannot be reached, or can be again. The
+// serving module does not change.
+func (r *providerReporter) reached(err error) {
+	if err == nil {
+		r.metrics.SourceUnavailable("")
+		if r.status.source("", "") {
+			r.logger.Info("The registry answers again")
+			r.event(source.Bundle{}, corev1.EventTypeNormal, eventSourceAvailable, "the registry answers again")
+		}
+		return
+	}
+	reason := registry.ReasonUnavailable
+	var known *registry.Error
+	if errors.As(err, &known) {
+		reason = known.Reason
+	}
+	message := r.clean(err.Error())
+	r.status.source(reason, message)
+	r.metrics.SourceUnavailable(reason)
+	r.unreached(reason, message)
+}
+
+// sourceReplaced drops the state of a registry: the next source reports its
+// own.
+func (r *providerReporter) sourceReplaced() {
+	r.status.sourceReplaced()
+	r.metrics.SourceUnavailable("")
+}
+
+// idle reports useless entries of the administrator.
+func (r *providerReporter) idle(entries []string) {
+	said := slices.Equal(entries, r.inVain)
+	if r.inVain = entries; said || len(entries) == 0 {
+		return
+	}
+	const why = "has no effect: nothing in it is refused by default, or deny lists it. Private and public networks need no entry, " +
+		"and an entry wider than a refused network does not allow that network. Remove or correct the entry"
+	r.logger.Info("Entries of the HostConfiguration have no effect", "entries", entries, "field", "providers[].addresses.allow", "why", why)
+	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }

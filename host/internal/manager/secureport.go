@@ -17,6 +17,16 @@ import (
 // process that should have ended, as in upstream's command.
 const leaseTolerance = 20 * time.Second
 
+// startServing starts the manager, and then serves the secure port.
+func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
+	m.starting.Lock()
+	defer m.starting.Unlock()
+	if err := m.start(c); err != nil {
+		return err
+	}
+	return m.serveSecurely(c)
+}
+
 // serveSecurely serves the secure port in place of upstream's command, to which
 // paths cannot be added. It is built of the same parts as there: the API server
 // authenticates and authorizes clients, for every path but /healthz.

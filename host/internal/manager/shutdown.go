@@ -12,8 +12,6 @@ import (
 
 // Bounds of the shutdown, together less than a pod's default of 30 s.
 const (
-	// drainTimeout bounds the wait for running ops.
-	drainTimeout = 20 * time.Second
 	// closeTimeout is for the following writes, and releaseTimeout for the lease.
 	closeTimeout    = 6 * time.Second
 	releaseTimeout  = 2 * time.Second
@@ -24,7 +22,7 @@ const (
 // decisions are written, and then the lease is released, so that the next
 // leader need not wait for its expiry. It returns the result of end.
 func (m *manager) shutDown(ctx context.Context) (orderly bool) {
-	m.cease() // for every cause of the end
+	m.stop() // for every cause of the end
 	ended := make(chan bool, 1)
 	// In parallel: a second signal ends the process during the shutdown (onSignals).
 	go func() { ended <- m.end(ctx) }()
@@ -82,14 +80,6 @@ func (m *manager) withEnding() []*managed {
 	return m.providers.withEnding()
 }
 
-func (m *managed) drain(ctx context.Context) error {
-	err := m.invoker.Drain(ctx)
-	if err != nil {
-		_ = m.invoker.Shutdown(ctx) // the process ends anyway: no caller waits any more
-	}
-	return errors.Join(err, m.working.Wait(ctx))
-}
-
 // close ends the remaining tasks: rollouts write their decisions and close the
 // serving generations.
 func (m *manager) close(ctx context.Context) error {
@@ -110,24 +100,4 @@ func (m *manager) close(ctx context.Context) error {
 		end()
 	}
 	return failed
-}
-
-// close waits for the end of the rollout and its resources.
-func (m *managed) close(ctx context.Context) error {
-	if err := m.living.Wait(ctx); err != nil {
-		return err
-	}
-	return m.failure
-}
-
-// end ends the provider, and waits a bounded time for its tasks; afterwards
-// nothing is loaded. The error names the running tasks.
-func (m *managed) end(ctx context.Context) error {
-	m.stop()
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	err := m.drain(ctx)
-	m.die()
-	m.loader.close()
-	return err
 }

@@ -97,10 +97,10 @@ func stubProviderLoader(t *testing.T) *providerLoader {
 	secrets := credential.NewPinned(credential.NewWatchedSecrets(fake.NewClientset(), nil))
 	n := &network{stop: func() {}, Network: client(t, &allowed{}).Network, secrets: secrets}
 	n.retain()
-	l := &providerLoader{loader: *stubLoader(), engines: stubEngine, tasks: &tasks.Group{}, hosts: &hosts{
+	l := &providerLoader{loader: *stubLoader(), tasks: &tasks.Group{}, hosts: &hosts{
 		client: fake.NewClientset(), allowed: &allowed{}, metrics: metrics.New().Provider("test"),
 	}}
-	terms, err := l.newTerms(t.Context(), &c.Providers[0], n)
+	terms, err := newTerms(t.Context(), stubEngine, &c.Providers[0], n)
 	if err != nil {
 		t.Fatal(err)
 	}

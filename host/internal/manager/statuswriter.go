@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -49,6 +50,10 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	w.condition(v1alpha1.ConditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
 	w.publish()
 }
+
+// eventNotAdmitted is for a serving module that the current provenance no
+// longer admits. It is also the reason of the condition.
+const eventNotAdmitted = report.ServingModuleNotAdmitted
 
 // servingReason is about the serving module. The phase is about the offered one.
 func servingReason(x rollout.Report, unadmitted string) string {

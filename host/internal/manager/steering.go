@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/addresses"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -44,10 +42,10 @@ type steering struct {
 	told     *rate.Limiter
 }
 
-func (s *shared) newSteering(events record.EventRecorder, lists *addresses.Policy) *steering {
-	st := &steering{services: s.serviceCIDRs, events: events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
-	st.set(lists)
-	return st
+func newSteering(services *serviceCIDRs, events record.EventRecorder, lists *addresses.Policy) *steering {
+	s := &steering{services: services, events: events, told: rate.NewLimiter(refusedEvents, refusedEventsBurst)}
+	s.set(lists)
+	return s
 }
 
 func (s *steering) set(lists *addresses.Policy) { s.lists.Store(lists) }
@@ -161,16 +159,4 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	return slices.Compact(all), nil
-}
-
-// idle reports useless entries of the administrator.
-func (r *providerReporter) idle(entries []string) {
-	said := slices.Equal(entries, r.inVain)
-	if r.inVain = entries; said || len(entries) == 0 {
-		return
-	}
-	const why = "has no effect: nothing in it is refused by default, or deny lists it. Private and public networks need no entry, " +
-		"and an entry wider than a refused network does not allow that network. Remove or correct the entry"
-	r.logger.Info("Entries of the HostConfiguration have no effect", "entries", entries, "field", "providers[].addresses.allow", "why", why)
-	r.event(source.Bundle{}, corev1.EventTypeWarning, eventWarning, "providers[].addresses.allow "+strings.Join(entries, ", ")+" "+why)
 }

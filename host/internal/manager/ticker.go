@@ -7,7 +7,6 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/opcontext"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // ticker runs the op tick of one provider, in the leading manager.
@@ -88,21 +87,4 @@ func (t *ticker) tick(ctx context.Context, changed <-chan struct{}) (delay time.
 		t.ended(err)
 	}
 	return 0
-}
-
-// tick starts the ticker.
-func (m *managed) tick(clusterName string) {
-	t := &ticker{invoker: m.invoker, period: m.slot.TickPeriod, changed: m.slot.Changed, ended: m.ticked, clusterName: clusterName}
-	m.working.Go("the ticks", func() { t.run(m.work) })
-}
-
-// ticked reports the end of an op tick: the metrics have each one, the status
-// the last result, and the log the failures.
-func (m *managed) ticked(err error) {
-	message := ""
-	if err != nil {
-		m.logger.Error(err, "The op tick failed")
-		message = text.Line(err.Error(), 512)
-	}
-	m.reporter.status.ticked(message)
 }

@@ -3,11 +3,14 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"k8s.io/klog/v2"
 )
 
 // Group is a set of goroutines with one owner, who waits for their end. The
@@ -16,6 +19,7 @@ type Group struct {
 	mu      sync.Mutex
 	running map[string]int // by name
 	ended   chan struct{}  // closed when the next one ends; nil: no Wait
+	failure error          // of the goroutines of Run
 }
 
 // Go runs a goroutine. The name identifies it in the error of Wait.
@@ -30,6 +34,28 @@ func (g *Group) Go(name string, run func()) {
 		defer g.end(name)
 		run()
 	}()
+}
+
+// Run is Go for a task that may end with an error. The error is logged at once,
+// since nobody may wait for a long time, and kept for Failure.
+func (g *Group) Run(ctx context.Context, name string, run func(context.Context) error) {
+	g.Go(name, func() {
+		err := run(ctx)
+		if err == nil {
+			return
+		}
+		klog.FromContext(ctx).Error(err, "A task has ended with an error", "task", name)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.failure = errors.Join(g.failure, err)
+	})
+}
+
+// Failure returns the errors of the goroutines of Run.
+func (g *Group) Failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failure
 }
 
 func (g *Group) end(name string) {

@@ -2,10 +2,14 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/klog/v2"
 )
 
 // A wait that ends early names the running goroutines.
@@ -41,6 +45,25 @@ func TestTasksOfTasksAreWaitedFor(t *testing.T) {
 		})
 		if err := group.Wait(t.Context()); err != nil || !ended {
 			t.Errorf("%v, ended: %v", err, ended)
+		}
+	})
+}
+
+// A task that ends with an error says so at once, and not only to those who
+// wait for it.
+func TestAnErrorOfATaskIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group Group
+		var logged []string
+		logger := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+		group.Run(klog.NewContext(t.Context(), logger), "the rollout", func(context.Context) error { return errors.New("no record") })
+		group.Run(t.Context(), "the status", func(context.Context) error { return nil })
+		synctest.Wait()
+		if len(logged) != 1 || !strings.Contains(logged[0], "the rollout") || !strings.Contains(logged[0], "no record") {
+			t.Errorf("logged %q", logged)
+		}
+		if err := group.Failure(); err == nil || err.Error() != "no record" {
+			t.Errorf("failure %v", err)
 		}
 	})
 }
