@@ -88,13 +88,8 @@ Names are those of cloud-provider-openstack v1.31.
 	return b.String()
 }
 
-<<<<<<< HEAD:guests/openstack/reference_test.go
 // others are the statuses of what is not supported, in the order of the text.
 var others = []struct {
-=======
-// others are the statuses of unsupported names, in the text's order.
-var others = []struct { //nolint:gochecknoglobals // a constant
->>>>>>> ff48946532c596fe9328b03cccc2f81fcc2130b5:guests/cmd/openstack-reference/main.go
 	status  cloudconf.Status
 	heading string
 }{
@@ -137,8 +132,7 @@ func writeKeys(b *strings.Builder, keys []cloudconf.Key) {
 	}
 }
 
-// groups are the keys of a status; neighbours with one section and note share a
-// row.
+// groups are the keys of a status; neighbours with one section and note share a row.
 func groups(keys []cloudconf.Key, status cloudconf.Status) (all [][]cloudconf.Key) {
 	for _, k := range keys {
 		if k.Status != status {
