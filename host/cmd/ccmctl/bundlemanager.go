@@ -78,8 +78,8 @@ func (b *bundle) explanations(ctx context.Context, client *managerClient, status
 			all = append(all, *e)
 		}
 		all = append(all, p.Stuck...)
-		if o, named := p.Nodes, len(p.Stuck); o != nil && p.Services != nil && o.Stuck+p.Services.Stuck > named {
-			b.miss("why.json", own("of %d stuck objects of provider %s the manager names %d", o.Stuck+p.Services.Stuck, text.Name(p.Name), named))
+		if n, named := p.StuckObjects(), len(p.Stuck); n > named {
+			b.miss("why.json", own("of %d stuck objects of provider %s the manager names %d", n, text.Name(p.Name), named))
 		}
 	}
 	return all

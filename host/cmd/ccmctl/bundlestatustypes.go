@@ -49,6 +49,7 @@ type providerView struct {
 	} `json:"brake,omitempty"`
 	Services *objectCount  `json:"services,omitempty"`
 	Nodes    *objectCount  `json:"nodes,omitempty"`
+	Routes   *objectCount  `json:"routes,omitempty"`
 	Stuck    []explanation `json:"stuck,omitempty"`
 }
 

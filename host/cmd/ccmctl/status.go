@@ -202,7 +202,7 @@ func printStatus(w io.Writer, output string, s *v1alpha1.Status) error {
 		[]string{"DIGEST", "GENERATION", "OPS", "HOSTS"})
 	for i := range s.Providers {
 		p := &s.Providers[i]
-		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(stuck(p))},
+		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(p.StuckObjects())},
 			[]string{digestOf(p.Serving), fmt.Sprint(p.Generation), fmt.Sprintf("%d running, %d backed off", p.Ops.Running, p.Ops.BackedOff), hostStates(p.Hosts)})
 	}
 	if err := table.Flush(); err != nil {
@@ -241,7 +241,7 @@ func printStuck(w io.Writer, s *v1alpha1.Status, most int) {
 			fmt.Fprintf(w, "\nprovider %s: %s is False (%s): %s\n", p.Name, c.Type, c.Reason, c.Message)
 		}
 		all = append(all, p.Stuck...)
-		total += max(stuck(p), len(p.Stuck))
+		total += max(p.StuckObjects(), len(p.Stuck))
 	}
 	if len(all) == 0 {
 		return
@@ -297,15 +297,6 @@ func total(o *v1alpha1.Objects) string {
 		return "-"
 	}
 	return fmt.Sprint(o.Total)
-}
-
-func stuck(p *v1alpha1.Provider) (n int) {
-	for _, o := range []*v1alpha1.Objects{p.Services, p.Nodes} {
-		if o != nil {
-			n += o.Stuck
-		}
-	}
-	return n
 }
 
 // hostStates counts hosts, and names those whose breaker is not closed.

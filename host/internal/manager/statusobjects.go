@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cloud-provider/names"
 
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -17,6 +18,9 @@ import (
 func (s *statusSource) countObjects(all []view) (nobodys []v1alpha1.Explanation) {
 	for i := range all {
 		all[i].status.Services, all[i].status.Nodes = &v1alpha1.Objects{}, &v1alpha1.Objects{}
+		if all[i].makesRoutes() {
+			all[i].status.Routes = &v1alpha1.Objects{}
+		}
 	}
 	for e := range s.explained(all) {
 		nobodys = appendNobodys(nobodys, e)
@@ -25,12 +29,15 @@ func (s *statusSource) countObjects(all []view) (nobodys []v1alpha1.Explanation)
 	return nobodys
 }
 
-// explained explains each Node, and then each Service: all counts of objects
-// come from these explanations.
+// explained explains each Node, with its route where the provider makes them, and then
+// each Service: all counts of objects come from these explanations.
 func (s *statusSource) explained(all []view) iter.Seq[v1alpha1.Explanation] {
 	return func(yield func(v1alpha1.Explanation) bool) {
 		for _, node := range byName(s.list()) {
 			if !yield(s.node(node, all)) {
+				return
+			}
+			if p := s.asked(node, all); p != nil && p.makesRoutes() && !yield(s.route(node, all)) {
 				return
 			}
 		}
@@ -41,6 +48,11 @@ func (s *statusSource) explained(all []view) iter.Seq[v1alpha1.Explanation] {
 			}
 		}
 	}
+}
+
+// makesRoutes reports whether the route controller runs for the provider.
+func (v view) makesRoutes() bool {
+	return slices.ContainsFunc(v.status.Loops, func(l v1alpha1.Loop) bool { return l.Name == names.NodeRouteController && l.Running })
 }
 
 // byName sorts a copy, so that the same objects are named each time.
@@ -64,8 +76,11 @@ func count(all []view, e v1alpha1.Explanation) {
 		return
 	}
 	counts := p.status.Services
-	if e.Object.Kind == v1alpha1.KindNode {
+	switch e.Object.Kind {
+	case v1alpha1.KindNode:
 		counts = p.status.Nodes
+	case v1alpha1.KindRoute:
+		counts = p.status.Routes
 	}
 	counts.Total++
 	if e.State != v1alpha1.StateStuck {

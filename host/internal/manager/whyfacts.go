@@ -144,7 +144,9 @@ func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
 	f := s.facts(p)
 	f.Advice = s.manager.router.AdviseNode(o)
 	if p != nil {
-		p.one.recall(&f, abi.GroupRoutes, o.Name)
+		for _, cidr := range o.Spec.PodCIDRs {
+			p.one.recall(&f, abi.GroupRoutes, cidr+" of "+o.Name)
+		}
 		f.Asked = p.one.history.last(abi.GroupRoutes, o.Name, "")
 		f.Heard = p.one.history.heardOf(v1alpha1.KindRoute, o.Name, "")
 		if f.Heard == nil || f.Heard.Cause == "" { // without the list no route is created

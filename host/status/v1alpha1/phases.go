@@ -56,3 +56,14 @@ func (p *Provider) Faults() (out []metav1.Condition) {
 	}
 	return out
 }
+
+// StuckObjects is the number of objects that are not as they should be; Stuck names the
+// first of them.
+func (p *Provider) StuckObjects() (n int) {
+	for _, o := range []*Objects{p.Services, p.Nodes, p.Routes} {
+		if o != nil {
+			n += o.Stuck
+		}
+	}
+	return n
+}

@@ -113,8 +113,10 @@ type Provider struct {
 	// Services and Nodes count the objects of the provider; nil in a standby.
 	Services *Objects `json:"services,omitempty"`
 	Nodes    *Objects `json:"nodes,omitempty"`
-	// Stuck are Services and Nodes that are not as they should be, Nodes first, by their
-	// names, at most MaxStuck.
+	// Routes count the Nodes of the provider that get a route; nil where it makes none.
+	Routes *Objects `json:"routes,omitempty"`
+	// Stuck are objects that are not as they should be, Nodes and their routes first, by
+	// their names, at most MaxStuck.
 	Stuck []Explanation `json:"stuck,omitempty"`
 }
 

@@ -1,7 +1,6 @@
 package async
 
 import (
-	"strings"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -53,8 +52,8 @@ type Failing struct {
 }
 
 // Look returns the running op of an object and the op that failed last, among the ops of a
-// group; nil for none. The name is NAMESPACE/NAME of a Service, else NAME; that of a route
-// is its Node's.
+// group; nil for none. The name is NAMESPACE/NAME of a Service, CIDR of NODE of a route,
+// else NAME.
 func (i *Invoker) Look(group abi.Group, name string) (running *Running, failing *Failing) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -79,12 +78,8 @@ func (i *Invoker) objectsOf(group abi.Group, name string) (all []*object) {
 		}
 	}
 	switch group {
-	case abi.GroupRoutes: // their keys also have the destination
-		for key, o := range i.objects {
-			if strings.HasPrefix(key, "Route ") && strings.HasSuffix(key, " of "+name) {
-				all = append(all, o)
-			}
-		}
+	case abi.GroupRoutes:
+		add("Route " + name)
 		return all
 	case abi.GroupLoadBalancers:
 		add("Service " + name)
