@@ -4,7 +4,8 @@ package guests
 
 import "embed"
 
-// Example is a whole provider, in the directory example: ccmctl new copies it.
+// Example has whole providers, which ccmctl new copies: with the SDK in the
+// directory example, in C in example-c.
 //
-//go:embed example
+//go:embed example example-c
 var Example embed.FS

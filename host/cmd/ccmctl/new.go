@@ -24,6 +24,7 @@ var upstreamFiles embed.FS
 // newFlags are the flags of new. The templates read them.
 type newFlags struct {
 	upstream bool
+	lang     string
 	// Name is the guest's and the provider's, Package the one that registers it.
 	Name, Package string
 	// Require is MODULE@VERSION of the package.
@@ -49,8 +50,11 @@ func newNew() *cobra.Command {
 			"With --upstream it is the repository of a guest that serves an unmodified\n" +
 			"provider of cloudprovider.Interface: its main package, manifest, an example of\n" +
 			"grants, a Makefile and a test against the conformance kit.\n\n" +
+			"With --lang c it is a provider of two invented machines in plain C, which begins\n" +
+			"with the bytes of the contract (abi/SPEC.md): for authors without Go.\n\n" +
 			"The directory may exist, but none of these files.",
 		Example: "  ccmctl new --name mycloud --module example.com/mycloud mycloud\n" +
+			"  ccmctl new --lang c --name mycloud mycloud\n" +
 			"  ccmctl new --upstream --name hcloud --host api.hetzner.cloud \\\n" +
 			"    --package github.com/hetznercloud/hcloud-cloud-controller-manager/hcloud \\\n" +
 			"    --require github.com/hetznercloud/hcloud-cloud-controller-manager@v1.30.1 \\\n" +
@@ -65,6 +69,7 @@ func newNew() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.upstream, "upstream", false, "a guest for an unmodified provider of cloudprovider.Interface")
+	cmd.Flags().StringVar(&f.lang, "lang", langGo, "go or c")
 	cmd.Flags().StringVar(&f.Name, "name", "", "the provider's name, a DNS label; with --upstream the one under which the package registers it")
 	cmd.Flags().StringVar(&f.Package, "package", "", "with --upstream: the package that registers the provider")
 	cmd.Flags().StringVar(&f.Require, "require", "", "with --upstream: the module that has the package, MODULE@VERSION")
@@ -79,8 +84,17 @@ func newNew() *cobra.Command {
 
 var newVersionText = regexp.MustCompile(`^[0-9A-Za-z.+-]{1,64}$`)
 
+// The languages of a new provider.
+const (
+	langGo = "go"
+	langC  = "c"
+)
+
 func (f *newFlags) next() string {
-	if f.upstream {
+	switch {
+	case f.lang == langC:
+		return "%s is written: run make and make test there (Debian's clang-19 and lld-19), then make its cloud yours\n"
+	case f.upstream:
 		return "%s is written: edit manifest.json (take out the ops that the provider does not have), host.yaml, config.yaml and cases.yaml there, then run make and make test\n"
 	}
 	return "%s is written: run go mod tidy, go test ./... and ccmctl build . there, then make its cloud yours\n"
@@ -90,8 +104,17 @@ func (f *newFlags) check() error {
 	if errs := validation.IsDNS1123Label(f.Name); len(errs) > 0 {
 		return fmt.Errorf("--name %q: %s", f.Name, strings.Join(errs, "; "))
 	}
+	switch {
+	case f.lang == langC && (f.upstream || f.Module != "" || f.SDK != "" || f.Checkout != ""):
+		return errors.New("--lang c: leave out --upstream, --module, --sdk and --wasm-ccm, which are for Go")
+	case f.lang != langC && f.lang != langGo:
+		return fmt.Errorf("--lang %q: give %s or %s", f.lang, langGo, langC)
+	}
 	if !f.upstream && (f.Package != "" || f.Require != "") {
 		return errors.New("--package and --require are for a provider of cloudprovider.Interface: add --upstream, or leave them out")
+	}
+	if f.lang == langC {
+		return nil
 	}
 	if err := f.checkSDK(); err != nil || !f.upstream {
 		return err
@@ -150,7 +173,10 @@ func (f *newFlags) write(dir string) error {
 }
 
 func (f *newFlags) files() (map[string][]byte, error) {
-	if !f.upstream {
+	switch {
+	case f.lang == langC:
+		return f.plainFiles()
+	case !f.upstream:
 		return f.sdkFiles()
 	}
 	goMod, err := f.goMod()

@@ -50,7 +50,22 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 	rename := strings.NewReplacer(
 		"Command example is a whole provider, for guests/README.md and as a start for\n// a new one.", "Command "+path.Base(f.Module)+" is a provider.",
 		home+"guests/example", f.Module, "example://", f.Name+"://", `"example"`, `"`+f.Name+`"`, "mycloud", f.Name)
-	err := fs.WalkDir(guests.Example, "example", func(name string, entry fs.DirEntry, err error) error {
+	if err := copyExample(files, "example", rename); err != nil {
+		return nil, err
+	}
+	var err error
+	files["go.mod"], err = f.sdkModule()
+	return files, err
+}
+
+// plainFiles are the files of the example in C under another name.
+func (f *newFlags) plainFiles() (map[string][]byte, error) {
+	files := map[string][]byte{".gitignore": []byte("/build/\n")}
+	return files, copyExample(files, "example-c", strings.NewReplacer("tiny", f.Name))
+}
+
+func copyExample(files map[string][]byte, dir string, rename *strings.Replacer) error {
+	return fs.WalkDir(guests.Example, dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -62,14 +77,9 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 		if path.Ext(name) == ".go" { // The new name may change the order of the imports.
 			text, err = format.Source(text)
 		}
-		files[strings.TrimPrefix(name, "example/")] = text
+		files[strings.TrimPrefix(name, dir+"/")] = text
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	files["go.mod"], err = f.sdkModule()
-	return files, err
 }
 
 // sdkModule requires the SDK.

@@ -85,6 +85,8 @@ func TestNewProviderRefuses(t *testing.T) {
 		"--sdk \"1":  {"--name", "x", "--sdk", "1"},
 		"--wasm-ccm": {"--name", "x", "--wasm-ccm", "checkout"},
 		"--upstream": {"--name", "x", "--sdk", "v0.2.0", "--package", "example.com/x"},
+		"--lang \"":  {"--name", "x", "--lang", "cobol"},
+		"--lang c":   {"--name", "x", "--lang", "c", "--sdk", "v0.2.0"},
 		"--sdk v0":   {"--upstream", "--name", "x", "--package", "example.com/x", "--require", "example.com/x@v1.0.0"},
 	} {
 		dir := filepath.Join(t.TempDir(), "guest")

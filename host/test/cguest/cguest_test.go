@@ -28,12 +28,12 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
-// build compiles guest.c with the command of its first lines.
+// build compiles guest.c as its Makefile does.
 func build(t *testing.T) []byte {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "guest.wasm")
 	cmd := exec.CommandContext(t.Context(), "clang-19", "--target=wasm32", "-O2", "-Wall", "-Wextra", "-Werror",
-		"-nostdlib", "-ffreestanding", "-fno-builtin", "-Wl,--no-entry", "-Wl,--strip-all", "-o", out, "../../../testdata/abi/c-guest/guest.c")
+		"-nostdlib", "-ffreestanding", "-fno-builtin", "-Wl,--no-entry", "-Wl,--strip-all", "-o", out, "../../../guests/example-c/guest.c")
 	if log, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v (install the Debian packages clang-19 and lld-19): %s", err, log)
 	}
@@ -41,7 +41,7 @@ func build(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../../testdata/abi/c-guest/manifest.json")
+	text, err := os.ReadFile("../../../guests/example-c/manifest.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,14 +214,16 @@ func TestSpec(t *testing.T) {
 }
 
 func testOps(t *testing.T, guest caller) {
-	node := func(name string) abi.Message {
-		return requests.Instance(name, func(n *corev1.Node) { n.Spec.ProviderID = "tiny://" + name })
+	named := func(name, id string) abi.Message {
+		return requests.Instance(name, func(n *corev1.Node) { n.Spec.ProviderID = id })
 	}
+	node := func(name string) abi.Message { return named("node-"+name, "tiny://"+name) }
 	metadata := &abi.InstanceMetadataResponse{Metadata: &abi.InstanceMetadata{
 		ProviderId: "tiny://m1", InstanceType: "metal", Zone: "a",
 		Addresses: []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: "10.0.0.1"}},
 	}}
-	gone := &abi.Error{Code: abi.CodeInstanceNotFound, Message: "tiny has one machine, m1"}
+	gone := &abi.Error{Code: abi.CodeInstanceNotFound, Message: "tiny has no such machine"}
+	foreign := &abi.Error{Code: abi.CodeInvalid, Message: "the provider ID is not tiny://NAME: this node is of another cloud"}
 	tests := []struct {
 		name string
 		op   abi.Op
@@ -230,15 +232,18 @@ func testOps(t *testing.T, guest caller) {
 		err  *abi.Error
 	}{
 		{"describe", abi.OpDescribe, &abi.DescribeRequest{AbiVersion: abi.Version}, &abi.DescribeResponse{Name: "tiny", Version: "1.0.0", ProviderName: "tiny"}, nil},
-		{"configure", abi.OpConfigure, &abi.ConfigureRequest{ClusterName: "c"}, &abi.ConfigureResponse{Accepted: true}, nil},
+		{"configure", abi.OpConfigure, &abi.ConfigureRequest{ClusterName: "c"}, &abi.ConfigureResponse{Accepted: true, HasClusterId: true}, nil},
 		{"configure with something", abi.OpConfigure, &abi.ConfigureRequest{Config: []byte("x")}, &abi.ConfigureResponse{}, &abi.Error{Code: abi.CodeInvalid, Message: "tiny has no configuration, remove it"}},
-		{"probe", abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{Ready: true, Summary: "one machine"}, nil},
+		{"probe", abi.OpProbe, &abi.ProbeRequest{}, &abi.ProbeResponse{Ready: true, Summary: "two machines"}, nil},
 		{"exists", abi.OpInstanceExists, node("m1"), &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}, nil},
-		{"does not exist", abi.OpInstanceExists, node("m2"), &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_DOES_NOT_EXIST}, nil},
+		{"does not exist", abi.OpInstanceExists, node("m3"), &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_DOES_NOT_EXIST}, nil},
+		{"exists by name", abi.OpInstanceExists, named("m2", ""), &abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}, nil},
+		{"foreign", abi.OpInstanceExists, named("m1", "static://m1"), &abi.InstanceExistsResponse{}, foreign},
+		{"metadata of a foreign one", abi.OpInstanceMetadata, named("m1", "static://m1"), &abi.InstanceMetadataResponse{}, foreign},
 		{"on", abi.OpInstanceShutdown, node("m1"), &abi.InstanceShutdownResponse{State: abi.PowerState_POWER_STATE_ON}, nil},
-		{"shutdown of nothing", abi.OpInstanceShutdown, node("m2"), &abi.InstanceShutdownResponse{}, gone},
+		{"shutdown of nothing", abi.OpInstanceShutdown, node("m3"), &abi.InstanceShutdownResponse{}, gone},
 		{"metadata", abi.OpInstanceMetadata, node("m1"), metadata, nil},
-		{"metadata of nothing", abi.OpInstanceMetadata, node("m2"), &abi.InstanceMetadataResponse{}, gone},
+		{"metadata of nothing", abi.OpInstanceMetadata, node("m3"), &abi.InstanceMetadataResponse{}, gone},
 		{"not implemented", abi.OpRouteList, &abi.RouteListRequest{}, &abi.RouteListResponse{}, &abi.Error{Code: abi.CodeNotImplemented, Message: "tiny does not have this op"}},
 	}
 	for _, test := range tests {

@@ -1,9 +1,5 @@
-// A whole guest of ABI v1 without any library. Its cloud has one machine.
-//
-//   clang-19 --target=wasm32 -O2 -nostdlib -ffreestanding -fno-builtin \
-//     -Wl,--no-entry -Wl,--strip-all -o guest.wasm guest.c
-//
-// Then append manifest.json as the custom section "ccm.manifest".
+// A whole guest of ABI v1 without any library. Its cloud has two machines. The
+// Makefile builds it.
 #include <stdint.h>
 
 #define IMPORT(name) __attribute__((import_module("ccm_v1"), import_name(name))) extern
@@ -96,15 +92,24 @@ static int find(reader r, uint32_t want, reader *found) {
   return r.at == r.end;
 }
 
-static int is(reader r, const char *s) {
+static int begins(reader r, const char *s) {
   uint32_t n = length(s);
-  if ((uint32_t)(r.end - r.at) != n) return 0;
+  if ((uint32_t)(r.end - r.at) < n) return 0;
   for (uint32_t i = 0; i < n; i++)
     if (r.at[i] != (uint8_t)s[i]) return 0;
   return 1;
 }
 
+static int is(reader r, const char *s) { return (uint32_t)(r.end - r.at) == length(s) && begins(r, s); }
+
 // ---- the provider ----------------------------------------------------------
+
+typedef struct { const char *name, *id, *address; } machine;
+
+static const machine machines[] = {
+  {"m1", "tiny://m1", "10.0.0.1"},
+  {"m2", "tiny://m2", "10.0.0.2"},
+};
 
 static uint8_t request[64 << 10];
 
@@ -136,21 +141,22 @@ static uint32_t configure(buffer *b, reader config) {
   put_text(&line, 2, "configured");
   host_log(line.bytes, line.len);
   put_number(b, 1, 1); // accepted
+  put_number(b, 2, 1); // has_cluster_id: it makes nothing that could be another cluster's
   return answer(b);
 }
 
 static uint32_t probe(buffer *b) {
   put_number(b, 1, 1); // ready
-  put_text(b, 2, "one machine");
+  put_text(b, 2, "two machines");
   return answer(b);
 }
 
-static uint32_t metadata(buffer *b) {
+static uint32_t metadata(buffer *b, const machine *found) {
   buffer address, m;
   address.len = m.len = 0;
   put_number(&address, 1, 2); // type: internal IP
-  put_text(&address, 2, "10.0.0.1");
-  put_text(&m, 1, "tiny://m1");
+  put_text(&address, 2, found->address);
+  put_text(&m, 1, found->id);
   put_text(&m, 2, "metal");
   put_bytes(&m, 3, address.bytes, address.len);
   put_text(&m, 4, "a");
@@ -158,17 +164,25 @@ static uint32_t metadata(buffer *b) {
   return answer(b);
 }
 
-// InstanceRequest.node is field 1; Node.name is field 1.
+// By the provider ID, or by the name where there is none. 0: no such machine.
+static const machine *lookup(reader name, reader id) {
+  for (uint32_t i = 0; i < sizeof machines / sizeof *machines; i++)
+    if (id.at == id.end ? is(name, machines[i].name) : is(id, machines[i].id)) return &machines[i];
+  return 0;
+}
+
+// InstanceRequest.node is field 1; Node.name is field 1, Node.provider_id field 2.
 static uint32_t instance(uint32_t op, buffer *b, reader req) {
-  reader node, name;
-  if (!find(req, 1, &node) || !find(node, 1, &name)) return fail(INVALID, "malformed InstanceRequest");
-  int exists = is(name, "m1");
+  reader node, name, id;
+  if (!find(req, 1, &node) || !find(node, 1, &name) || !find(node, 2, &id)) return fail(INVALID, "malformed InstanceRequest");
+  if (id.at != id.end && !begins(id, "tiny://")) return fail(INVALID, "the provider ID is not tiny://NAME: this node is of another cloud");
+  const machine *found = lookup(name, id);
   if (op == INSTANCE_EXISTS) {
-    put_number(b, 1, exists ? 1 : 2); // never 0: it must be said
+    put_number(b, 1, found ? 1 : 2); // never 0: it must be said
     return answer(b);
   }
-  if (!exists) return fail(INSTANCE_NOT_FOUND, "tiny has one machine, m1");
-  if (op == INSTANCE_METADATA) return metadata(b);
+  if (!found) return fail(INSTANCE_NOT_FOUND, "tiny has no such machine");
+  if (op == INSTANCE_METADATA) return metadata(b, found);
   put_number(b, 1, 1); // on
   return answer(b);
 }
