@@ -37,6 +37,11 @@ func heard(e *v1alpha1.Explanation, f Facts) bool {
 		e.Message += "; " + h.Message
 		return true
 	}
+	if h.Cause == MachineUnknown {
+		next(e, "kubectl get node "+e.Object.Name+" -o custom-columns=NAME:.metadata.name,PROVIDERID:.spec.providerID",
+			"compare these with what the cloud, or the provider's inventory, has: add the machine there, or correct its hostname or its kubelet's --provider-id")
+		return true
+	}
 	step := remedies[h.Cause]
 	if step.What == "" {
 		step = remedies[Failed]
@@ -78,8 +83,6 @@ var remedies = map[string]v1alpha1.Step{
 		Command: "helm -n %s get values ccm"},
 	Refused: {What: "the provider refuses what is asked: correct what the message names (an annotation, a port, the provider's configuration)",
 		Command: "kubectl -n %s get events --field-selector type=Warning"},
-	MachineUnknown: {What: "the provider knows no machine of this name or provider ID: add it to the inventory, or correct the Node's name or its kubelet's --provider-id",
-		Command: "kubectl -n %s get configmap -l wasm-ccm.dev/provider"},
 	NoAnswer: {What: "the module crashed, or its time was over: read what it wrote; providers[].ops.timeouts of the values gives an op more time",
 		Command: "kubectl -n %s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200"},
 	ImplementedElsewhere: {What: "the provider says that another controller makes this load balancer: look at that one"},
