@@ -72,7 +72,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
-		next(e, eventsOf("ProviderRejected"), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+		next(e, offers(p), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
 		going(e, p)
@@ -92,10 +92,13 @@ func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
 	}
 }
 
-// eventsOf is the command that lists the Events of a reason: their objects are
-// the sources of modules, in any namespace.
-func eventsOf(reason string) string {
-	return "kubectl get events -A --field-selector reason=" + reason
+// offers is the command that shows what is offered, and what became of it. Events may
+// be gone: the state is there.
+func offers(p *v1alpha1.Provider) string {
+	if s := p.Source; s != nil && s.Kind == v1alpha1.KindConfigMap {
+		return fmt.Sprintf("kubectl -n %s describe configmap %s", s.Namespace, s.Name)
+	}
+	return "ccmctl rollout history " + p.Name
 }
 
 func cause(p *v1alpha1.Provider) string {
@@ -134,7 +137,7 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
 		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign it as providers[].provenance demands: with one of its keys, and in its repository; or pin its digest there instead")
 	default:
-		next(e, eventsOf("ProviderRejected"), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+		next(e, offers(p), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 	}
 }
 
@@ -177,7 +180,7 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	for _, known := range []struct{ kind, cause, what, command, step string }{
-		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", eventsOf("ProviderSourceUnavailable"), "correct what the message names: the registry, its name, or the pull Secret"},
+		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", "helm -n %[1]s get values ccm", "correct what the message names: the registry, its name, or the pull Secret"},
 		{v1alpha1.ConditionDurable, NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
 		{v1alpha1.ConditionTicked, TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
 	} {
