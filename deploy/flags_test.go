@@ -38,6 +38,7 @@ func others() map[string]string {
 		"prometheus": "--enable-feature",
 		"zstd":       "--long --ultra",
 		"protoc":     "--go-lite_out --go-lite",
+		"krew":       "--manifest --archive",
 		"openstack":  "--role",
 		"llvm":       "--add-section",
 		"clang":      "--target --no-entry --strip-all",

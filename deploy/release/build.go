@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -56,6 +57,9 @@ func build(ctx context.Context, o options, tree, parts string) error {
 			return err
 		}
 	}
+	if err := complete(ctx, parts); err != nil {
+		return err
+	}
 	tools, err := filepath.Abs(o.tools)
 	if err != nil {
 		return err
@@ -70,6 +74,28 @@ func build(ctx context.Context, o options, tree, parts string) error {
 			return fmt.Errorf("modules of %s: %w", guest, err)
 		}
 		if err := writeJSON(filepath.Join(parts, guest+".modules.json"), modules); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shells are those that ccmctl writes a completion for.
+func shells() []string { return []string{"bash", "fish", "zsh"} }
+
+func completion(shell string) string { return ccmctl + "-completion." + shell }
+
+// complete has the ccmctl of this machine write its completions: they are the same on all.
+func complete(ctx context.Context, parts string) error {
+	program := filepath.Join(parts, target{ccmctl, runtime.GOOS, runtime.GOARCH}.file())
+	for _, shell := range shells() {
+		c := exec.CommandContext(ctx, program, "completion", shell)
+		c.Stderr = os.Stderr
+		script, err := c.Output()
+		if err != nil {
+			return fmt.Errorf("%s completion %s: %w", filepath.Base(program), shell, err)
+		}
+		if err := os.WriteFile(filepath.Join(parts, completion(shell)), script, 0o644); err != nil {
 			return err
 		}
 	}

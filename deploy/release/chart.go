@@ -56,12 +56,12 @@ func (p packer) addToChart(w *tar.Writer, dir, file string) error {
 			return err
 		}
 	}
-	return p.addFile(w, path.Join(chartName, filepath.ToSlash(inside)), content)
+	return p.addFile(w, path.Join(chartName, filepath.ToSlash(inside)), 0o644, content)
 }
 
 // addFile adds a file without what depends on the machine.
-func (p packer) addFile(w *tar.Writer, name string, content []byte) error {
-	header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: p.created, Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
+func (p packer) addFile(w *tar.Writer, name string, mode int64, content []byte) error {
+	header := &tar.Header{Name: name, Mode: mode, Size: int64(len(content)), ModTime: p.created, Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 
 // elsewhere are the programs of RELEASE.md that Debian does not have, or that
 // need a node.
-func elsewhere() []string { return []string{"cosign", "docker", "ctr", "make"} }
+func elsewhere() []string { return []string{"cosign", "docker", "ctr", "make", "kubectl"} }
 
 // TestDocumentedCommands runs the commands of RELEASE.md as they stand, upon a
 // release and a registry.

@@ -102,7 +102,7 @@ func (p packer) packGoModules() error {
 		if err != nil {
 			return err
 		}
-		return p.addFile(w, filepath.ToSlash(inside), content)
+		return p.addFile(w, filepath.ToSlash(inside), 0o644, content)
 	})
 	if err := errors.Join(err, w.Close(), compressed.Close()); err != nil {
 		return err

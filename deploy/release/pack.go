@@ -55,6 +55,9 @@ func (p packer) pack() (string, error) {
 	if err := p.packChart(); err != nil {
 		return "", fmt.Errorf("chart: %w", err)
 	}
+	if err := errors.Join(p.packKrew(), p.packCompletions()); err != nil {
+		return "", fmt.Errorf("what is made of ccmctl: %w", err)
+	}
 	if err := p.packGoModules(); err != nil {
 		return "", fmt.Errorf("modules of Go: %w", err)
 	}
@@ -152,6 +155,20 @@ func (p packer) packBinary(name string) error {
 		return err
 	}
 	return errors.Join(p.write(name, content, 0o755), p.write(name+".spdx.json", document, 0o644))
+}
+
+// packCompletions copies what ccmctl has written for the shells.
+func (p packer) packCompletions() error {
+	for _, shell := range shells() {
+		content, err := os.ReadFile(filepath.Join(p.parts, completion(shell)))
+		if err == nil {
+			err = p.write(completion(shell), content, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p packer) packGuest(name string) error {

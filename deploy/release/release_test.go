@@ -36,9 +36,10 @@ func TestTheSamePartsMakeTheSameRelease(t *testing.T) {
 		files = append(files, f.Name)
 	}
 	want := []string{
-		"SHA256SUMS", "SHA256SUMS.sig",
-		"ccmctl-darwin-amd64", "ccmctl-darwin-amd64.spdx.json", "ccmctl-darwin-arm64", "ccmctl-darwin-arm64.spdx.json",
-		"ccmctl-linux-amd64", "ccmctl-linux-amd64.spdx.json", "ccmctl-linux-arm64", "ccmctl-linux-arm64.spdx.json",
+		"SHA256SUMS", "SHA256SUMS.sig", "ccm.yaml",
+		"ccmctl-completion.bash", "ccmctl-completion.fish", "ccmctl-completion.zsh",
+		"ccmctl-darwin-amd64", "ccmctl-darwin-amd64.spdx.json", "ccmctl-darwin-amd64.tar.gz", "ccmctl-darwin-arm64", "ccmctl-darwin-arm64.spdx.json", "ccmctl-darwin-arm64.tar.gz",
+		"ccmctl-linux-amd64", "ccmctl-linux-amd64.spdx.json", "ccmctl-linux-amd64.tar.gz", "ccmctl-linux-arm64", "ccmctl-linux-arm64.spdx.json", "ccmctl-linux-arm64.tar.gz",
 		"cloud-controller-manager-linux-amd64.spdx.json", "cloud-controller-manager-linux-arm64.spdx.json",
 		"cloud-controller-manager-v1.2.3.oci.tar", "cloud-controller-manager-v1.2.3.sig.oci.tar",
 		"go-modules-1.2.3.tgz",
@@ -100,6 +101,7 @@ func fakeTree(t *testing.T) string {
 	t.Helper()
 	tree := t.TempDir()
 	for name, content := range map[string]string{
+		"../../LICENSE":       "the licence",
 		"Chart.yaml":          "apiVersion: v2\nname: wasm-ccm\nversion: 0.0.1\n# The tag.\nappVersion: v0.0.1\n",
 		"values.yaml":         "image: {}\n",
 		"templates/some.yaml": "kind: ConfigMap\n",
@@ -147,6 +149,9 @@ func fakeParts(t *testing.T) string {
 		if err := os.Link(filepath.Join(programs, target.arch), filepath.Join(dir, target.file())); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := complete(t.Context(), dir); err != nil {
+		t.Fatal(err)
 	}
 	for _, guest := range guests() {
 		if err := os.WriteFile(filepath.Join(dir, guest+".wasm"), []byte(guest), 0o600); err != nil {

@@ -198,11 +198,11 @@ func printStatus(w io.Writer, output string, s *v1alpha1.Status) error {
 	}
 	fmt.Fprintf(w, "Manager %s %s, up %s, and %s\n\n", s.Manager.Version, s.Manager.Host, age(s.Time.Time, s.Manager.Started.Time), role)
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	row(table, output == "wide", []string{"PROVIDER", "SERVING", "PHASE", "REASON", "SINCE", "SERVICES", "NODES", "STUCK"},
+	row(table, output == "wide", []string{"PROVIDER", "SERVING", "PHASE", "REASON", "SINCE", "SERVICES", "NODES", "STUCK", "SOURCE"},
 		[]string{"DIGEST", "GENERATION", "OPS", "HOSTS"})
 	for i := range s.Providers {
 		p := &s.Providers[i]
-		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(p.StuckObjects())},
+		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(p.StuckObjects()), sourceOf(p)},
 			[]string{digestOf(p.Serving), fmt.Sprint(p.Generation), fmt.Sprintf("%d running, %d backed off", p.Ops.Running, p.Ops.BackedOff), hostStates(p.Hosts)})
 	}
 	if err := table.Flush(); err != nil {
@@ -288,6 +288,18 @@ func digestOf(m *v1alpha1.Module) string {
 		return "-"
 	}
 	return text.Digest(m.Digest)
+}
+
+// sourceOf names the source of a provider and the digest of what it holds.
+func sourceOf(p *v1alpha1.Provider) string {
+	said := ""
+	if p.Source != nil { // managers of earlier releases do not say it
+		said = objectName(*p.Source)
+	}
+	if o := p.Offered; o != nil {
+		said += " sha256:" + text.Digest(cmpOr(strings.TrimPrefix(o.ImageDigest, "sha256:"), o.Digest))
+	}
+	return dash(strings.TrimSpace(said))
 }
 
 func dash(s string) string { return cmpOr(s, "-") }

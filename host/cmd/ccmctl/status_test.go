@@ -9,6 +9,28 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
+// The source of a provider is named with the digest of what it holds: of an image that of
+// the image.
+func TestStatusNamesTheSources(t *testing.T) {
+	module := strings.Repeat("a", 64)
+	for want, p := range map[string]v1alpha1.Provider{
+		"   configmap kube-system/cloud sha256:aaaaaaaaaaaa\n": {Source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "cloud"}, Offered: &v1alpha1.Module{Digest: module}},
+		"   image registry.example/cloud:v1 sha256:bbbbbbbbbbbb\n": {Source: &v1alpha1.Object{Kind: "Image", Name: "registry.example/cloud:v1"},
+			Offered: &v1alpha1.Module{Digest: module, ImageDigest: "sha256:" + strings.Repeat("b", 64)}},
+		"   directory /provider\n":          {Source: &v1alpha1.Object{Kind: "Directory", Name: "/provider"}},
+		"   sha256:aaaaaaaaaaaa\n":          {Offered: &v1alpha1.Module{Digest: module}}, // of a manager of an earlier release
+		"   -          -       0       -\n": {},
+	} {
+		var out bytes.Buffer
+		if err := printStatus(&out, "table", &v1alpha1.Status{Providers: []v1alpha1.Provider{p}}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 // Of many stuck objects the first are named, in order, and the others are
 // counted, including those that the manager does not name.
 func TestStatusNamesTheFirstThatAreStuck(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -224,7 +225,10 @@ func describe(x rollout.Report) string {
 
 // Commanded implements rollout.Reporter: it is the audit log of people's commands.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
-	by := text.Line(cmp.Or(c.By, "an annotation that is gone"), maxLogBytes)
+	by := text.Line(cmp.Or(c.By, "somebody whom the API server does not name"), maxLogBytes)
+	if c.Kind == rollout.CommandResume {
+		by = "the removal of the annotation " + status.AnnotationPause
+	}
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
 	if err != nil {
 		r.logger.Error(errors.New(text.Line(err.Error(), maxLogBytes)), "A command is refused", "command", c.Kind, "by", by)

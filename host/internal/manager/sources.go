@@ -8,7 +8,9 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/registry"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
+	statusv1alpha1 "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func configKey(from *v1alpha1.ConfigFrom) source.ConfigKey {
@@ -35,6 +37,17 @@ func newSource(client kubernetes.Interface, s v1alpha1.Source, limits source.Lim
 		return newOCI(client, s.OCI, limits, i)
 	}
 	return source.NewDir(s.Directory, limits, source.Watching{}), nil
+}
+
+// sourceOf names a source to people.
+func sourceOf(s v1alpha1.Source) *statusv1alpha1.Object {
+	switch {
+	case s.ConfigMap != nil:
+		return &statusv1alpha1.Object{Kind: statusv1alpha1.KindConfigMap, Namespace: s.ConfigMap.Namespace, Name: s.ConfigMap.Name}
+	case s.OCI != nil:
+		return &statusv1alpha1.Object{Kind: statusv1alpha1.KindImage, Name: s.OCI.Reference}
+	}
+	return &statusv1alpha1.Object{Kind: statusv1alpha1.KindDirectory, Name: text.Line(s.Directory, statusv1alpha1.MaxText)}
 }
 
 func newOCI(client kubernetes.Interface, o *v1alpha1.OCISource, limits source.Limits, i images) (source.Source, error) {

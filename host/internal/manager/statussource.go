@@ -99,7 +99,7 @@ func (s *statusSource) holder(ctx context.Context) string {
 
 // provider is the status of one provider, without its objects.
 func (s *statusSource) provider(one *managed) v1alpha1.Provider {
-	out := v1alpha1.Provider{Name: one.name}
+	out := v1alpha1.Provider{Name: one.name, Source: sourceOf(one.loader.config().Source)}
 	if now := one.status.Newest(); now != nil {
 		out.Phase, out.Reason, out.Message, out.Since = now.Phase, now.Reason, now.Message, metav1.NewTime(now.Since)
 		out.Generation, out.Paused, out.Conditions = now.Generation, now.Paused, now.Conditions

@@ -14,6 +14,13 @@ const (
 	KindProvider = "Provider"
 )
 
+// The kinds of a provider's source.
+const (
+	KindConfigMap = "ConfigMap"
+	KindImage     = "Image"
+	KindDirectory = "Directory"
+)
+
 // State says in one word how an object stands.
 type State string
 

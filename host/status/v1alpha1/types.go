@@ -92,6 +92,9 @@ type Provider struct {
 	Generation int64 `json:"generation"`
 	// Paused says that a person lets no other generation serve.
 	Paused bool `json:"paused,omitempty"`
+	// Source is where its modules come from: a ConfigMap, an Image whose name is its
+	// reference, or a Directory whose name is its path.
+	Source *Object `json:"source,omitempty"`
 	// Serving serves, Offered is in the source, Candidate is on its way, Good was
 	// kept last.
 	Serving   *Module `json:"serving,omitempty"`

@@ -77,6 +77,7 @@ type life struct {
 	kept    map[string]bool // the bundles that were good at some time
 	keptNow sync.Map        // what was told to be kept since rest
 	again   bool            // something else was offered before
+	others  bool            // another module was offered since the last rollback by a person
 	leader  *liver
 	standby *liver
 	trace   []string
@@ -183,10 +184,16 @@ func (l *life) comesBack() string {
 	switch {
 	case !l.again || !s.Leading || l.failing != nil || l.away.Load() || strings.HasPrefix(wanted, "suspect") || s.Paused:
 	case !s.Known(s.Offered) || s.Offered.Bundle != wanted:
-	case s.Serving.Bundle != wanted:
+	case s.Serving.Bundle != wanted && !(takenBack(&s) && !l.others):
 		return "what was kept once is offered again, and does not serve: " + wanted
 	}
 	return ""
+}
+
+// takenBack: a person took the module back that is offered.
+func takenBack(s *rollout.State) bool {
+	r := s.Refusal(s.Offered)
+	return r != nil && r.Reason == rollout.ReasonByOperator && r.Scope == rollout.ScopeModule
 }
 
 // step does one thing and says what.
@@ -199,6 +206,7 @@ func (l *life) step(n int) string {
 			next = l.bundles[slices.IndexFunc(l.bundles, func(b source.Bundle) bool { return b.Revision == wanted })]
 		}
 		l.again = l.leader.seen && (l.failing != nil || next.Revision != l.offered.Revision)
+		l.others = l.others || next.ModuleDigest() != l.offered.ModuleDigest()
 		l.offered, l.failing = next, nil
 		l.offer()
 		return "offer " + l.offered.Revision
@@ -229,6 +237,7 @@ func (l *life) step(n int) string {
 	case 11:
 		return l.command([]string{rollout.CommandResume, rollout.CommandPromote}[l.random.IntN(2)])
 	case 12:
+		l.others = false
 		return l.command(rollout.CommandRollback)
 	case 13:
 		l.journal.fail(l.random.IntN(4), l.random.IntN(4))
@@ -334,6 +343,8 @@ func (l *life) never(what string, before rollout.State) string {
 	case before.Leading && before.Paused && s.Paused && s.Serving.Bundle != before.Serving.Bundle && before.Serving.Bundle != "" && !before.Promoted &&
 		what != rollout.CommandPromote && s.Serving.Bundle != before.Good.Bundle && what != rollout.CommandRollback:
 		return "something new serves although it is paused"
+	case takenBack(&before) && before.Offered.Module == s.Offered.Module && before.Offered.Bundle != s.Offered.Bundle && s.Serving.Module == s.Offered.Module && what != rollout.CommandPromote:
+		return "a changed configuration has undone a rollback"
 	case before.Leading && s.Paused != before.Paused && what != rollout.CommandPause && what != rollout.CommandResume:
 		return "nobody has paused or resumed it"
 	}

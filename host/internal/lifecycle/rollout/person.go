@@ -78,5 +78,9 @@ func (s *State) Rollback(by string) (Action, error) {
 	if by == "" {
 		by = "a person"
 	}
-	return s.back(ReasonByOperator, by+" asked for it; another offer ends that"), nil
+	ends := "another offer ends that"
+	if s.Serving.Module != s.Good.Module {
+		ends = "another module ends that"
+	}
+	return s.back(ReasonByOperator, by+" asked for it; "+ends), nil
 }

@@ -27,8 +27,8 @@ type Refusal struct {
 	Scope           Scope
 	Phase           Phase
 	Reason, Message string
-	// Stands: the refusal ends when the source holds another bundle. Other refusals end when an
-	// operator promotes what they cover.
+	// Stands: the refusal ends when the source holds what it does not cover. Other refusals end
+	// when an operator promotes what they cover.
 	Stands bool
 }
 
@@ -95,7 +95,7 @@ func (s *State) refuse(r Refusal) {
 		// Held generations are compared again on new terms. With a Secret rotated every hour they
 		// would crowd out rollbacks.
 		held := x.Phase == Held && r.Phase == Held && x.Revision.Bundle == r.Revision.Bundle
-		return x.Scope == r.Scope && (held || x.covers(r.Revision))
+		return x.Scope == r.Scope && x.Stands == r.Stands && (held || x.covers(r.Revision))
 	})
 	s.Refused = append(s.Refused, r)
 	s.Refused = s.Refused[max(0, len(s.Refused)-maxRefused):]
@@ -107,13 +107,20 @@ func (s *State) pardon(r Revision) {
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return s.keepsOut(x, r) })
 }
 
-// anew removes the refusals bound to their offer, when the source offers another bundle, or
-// the same one again.
+// anew removes the refusals that an offer ends: those bound to what the source held before,
+// and those of what was kept once and is offered again. A changed configuration is no offer
+// of the module.
 func (s *State) anew(revision Revision, again bool) {
-	if again && s.known(revision) {
-		s.pardon(revision)
-	}
-	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool { return x.Stands && (again || x.Revision.Bundle != revision.Bundle) })
+	configured := s.Offered.Module == revision.Module && s.Offered.Bundle != revision.Bundle
+	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool {
+		switch {
+		case x.Stands && x.Scope == ScopeModule:
+			return !x.covers(revision) || again && !configured && x.Revision.Bundle == revision.Bundle
+		case x.Stands:
+			return again || !x.covers(revision)
+		}
+		return again && s.known(revision) && s.keepsOut(x, revision)
+	})
 }
 
 // refusal returns the newest refusal that applies to a generation, or nil.

@@ -49,6 +49,51 @@ func TestWhoOffersAgainMeansIt(t *testing.T) {
 	w.serves("next")
 }
 
+// Who changes the configuration of a module that a person took back has not offered the module:
+// it stays out until it is promoted, or offered after another one. What differs from what serves
+// in its configuration alone is taken back with that.
+func TestAChangedConfigurationDoesNotUndoARollback(t *testing.T) {
+	j := &journal{}
+	w := newWorld(t, j).run(true)
+	w.offer("good")
+	w.until(rollout.Kept)
+	next := func(config string) source.Bundle { return moduleBundle(t, "another", config) }
+	w.Offer(next("one"), nil)
+	w.until(rollout.Serving)
+	w.pass(2 * time.Minute)
+	w.until(rollout.Kept)
+	if err := w.command(rollout.CommandRollback, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.until(rollout.RolledBack)
+	for _, config := range []string{"two", "one"} { // also that which was kept
+		w.Offer(next(config), nil)
+		if got := w.until(rollout.RolledBack); got.Reason != rollout.ReasonByOperator || !got.Promotable {
+			t.Errorf("%s: %+v", config, got)
+		}
+		w.serves("good")
+	}
+	j.await(func(r rollout.Record) bool { return len(r.Refused) == 1 })
+	again := newWorld(t, j).run(true) // a restart, and a changed configuration with it
+	again.Offer(next("two"), nil)
+	again.until(rollout.RolledBack)
+	again.serves("good")
+	w.offer("good")
+	w.until(rollout.Kept)
+	w.Offer(next("one"), nil)
+	w.untilServing("one+h1")
+	if err := w.command(rollout.CommandRollback, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.until(rollout.RolledBack)
+	w.Offer(next("two"), nil)
+	w.until(rollout.RolledBack)
+	if err := w.command(rollout.CommandPromote, "true"); err != nil {
+		t.Fatal(err)
+	}
+	w.untilServing("two+h1")
+}
+
 // What fails a rehearsal stays out until a person promotes it.
 func TestWhatFailsARehearsalStaysOut(t *testing.T) {
 	w := newWorld(t, &journal{}).run(true)

@@ -338,16 +338,19 @@ func (s *State) back(reason, message string) Action {
 
 // refuseServing refuses the serving generation. A failure by itself holds until an operator
 // promotes it. A rollback by an operator, or of a generation kept before, holds while its
-// offer stands.
+// offer stands; by an operator that of the module, whatever its configuration.
 func (s *State) refuseServing(reason, message string) {
 	// Invariant R6 (host/SECURITY.md): after a rollback by itself a generation is loaded again only
 	// if an operator promotes it.
 	refusal := Refusal{Revision: s.Serving, Scope: s.blame(s.Good), Phase: RolledBack, Reason: reason, Message: message}
-	// Terms are never offered, so such an offer could not stand.
-	if (reason == ReasonByOperator || s.known(s.Serving)) && refusal.Scope != ScopeRevision {
+	switch {
+	case refusal.Scope == ScopeRevision: // terms are never offered, so such an offer could not stand
+	case reason == ReasonByOperator && refusal.Scope == ScopeModule:
+		refusal.Stands = true
+	case reason == ReasonByOperator || s.known(s.Serving):
 		refusal.Scope, refusal.Stands = ScopeBundle, true
 	}
-	if !refusal.Stands || s.Offered.Bundle == s.Serving.Bundle {
+	if !refusal.Stands || refusal.covers(s.Offered) {
 		s.refuse(refusal)
 	}
 }

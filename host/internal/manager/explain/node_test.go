@@ -10,11 +10,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/brake"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/explain"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
+
+// Of an unknown machine the next step shows what the provider was asked about.
+func TestTheNextStepOfAnUnknownMachineHelps(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}}}
+	e := explain.Node(node, explain.Facts{
+		Provider: &v1alpha1.Provider{Name: "static", Serving: &v1alpha1.Module{}, Loops: []v1alpha1.Loop{{Name: "cloud-node-controller", Running: true}}},
+		Heard:    &explain.Heard{Cause: report.MachineUnknown, Message: "no"},
+	})
+	const want = "kubectl get node n1 -o custom-columns=NAME:.metadata.name,PROVIDERID:.spec.providerID"
+	if len(e.Next) != 1 || e.Next[0].Command != want {
+		t.Errorf("next is %+v, want %s", e.Next, want)
+	}
+}
 
 // The next step for a held Node is always a helpful one: lifting the brake for all
 // Nodes comes last, and only if the brake holds this one. The time is the brake's.

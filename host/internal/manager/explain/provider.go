@@ -72,7 +72,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
-		next(e, report.EventsOf(report.ProviderRejected), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+		next(e, offers(p), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
 		going(e, f)
@@ -97,6 +97,15 @@ func going(e *v1alpha1.Explanation, f Facts) {
 func resume(e *v1alpha1.Explanation, f Facts) {
 	step := report.Find(report.Paused).Next
 	next(e, step.Fill(about(e, f)), "%s", step.What)
+}
+
+// offers is the command that shows what is offered, and what became of it. Events may
+// be gone: the state is there.
+func offers(p *v1alpha1.Provider) string {
+	if s := p.Source; s != nil && s.Kind == v1alpha1.KindConfigMap {
+		return fmt.Sprintf("kubectl -n %s describe configmap %s", s.Namespace, s.Name)
+	}
+	return "ccmctl rollout history " + p.Name
 }
 
 func cause(p *v1alpha1.Provider) string {
@@ -126,7 +135,7 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 		advise(e, f)
 		return
 	}
-	next(e, report.EventsOf(report.ProviderRejected), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+	next(e, offers(f.Provider), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 }
 
 // rights explains a configuration that is not fully in force.

@@ -27,20 +27,23 @@ func TestTheConditionsOfAProviderAreExplained(t *testing.T) {
 	}
 }
 
-// The next step of each phase is a helpful command: Events about a module are
-// on its source, in any namespace.
+// The next step of each phase is a helpful command. What is offered is in its source,
+// and Events may be gone: an image has none, and a ConfigMap keeps them for an hour.
 func TestTheNextStepOfAProviderHelps(t *testing.T) {
 	offered := &v1alpha1.Module{Digest: strings.Repeat("a", 64)}
 	for _, c := range []struct {
 		phase, reason, command string
 		paused                 bool
+		source                 *v1alpha1.Object
 	}{
-		{phase: v1alpha1.PhaseRejected, reason: "ModuleInvalid", command: "kubectl get events -A --field-selector reason=ProviderRejected"},
+		{phase: v1alpha1.PhaseRejected, reason: "ModuleInvalid", command: "kubectl -n ccm describe configmap cloud", source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "ccm", Name: "cloud"}},
+		{phase: v1alpha1.PhaseRejected, reason: "ModuleInvalid", command: "ccmctl rollout history static", source: &v1alpha1.Object{Kind: "Image", Name: "registry.example/cloud:v1"}},
+		{phase: v1alpha1.PhaseWaiting, command: "ccmctl rollout history static", source: &v1alpha1.Object{Kind: "Directory", Name: "/cloud"}},
 		{phase: v1alpha1.PhaseRejected, reason: "RehearsalFailed", command: "ccmctl rollout promote static aaaaaaaaaaaa"},
 		{phase: v1alpha1.PhaseServing, paused: true, command: "ccmctl rollout pause static --resume"},
 	} {
 		e := explain.Provider(explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{
-			Name: "static", Phase: c.phase, Reason: c.reason, Offered: offered, Paused: c.paused}})
+			Name: "static", Phase: c.phase, Reason: c.reason, Offered: offered, Paused: c.paused, Source: c.source}})
 		if len(e.Next) != 1 || e.Next[0].Command != c.command {
 			t.Errorf("%s %s: next is %+v, want %q", c.phase, c.reason, e.Next, c.command)
 		}

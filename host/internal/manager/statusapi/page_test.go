@@ -29,7 +29,7 @@ func hostileStatus() *v1alpha1.Status {
 		Manager: v1alpha1.Manager{Version: hostile, Host: hostile, Holder: hostile},
 		Nobodys: stuck,
 		Providers: []v1alpha1.Provider{{
-			Name: hostile, Phase: hostile, Reason: hostile, Message: hostile, Paused: true, Serving: module, Offered: module, Candidate: module, Good: module,
+			Name: hostile, Phase: hostile, Reason: hostile, Message: hostile, Paused: true, Source: &object, Serving: module, Offered: module, Candidate: module, Good: module,
 			Conditions: []metav1.Condition{{Type: hostile, Reason: hostile, Message: hostile}},
 			Loops:      []v1alpha1.Loop{{Name: hostile, Reason: hostile}},
 			Hosts:      []v1alpha1.Host{{Host: hostile, Breaker: hostile, Until: metav1.NewTime(time.Now().Add(time.Minute)), LastFault: hostile}},
