@@ -118,7 +118,7 @@ func still(v *rollout.Version) string {
 	if v == nil {
 		return "no provider is serving yet"
 	}
-	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
+	return fmt.Sprintf("%s %s continues to serve", v.Name, v.Version)
 }
 
 // instead names the serving generation in place of a held or rolled back one.
@@ -127,7 +127,7 @@ func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
 		return still(x.Serving)
 	}
-	said := fmt.Sprintf("%s %s serves again, with its previous configuration", x.Serving.Name, x.Serving.Version)
+	said := fmt.Sprintf("%s %s serves again with its previous configuration", x.Serving.Name, x.Serving.Version)
 	if x.Serving.ConfigDigest != "" {
 		said += ", sha256:" + text.Digest(x.Serving.ConfigDigest)
 	}
@@ -222,7 +222,7 @@ func (r *providerReporter) wayOut(x rollout.Report) string {
 	case x.Phase == rollout.Held && x.Reason == rollout.ReasonPaused:
 		return "to go on: ccmctl rollout pause " + r.provider + " --resume"
 	case x.Promotable && x.Offered != nil && (x.Phase == rollout.Held || x.Phase == rollout.RolledBack || x.Phase == rollout.Rejected):
-		return "; to let it serve all the same: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
+		return "; to let it serve anyway: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
 	}
 	return ""
 }
@@ -304,11 +304,11 @@ func meaning(p rollout.Phase) string {
 	case rollout.Verified:
 		return "it is well-formed, needs no more than the grants, and has the required signatures"
 	case rollout.Compiled:
-		return "it is machine code"
+		return "it is compiled"
 	case rollout.Described:
 		return "it has described its ops"
 	case rollout.Configured:
-		return "it has taken its configuration"
+		return "it has accepted its configuration"
 	}
 	return ""
 }
@@ -350,7 +350,7 @@ func describe(x rollout.Report) string {
 
 // Commanded implements rollout.Reporter: it is the audit log of people's commands.
 func (r *providerReporter) Commanded(c rollout.Command, err error) {
-	by := text.Line(cmp.Or(c.By, "an annotation that is gone"), maxLogBytes)
+	by := text.Line(cmp.Or(c.By, "somebody unknown"), maxLogBytes)
 	past := map[string]string{rollout.CommandPause: "Paused", rollout.CommandResume: "Resumed", rollout.CommandPromote: "Promoted", rollout.CommandRollback: "RollbackRequested"}[c.Kind]
 	if err != nil {
 		r.logger.Error(errors.New(text.Line(err.Error(), maxLogBytes)), "A command is refused", "command", c.Kind, "by", by)
@@ -373,7 +373,7 @@ func (r *providerReporter) Journalled(err error) {
 	}
 	err = errors.New(r.clean(err.Error())) // it may contain a guest's text
 	r.status.durable(err)
-	r.logger.Error(err, "What a restart would need is not kept")
+	r.logger.Error(err, "The serving module is not saved for a restart")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, text.Line(err.Error(), maxEventBytes))
 }
 

@@ -58,20 +58,20 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		if !p.Paused {
 			return false
 		}
-		is(e, v1alpha1.StateStuck, Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
+		is(e, v1alpha1.StateStuck, Paused, "somebody paused it: nothing else serves until it is resumed. It serves %s", describe(p.Serving))
 		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
 	case v1alpha1.PhaseRejected:
-		is(e, v1alpha1.StateStuck, cause(p), "what is offered is not fit to serve: %s", said)
+		is(e, v1alpha1.StateStuck, cause(p), "what is offered cannot serve: %s", said)
 		rejected(e, f)
 	case v1alpha1.PhaseHeld, v1alpha1.PhaseRolledBack:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered does not serve: %s", said)
 		if p.Paused {
 			next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
 		}
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve all the same")
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve anyway")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
-		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
+		is(e, v1alpha1.StateStuck, waiting(p), "it has no module to serve: %s", said)
 		next(e, eventsOf("ProviderRejected"), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
@@ -82,12 +82,12 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 
 // going explains what a running rollout waits for.
 func going(e *v1alpha1.Explanation, p *v1alpha1.Provider) {
-	e.WaitsFor = "the rollout goes on by itself"
+	e.WaitsFor = "the rollout continues by itself"
 	if p.Phase == v1alpha1.PhaseServing {
 		e.WaitsFor = "it is observed for rollout.observePeriod (2 minutes by default); then it is kept, or rolled back"
 	}
 	if p.Paused {
-		e.WaitsFor += "; somebody has paused the provider, so nothing else serves"
+		e.WaitsFor += "; somebody paused the provider, so nothing else serves"
 		next(e, "ccmctl rollout pause "+p.Name+" --resume", "resume it")
 	}
 }
@@ -126,13 +126,13 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 	case p.Reason == "ModuleSuspected":
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "if the module was not the cause of the manager's end, have it tried once more; else offer another one")
 	case p.Reason == "RehearsalFailed":
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "offer another module; or let this one serve all the same")
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "offer another module; or let this one serve anyway")
 	case p.Reason == "ModuleNotMarked":
-		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server is there, and give the manager the right that the message names")
+		next(e, fmt.Sprintf("helm -n %s upgrade ccm deploy/chart --reset-then-reuse-values", f.Namespace), "see that the API server answers, and give the manager the right that the message names")
 	case p.Reason == "VersionTooOld":
 		next(e, "ccmctl digest MODULE.wasm", "offer a module of a later version, or lower providers[].provenance.minimumVersion")
 	case strings.HasPrefix(p.Reason, "Sign"), strings.Contains(p.Reason, "Provenance"), strings.Contains(p.Reason, "Digest"):
-		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign it as providers[].provenance demands: with one of its keys, and in its repository; or pin its digest there instead")
+		next(e, "ccmctl verify MODULE.wasm --key KEY.pub", "sign it as providers[].provenance requires: with one of its keys, and in its repository; or pin its digest there instead")
 	default:
 		next(e, eventsOf("ProviderRejected"), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 	}
@@ -144,7 +144,7 @@ func rights(e *v1alpha1.Explanation, f Facts) bool {
 	if c == nil {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, HostConfiguration, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
+	is(e, v1alpha1.StateStuck, HostConfiguration, "the manager's configuration is not in force as written; the previous one stays: %s", c.Message)
 	since(e, c.LastTransitionTime.Time)
 	next(e, fmt.Sprintf("kubectl -n %s get configmap cloud-controller-manager -o yaml", f.Namespace), "correct the field that the message names, before the manager restarts")
 	return true
@@ -155,7 +155,7 @@ func brakes(e *v1alpha1.Explanation, f Facts) bool {
 	if b == nil || !b.Engaged {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, BrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
+	is(e, v1alpha1.StateStuck, BrakeEngaged, "the provider says that the machines of %d of %d Nodes do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
 	if b.Permits > 0 {
 		e.WaitsFor = "the next look of the node lifecycle loop: Nodes that have permits go by themselves"
 		return true
@@ -177,8 +177,8 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 func conditions(e *v1alpha1.Explanation, f Facts) bool {
 	p := f.Provider
 	for _, known := range []struct{ kind, cause, what, command, step string }{
-		{v1alpha1.ConditionSource, SourceUnavailable, "the registry cannot be asked for another module; what serves goes on", eventsOf("ProviderSourceUnavailable"), "correct what the message names: the registry, its name, or the pull Secret"},
-		{v1alpha1.ConditionDurable, NotDurable, "what serves could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
+		{v1alpha1.ConditionSource, SourceUnavailable, "the registry is unavailable; the serving module continues", eventsOf("ProviderSourceUnavailable"), "correct what the message names: the registry, its name, or the pull Secret"},
+		{v1alpha1.ConditionDurable, NotDurable, "the serving module could not be saved, so a restart begins with the module of the source", "helm -n %[1]s upgrade ccm deploy/chart --reset-then-reuse-values", "give the manager the right that the message names; a module that is too large cannot be saved"},
 		{v1alpha1.ConditionTicked, TickFailed, "the last background work of the module (op tick) failed", "kubectl -n %[1]s logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200", "it is tried again at its period; mend what the message names"},
 	} {
 		c := lost(p.Conditions, known.kind)

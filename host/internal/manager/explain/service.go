@@ -50,7 +50,7 @@ func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 		if s.Spec.LoadBalancerClass != nil {
 			class = *s.Spec.LoadBalancerClass
 		}
-		is(e, v1alpha1.StateIgnored, OtherController, "its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so it is left to another controller", text.Quote(class))
+		is(e, v1alpha1.StateIgnored, OtherController, "its class %s (spec.loadBalancerClass) is in no provider's routing.services.classes, so it is left to another controller", text.Quote(class))
 		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "if a provider should serve it, add the class to providers[].routing.services.classes of the values")
 		return
 	}
@@ -79,15 +79,15 @@ func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 		is(e, v1alpha1.StateProgressing, InProgress, "the service controller removes the load balancer")
 	case f.ReadyNodes == 0 && (has || f.Heard != nil):
 		is(e, v1alpha1.StateStuck, NoNodes, "no Node of provider %s is Ready and may be behind a load balancer, so its traffic goes nowhere", e.Provider)
-		next(e, "kubectl get nodes -l '!node.kubernetes.io/exclude-from-external-load-balancers'", "see why no Node is Ready, or has its taint: ccmctl why node NAME")
-		e.WaitsFor = "a Node that is Ready; then it is told to the provider within seconds"
+		next(e, "kubectl get nodes -l '!node.kubernetes.io/exclude-from-external-load-balancers'", "see why no Node is Ready, or why it keeps its taint: ccmctl why node NAME")
+		e.WaitsFor = "a Node that is Ready; the provider is told within seconds"
 	case has:
 		is(e, v1alpha1.StateDone, "", "provider %s has made the load balancer as the Service says: %s", e.Provider, ingress(s))
 	case f.Heard != nil:
 		is(e, v1alpha1.StateStuck, Failed, "the provider says that the load balancer is made, and gives it no address")
 		next(e, fmt.Sprintf("kubectl -n %s describe service %s", s.Namespace, s.Name), "look at the Service's Events, and at the provider")
 	default:
-		is(e, v1alpha1.StateProgressing, NotAskedYet, "the service controller has not come to it yet")
+		is(e, v1alpha1.StateProgressing, NotAskedYet, "the service controller has not reached it yet")
 		since(e, s.CreationTimestamp.Time)
 		e.WaitsFor = "its turn: as many ops run as the module has instances (limits.instances), and a manager that has just begun to lead asks about every Service"
 	}
