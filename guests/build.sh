@@ -5,14 +5,14 @@
 #
 # GUEST_COMPILER  tinygo        a release of TinyGo on PATH
 #                 tinygo-build  TinyGo as a library, with Debian's LLVM 19, which
-#                               is installed where that is possible
+#                               is installed if possible
 #                 go            stock Go: works everywhere, ten times as large
-#                 unset         the first of these that can be had
-# VERSION         takes the place of the manifest's version
+#                 unset         the first that is available
+# VERSION         replaces the manifest's version
 # GUEST_OPT       TinyGo's -opt, default z
 # GUEST_GC        TinyGo's -gc, default precise
 # GUEST_TAGS      Go build tags; slow makes each op take three seconds
-# GUEST_DEBUG=1   a build whose crashes tell the line: by stock Go, unless
+# GUEST_DEBUG=1   a build whose crashes show the line: by stock Go, unless
 #                 GUEST_COMPILER says otherwise; with TinyGo -opt is 1, so that
 #                 fewer functions are missing in the stack
 # GUEST_TOOLS     the directory that keeps tinygo-build, default build/bin

@@ -250,7 +250,7 @@ func TestRequestsWaitForAnOp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response, err := r.p.bridge.RoundTrip(request); !errors.Is(err, context.Canceled) { //nolint:bodyclose // there is none
+	if response, err := r.p.bridge.RoundTrip(request); !errors.Is(err, context.Canceled) { //nolint:bodyclose // no body
 		t.Errorf("%v, %v", response, err)
 	}
 	background := make(chan error)

@@ -56,7 +56,7 @@ func (p *proxy) begin(address string, loopback []string) error {
 	if err := p.ca.make(); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address) //nolint:noctx // on the loopback of the instance's own, at once
+	listener, err := net.Listen("tcp", address) //nolint:noctx // the instance's own loopback never blocks
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *proxy) standIn(address string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", u.Host) //nolint:noctx // as begin
+	listener, err := net.Listen("tcp", u.Host) //nolint:noctx // as in begin
 	if err != nil {
 		return err
 	}

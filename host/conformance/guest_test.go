@@ -37,7 +37,7 @@ func (g *guest) unexpected(what string, status int) error {
 func (g *guest) serve(c *callOf, op abi.Op, request []byte) (abi.Message, error) {
 	g.calls++
 	m, err := g.answer(c, op, request)
-	if e, ok := err.(*abi.Error); ok && op != abi.OpConfigure { //nolint:errorlint // it is its own
+	if e, ok := err.(*abi.Error); ok && op != abi.OpConfigure { //nolint:errorlint // the guest's own
 		switch {
 		case g.sabotage == "errors say nothing":
 			return nil, &abi.Error{Code: e.Code}

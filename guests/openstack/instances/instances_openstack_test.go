@@ -154,7 +154,7 @@ func (c *realCloud) create(name string, more object) string {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		_, _ = http.DefaultClient.Do(c.deletion(body.Server.ID)) //nolint:bodyclose // the end
+		_, _ = http.DefaultClient.Do(c.deletion(body.Server.ID)) //nolint:bodyclose // best effort
 	})
 	return body.Server.ID
 }

@@ -124,7 +124,7 @@ func (r *Routes) choose(address string, ports []*port) (*port, error) {
 	}
 	switch len(ports) {
 	case 0:
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // nil means none
 	case 1:
 		return ports[0], nil
 	}

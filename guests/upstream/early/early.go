@@ -23,7 +23,7 @@ var Dial = func(ctx context.Context, scheme, address string) (net.Conn, error) {
 	return nil, errors.New("upstream: nothing serves yet: " + scheme + "://" + address)
 }
 
-//nolint:gochecknoinits // it must run before the initialisers of packages that know nothing of it
+//nolint:gochecknoinits // must precede other initialisers
 func init() {
 	for name, value := range environment {
 		_ = os.Setenv(name, value)

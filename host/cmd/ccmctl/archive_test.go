@@ -88,7 +88,7 @@ func TestTheIndexQuotesNobody(t *testing.T) {
 	} {
 		b.miss("part", err)
 	}
-	want := "- part: the API server refuses: Forbidden\n- part: ccmctl told the error to who ran it\n- part: there are more\n- part: connection refused\n- part: it took too long\n"
+	want := "- part: the API server refuses: Forbidden\n- part: ccmctl printed the error\n- part: there are more\n- part: connection refused\n- part: it took too long\n"
 	if readme := string(b.readme()); !strings.Contains(readme, want) || strings.Contains(readme, "q7Zk") {
 		t.Errorf("%s", readme)
 	}

@@ -35,12 +35,12 @@ func newBundle() *cobra.Command {
 	var f bundleFlags
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write an archive for those who are to help: states, objects, calls and findings, without free text",
+		Short: "Write an archive for support: states, objects, calls and findings, without free text",
 		Long: "Write a tar.gz with the configuration, the status, why objects are stuck, Nodes,\n" +
 			"Services, Events, the latest calls to the cloud, metrics and what check finds.\n" +
 			"Only fields that are known to be harmless are in it: names, reasons, numbers,\n" +
 			"times, addresses and versions. Messages, logs and configurations of modules are\n" +
-			"free text, in which a secret may stand. They are in it only with the flags below:\n" +
+			"free text, which may contain secrets. They are in it only with the flags below:\n" +
 			"what looks like a secret, and the values of Secrets that the configuration names\n" +
 			"and you may read, is removed then as well as it can be found. README.md in the\n" +
 			"archive says what is in it, and what could not be read.\n" +

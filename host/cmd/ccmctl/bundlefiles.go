@@ -74,7 +74,7 @@ func harmless(err error) string {
 	case errors.As(err, &errno):
 		return errno.Error()
 	}
-	return "ccmctl told the error to who ran it"
+	return "ccmctl printed the error"
 }
 
 // part reads a part of the bundle, within a time.

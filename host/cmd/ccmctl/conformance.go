@@ -55,20 +55,20 @@ The exit code is 1 when a clause does not hold.`,
 func (f *conformanceFlags) add(fs *pflag.FlagSet) {
 	f.guestFlags.add(fs)
 	fs.StringVar(&f.wrongSecrets, "wrong-secrets", "", "Directory with Secrets that the cloud refuses. None: passwords, keys and tokens of --secrets are spoiled.")
-	fs.StringVar(&f.inspect, "inspect", "", "Shell command that describes in lines all that the cloud keeps for the cluster. With it the kit sees what is left behind.")
+	fs.StringVar(&f.inspect, "inspect", "", "Shell command that prints, in lines, all that the cloud keeps for the cluster. With it the kit sees leftovers.")
 	fs.BoolVar(&f.ignoreIPs, "inspect-ignore-ips", false, "Treat all addresses in the output of --inspect as equal, beside UUIDs, times and numbers of six digits and more.")
 	fs.StringVar(&f.ignore, "inspect-ignore", "", "Regular expression: treat what it matches in the output of --inspect as equal, as IDs of fewer than six digits.")
 	fs.StringVar(&f.only, "only", "", "Regular expression: run the clauses whose ID it matches.")
 	fs.StringVar(&f.except, "except", "", "Regular expression: leave out the clauses whose ID it matches, and say so in the report.")
 	fs.StringVarP(&f.output, "output", "o", "text", "text or json.")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not tell on standard error which clause runs.")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Tell on standard error each time that an op is disturbed, too.")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "Do not print the running clause to standard error.")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Print each disturbance of an op to standard error, too.")
 	fs.DurationVar(&f.options.MaxWait, "max-wait", 2*time.Second, "Longest wait before an op is asked again, whatever the provider asks for.")
 	fs.DurationVar(&f.options.DriveTimeout, "drive-timeout", 5*time.Minute, "Time for an op with all its repetitions.")
 	fs.DurationVar(&f.options.FaultTimeout, "fault-timeout", 3*time.Second, "Deadline of an op whose cloud hangs.")
 	fs.DurationVar(&f.options.Settle, "settle", 5*time.Second, "How long the cloud may take to show by --inspect what an op has done.")
-	fs.IntVar(&f.options.MaxPositions, "max-positions", 200, "At how many requests of one op it is ended, or its cloud fails, at most.")
-	fs.BoolVar(&f.options.CrashAtWrites, "crash-at-writes", false, "End ops at requests that change something only, which is quicker.")
+	fs.IntVar(&f.options.MaxPositions, "max-positions", 200, "Requests of one op at which it is ended, or its cloud fails, at most.")
+	fs.BoolVar(&f.options.CrashAtWrites, "crash-at-writes", false, "End ops only at requests that change something, which is quicker.")
 }
 
 // errNotConformant is the end of a run in which a clause failed.

@@ -118,7 +118,7 @@ func (d *dev) roundUntil(ctx context.Context, saved <-chan struct{}) error {
 		return err
 	case <-saved:
 		cancel()
-		<-done //nolint:errcheck // of what nobody waits for any more
+		<-done //nolint:errcheck // abandoned
 		return errSaved
 	}
 }

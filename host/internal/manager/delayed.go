@@ -19,7 +19,7 @@ const eventDelayed = report.ProviderDelayed
 // newDelayed returns the function that makes these Events.
 func newDelayed(events record.EventRecorder) func(*corev1.Service, time.Duration, error) {
 	return func(service *corev1.Service, took time.Duration, err error) {
-		message := fmt.Sprintf("The provider has not finished for %v, and goes on", took.Round(time.Second))
+		message := fmt.Sprintf("The provider has not finished after %v, and continues", took.Round(time.Second))
 		if err != nil {
 			message += fmt.Sprintf("; it said last: %v", err)
 		}

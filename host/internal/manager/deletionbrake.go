@@ -198,7 +198,7 @@ func (o *brakeObserver) Failed(what string, err error) {
 		o.logger.Info("The deletion brake can use the API server again", "what", what)
 		return
 	}
-	o.logger.Error(err, "The deletion brake lacks an object of the API server; until it has it, fewer Nodes are deleted, or none", "what", what)
+	o.logger.Error(err, "The deletion brake lacks an object of the API server; until then, fewer Nodes are deleted, or none", "what", what)
 	o.events.Event(o.about(), corev1.EventTypeWarning, eventBrakeFailing, text.Line(fmt.Sprintf("the deletion brake of provider %s cannot use the %s: %v", o.provider, what, err), maxEventBytes))
 }
 

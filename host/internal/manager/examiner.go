@@ -119,7 +119,7 @@ func summary(r shadow.Report, own int, unknown error, nothing bool) string {
 	case r.Questions == 0 && nothing:
 		return "there is nothing to ask about: no Node, no Service, no volume"
 	case r.Questions == 0:
-		return "there is nothing to ask: it has no op for the objects that there are"
+		return "there is nothing to ask: it has no op for the existing objects"
 	}
 	var parts []string
 	for _, part := range []struct {

@@ -72,7 +72,7 @@ func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 		if got := w.leader.all()[0].loader.config().Requests.PerSecond; got == 7 {
 			w.t.Error("one half of a file is in force")
 		}
-		if message := w.configured("one"); !strings.Contains(message, "the provider two that was removed has not ended yet") {
+		if message := w.configured("one"); !strings.Contains(message, "the removed provider two has not ended yet") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}
 		two.configured = false // the others are served meanwhile
@@ -222,7 +222,7 @@ func TestAStoreNeverHasTwoProviders(t *testing.T) {
 		one.store = "two"
 		w.reload(w.text())
 		time.Sleep(10 * time.Second)
-		if message := w.configured("one"); !strings.Contains(message, "still that of provider two") {
+		if message := w.configured("one"); !strings.Contains(message, "still in use by provider two") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}
 		w.offerKind("two", good)
@@ -259,7 +259,7 @@ func TestAStoreOfAGenerationThatIsMadeIsNotFree(t *testing.T) {
 		two.store = "shared"
 		w.reload(w.text())
 		time.Sleep(time.Minute)
-		if message := w.configured("one"); !strings.Contains(message, "still that of provider three") {
+		if message := w.configured("one"); !strings.Contains(message, "still in use by provider three") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}
 		w.hang.Store(nil)

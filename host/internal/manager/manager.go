@@ -155,11 +155,11 @@ func (m *manager) end(ctx context.Context) (orderly bool) {
 	// Invariant M16 (host/SECURITY.md): marks are struck out by a process that ends as it should,
 	// and by no other.
 	if err := m.fit(); err != nil {
-		klog.ErrorS(err, "What is on trial is suspected after the restart")
+		klog.ErrorS(err, "The modules on trial will be suspected after the restart")
 		return false
 	}
 	if err := m.trials.Leave(ctx); err != nil {
-		klog.ErrorS(err, "What is on trial is not struck out, and may be suspected after the restart")
+		klog.ErrorS(err, "The modules on trial were not cleared, and may be suspected after the restart")
 	}
 	return true
 }
@@ -250,7 +250,7 @@ func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	if err := reporter.Run(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Nobody is told of objects without a provider")
+		klog.FromContext(ctx).Error(err, "Objects without a provider are not reported")
 	}
 }
 

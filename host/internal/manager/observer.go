@@ -49,7 +49,7 @@ func (o *observer) ResultDropped(op abi.Op, reason string) {
 func (o *observer) Busy(op abi.Op) { o.metrics.Background().Busy(op) }
 
 func (o *observer) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
-	o.tell(object, op, eventUnanswered, fmt.Sprintf("%s went on in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
+	o.tell(object, op, eventUnanswered, fmt.Sprintf("%s continued in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
 }
 
 func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {

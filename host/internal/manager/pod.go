@@ -61,7 +61,7 @@ func (p pod) ended(ctx context.Context, left trial.Mark) (said trials.Said) {
 		return said.Text != "" || left.Pod != p.name, nil
 	})
 	if err != nil {
-		klog.FromContext(ctx).Info("It is not known what the kubelet says of the end of the manager before", "pod", klog.KRef(p.namespace, left.Pod), "reason", err)
+		klog.FromContext(ctx).Info("Cannot read the kubelet's record of the previous manager's end", "pod", klog.KRef(p.namespace, left.Pod), "reason", err)
 	}
 	return said
 }

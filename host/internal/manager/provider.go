@@ -105,7 +105,7 @@ func (m *managed) followSecrets(ctx context.Context) {
 		}
 		again = nil
 		if err := m.renew(ctx); err != nil {
-			m.logger.Error(err, "The changed Secrets are not taken up yet; the values before stay in use")
+			m.logger.Error(err, "The changed Secrets are not in use yet; the previous values stay")
 			again = time.After(secretsRetry)
 		}
 	}
@@ -140,7 +140,7 @@ func (m *managed) lead(looked <-chan struct{}) {
 }
 
 // errUnread is for an unknown annotation of the provider's ConfigMap.
-var errUnread = errors.New("nobody reads this annotation here; there are " + strings.Join(status.Annotations(), ", "))
+var errUnread = errors.New("the manager does not know this annotation; it knows " + strings.Join(status.Annotations(), ", "))
 
 // obey executes a person's command.
 func (m *managed) obey(ctx context.Context, c status.Command) {

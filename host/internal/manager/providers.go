@@ -136,7 +136,7 @@ func (s *providers) end(one *managed, stopped <-chan struct{}) {
 	s.living.Go("the end of provider "+one.name, func() {
 		<-stopped
 		if err := one.end(s.life); err != nil {
-			one.logger.Error(err, "What the removed provider has begun does not end; its name is not free until then")
+			one.logger.Error(err, "The removed provider has not ended; its name stays reserved until then")
 		}
 		_ = one.living.Wait(context.Background()) // nothing else ends this: a guest may hang
 		close(one.ended)
@@ -154,7 +154,7 @@ func (s *providers) clear(one *managed) {
 	ctx, cancel := context.WithTimeout(s.life, trials.LeaveTimeout)
 	defer cancel()
 	if err := one.book.Close(ctx); err != nil {
-		one.logger.Error(err, "What the removed provider had on trial is not struck out")
+		one.logger.Error(err, "The removed provider's trials were not cleared")
 	}
 	if s.leads() {
 		s.tellRemoved(one.name)

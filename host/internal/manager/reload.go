@@ -97,7 +97,7 @@ func (r *reloader) offer(ctx context.Context, path string, file content, retried
 		logger.Info("The changed configuration is in force", "config", path)
 	case !retried || err.Error() != r.told:
 		r.tell(err)
-		logger.Error(err, "The changed configuration is rejected; what it said before holds", "config", path, "isTriedAgain", again)
+		logger.Error(err, "The changed configuration is rejected; the previous one stays in force", "config", path, "isTriedAgain", again)
 	}
 	return again
 }
@@ -115,7 +115,7 @@ func (r *reloader) take(ctx context.Context, data []byte) error {
 		return errors.Join(err, spans.Discard(ctx))
 	}
 	if err := r.spans.Use(ctx, spans); err != nil {
-		klog.FromContext(ctx).Error(err, "The last spans of the tracing before did not reach their collector")
+		klog.FromContext(ctx).Error(err, "The last spans of the previous tracing did not reach their collector")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (r *removed) tell(ctx context.Context, now []*managed, configured func(name
 	for _, one := range now {
 		names, err := one.status.Providers(ctx)
 		if err != nil {
-			one.logger.Error(err, "It is not known which providers were configured before")
+			one.logger.Error(err, "Cannot read which providers were configured before")
 			continue
 		}
 		before = append(before, names...)
@@ -65,7 +65,7 @@ func (r *removed) entitled(ctx context.Context) (names []string) {
 	own := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.namespace}}
 	review, err := r.client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, own, metav1.CreateOptions{})
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "It is not known which statuses of providers this manager may write")
+		klog.FromContext(ctx).Error(err, "Cannot read which provider statuses this manager may write")
 		return nil
 	}
 	for _, rule := range review.Status.ResourceRules {
@@ -84,13 +84,13 @@ func (r *removed) entitled(ctx context.Context) (names []string) {
 // tellOf returns an error, which it has logged, if another attempt may help.
 func (r *removed) tellOf(ctx context.Context, name string) error {
 	logger := klog.FromContext(ctx).WithValues("provider", name)
-	message := fmt.Sprintf("The manager's configuration has no provider %s any more. What was its own is left alone: a Service that has a load balancer of it "+
-		"waits for it when it is deleted (Event NoProvider). Configure it again; or, when nothing of it is left, delete this ConfigMap and wasm-ccm-module-%s-*", name, name)
+	message := fmt.Sprintf("Provider %s is no longer configured. Its objects are left alone, and the deletion of a Service with "+
+		"its load balancer waits (Event NoProvider). Configure it again; or, when nothing of it is left, delete this ConfigMap and wasm-ccm-module-%s-*", name, name)
 	object := status.New(r.client, r.namespace, name, clock.RealClock{})
 	gone, err := object.Remove(ctx, message)
 	switch {
 	case apierrors.IsForbidden(err) && name == config.FlagProvider: // most likely there was none
-		logger.V(2).Info("Whether there was a provider of the flags is not known", "err", err)
+		logger.V(2).Info("Cannot read whether flags configured a provider before", "err", err)
 	case err != nil:
 		logger.Error(err, "The status of a provider that is not configured any more is left as it was")
 		if !apierrors.IsForbidden(err) {

@@ -26,7 +26,7 @@ func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
 		return still(x.Serving)
 	}
-	said := fmt.Sprintf("%s %s serves again, with its previous configuration", x.Serving.Name, x.Serving.Version)
+	said := fmt.Sprintf("%s %s serves again with its previous configuration", x.Serving.Name, x.Serving.Version)
 	if x.Serving.ConfigDigest != "" {
 		said += ", sha256:" + text.Digest(x.Serving.ConfigDigest)
 	}
@@ -97,7 +97,7 @@ func (r *providerReporter) wayOut(x rollout.Report) string {
 	case x.Phase == rollout.Held && x.Reason == rollout.ReasonPaused:
 		return "to go on: ccmctl rollout pause " + r.provider + " --resume"
 	case x.Promotable && x.Offered != nil && (x.Phase == rollout.Held || x.Phase == rollout.RolledBack || x.Phase == rollout.Rejected):
-		return "; to let it serve all the same: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
+		return "; to let it serve anyway: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
 	}
 	return ""
 }

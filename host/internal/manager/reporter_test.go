@@ -195,7 +195,7 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 		Phase: rollout.Rejected, Reason: "ModuleInvalid", Message: "it is text", Err: errors.New("it is text"),
 		Offered: &rollout.Version{Digest: offeredDigest}, Serving: serving, Good: serving, Generation: 2,
 	})
-	if text := <-events; !strings.Contains(text, "ModuleInvalid (offered: sha256:"+offeredDigest[:12]+"): it is text; static 0.1.0 goes on serving") {
+	if text := <-events; !strings.Contains(text, "ModuleInvalid (offered: sha256:"+offeredDigest[:12]+"): it is text; static 0.1.0 continues to serve") {
 		t.Error(text)
 	}
 	s := r.status.status
@@ -213,17 +213,17 @@ func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration, sha256:bbbbbbbbbbbb") {
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again with its previous configuration, sha256:bbbbbbbbbbbb") {
 		t.Error(text)
 	}
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonErrorBudget, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}, Promotable: true})
-	if text := <-events; !strings.Contains(text, "to let it serve all the same: ccmctl rollout promote main "+offeredDigest[:12]) {
+	if text := <-events; !strings.Contains(text, "to let it serve anyway: ccmctl rollout promote main "+offeredDigest[:12]) {
 		t.Error(text)
 	}
 	private := *serving
 	private.ConfigDigest = ""
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: &private, Good: &private, Offered: &rollout.Version{Digest: strings.Repeat("c", 64)}, Message: "private"})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again, with its previous configuration") {
+	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again with its previous configuration") {
 		t.Error(text)
 	}
 }

@@ -39,13 +39,13 @@ func (m *manager) giveBack(ctx context.Context) {
 	}
 	if err != nil {
 		// Invariant R12 (host/SECURITY.md): a lease is not given back while something may write to the cloud.
-		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out", "after", time.Since(begun).Round(time.Millisecond))
+		klog.ErrorS(err, "The lease is not released: the next leader waits until it expires", "after", time.Since(begun).Round(time.Millisecond))
 		return
 	}
 	releasing, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := m.leases.Release(releasing); err != nil {
-		klog.ErrorS(err, "The lease is not given back: the next leader waits until it runs out")
+		klog.ErrorS(err, "The lease is not released: the next leader waits until it expires")
 		return
 	}
 	klog.InfoS("The manager has ended: no call is under way, and it holds no lease", "after", time.Since(begun).Round(time.Millisecond))

@@ -33,7 +33,7 @@ func startFailed(ctx context.Context, c *ccmconfig.CompletedConfig, cause error)
 		_, err = client.CoreV1().Events(lease.ResourceNamespace).Create(ctx, cannotStart(lease.ResourceNamespace, lease.ResourceName, cause), metav1.CreateOptions{})
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "No Event says why the manager cannot start")
+		klog.FromContext(ctx).Error(err, "The Event CannotStart was not written")
 	}
 }
 

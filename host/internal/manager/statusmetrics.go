@@ -32,7 +32,7 @@ func (s *statusSource) measure(ctx context.Context, serving *apiserver.SecureSer
 		told := s.numbers()
 		var err error
 		if told.CertificateEnds, err = certificateEnds(serving); err != nil {
-			klog.FromContext(ctx).Error(err, "No metric says when the certificate of the secure port ends")
+			klog.FromContext(ctx).Error(err, "The metric of the secure port's certificate was not updated")
 		}
 		s.manager.metrics.Tell(told)
 	}, measurePeriod)

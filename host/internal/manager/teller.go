@@ -120,7 +120,7 @@ func still(v *rollout.Version) string {
 	if v == nil {
 		return "no provider is serving yet"
 	}
-	return fmt.Sprintf("%s %s goes on serving", v.Name, v.Version)
+	return fmt.Sprintf("%s %s continues to serve", v.Name, v.Version)
 }
 
 // unreached reports a source that cannot be reached.

@@ -342,7 +342,7 @@ func (o *whole) writesLeases() bool {
 	if err != nil {
 		o.world.t.Fatal(err)
 	}
-	_, err = o.config.WrapTransport(answered{}).RoundTrip(request) //nolint:bodyclose // there is none
+	_, err = o.config.WrapTransport(answered{}).RoundTrip(request) //nolint:bodyclose // no body
 	return err == nil
 }
 

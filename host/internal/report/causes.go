@@ -94,7 +94,7 @@ const (
 	promote   = "ccmctl rollout promote {provider} {digest}"
 	whyItself = "ccmctl why provider {provider}"
 	verify    = "ccmctl verify MODULE.wasm --key KEY.pub"
-	signed    = "sign it as providers[].provenance demands: with one of its keys, and in its repository; or pin its digest there instead"
+	signed    = "sign it as providers[].provenance requires: with one of its keys, and in its repository; or pin its digest there instead"
 )
 
 var causes = []Cause{
@@ -135,8 +135,8 @@ var causes = []Cause{
 	{TickFailed, "the background work of the module failed, and is tried again at its period", Step{"mend what the message names", logs}, false},
 	{ServingModuleNotAdmitted, "what serves does not satisfy `provenance`: a restart would not load it", Step{"before the manager restarts, do what the message names: sign or pin the module, or offer a later one", "ccmctl inspect MODULE.wasm"}, false},
 	{ModuleSuspected, "a manager ended while it ran this module and configuration", Step{"if the module was not the cause, have it tried once more; else offer another one", promote}, false},
-	{ModuleNotMarked, "a module is not loaded, as the load cannot be recorded", Step{"see that the API server is there, and give the manager the right that the message names", upgrade}, false},
-	{RehearsalFailed, "the module failed the questions that the host asked it before it serves", Step{"offer another module; or let this one serve all the same", promote}, false},
+	{ModuleNotMarked, "a module is not loaded, as the load cannot be recorded", Step{"see that the API server answers, and give the manager the right that the message names", upgrade}, false},
+	{RehearsalFailed, "the module failed the questions that the host asked it before it serves", Step{"offer another module; or let this one serve anyway", promote}, false},
 	{VersionTooOld, "the module is older than `provenance.minimumVersion`", Step{"offer a module of a later version, or lower providers[].provenance.minimumVersion", "ccmctl digest MODULE.wasm"}, false},
 	{DigestNotPinned, "the module is not pinned", Step{signed, verify}, false},
 	{SignatureMissing, "the module has no signature", Step{signed, verify}, false},

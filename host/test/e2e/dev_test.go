@@ -13,7 +13,7 @@ import (
 const devInventory = tagInventory + "pools: [{name: default, cidrs: [198.51.100.0/28]}]\n"
 
 // An author saves a module: it serves, and its first op is told. A module that the
-// manager refuses is told, too, and the one before goes on serving.
+// manager refuses is told, too, and the one before continues to serve.
 func TestDev(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all runs it")

@@ -280,7 +280,7 @@ func TestAnOpThatHangsKeepsTheLease(t *testing.T) {
 	if took > podGrace {
 		t.Errorf("it ends after %v: the kubelet would have killed it", took)
 	}
-	if r.holderOrNone(ctx, t) == "" || !strings.Contains(readFile(m.logPath), "The lease is not given back") {
+	if r.holderOrNone(ctx, t) == "" || !strings.Contains(readFile(m.logPath), "The lease is not released") {
 		t.Errorf("the lease is given back although a write was under way:\n%s", m.tail(4<<10))
 	}
 }

@@ -330,7 +330,7 @@ func (q *quarantine) checkTold(t *testing.T) {
 		for _, e := range events.Items {
 			fmt.Fprintln(&seen, e.Message)
 		}
-		return strings.Contains(seen.String(), "ModuleSuspected (offered: sha256:") && strings.Contains(seen.String(), hint) && strings.Contains(seen.String(), "goes on serving"), seen.String()
+		return strings.Contains(seen.String(), "ModuleSuspected (offered: sha256:") && strings.Contains(seen.String(), hint) && strings.Contains(seen.String(), "continues to serve"), seen.String()
 	})
 	q.until(t, "a metric says so", func() (bool, string) {
 		var seen []string

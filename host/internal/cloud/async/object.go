@@ -143,7 +143,7 @@ func (i *Invoker) step(ctx context.Context, c *call) step {
 	}
 	if (s.slow || i.takesLong(c.op)) && !i.rooms.roomBehind(c.group()) || i.rooms.hopeless(c) {
 		i.options.Observer.Busy(c.op)
-		return step{reply: busyReply("ops that take long go on in the background and leave no room for another")}
+		return step{reply: busyReply("long ops in the background leave no room for another")}
 	}
 	return i.enter(ctx, c, o)
 }

@@ -205,7 +205,7 @@ func (i *Invoker) detach(t *task) *reply {
 	if !t.behind && !i.rooms.roomBehind(t.group()) {
 		t.end(errCrowded)
 		defer i.options.Observer.Busy(t.op)
-		return busyReply(fmt.Sprintf("it was ended after %v, as %d others go on in the background",
+		return busyReply(fmt.Sprintf("it was ended after %v, as %d others continue in the background",
 			time.Since(t.started).Round(time.Millisecond), i.rooms.background))
 	}
 	if !t.behind {

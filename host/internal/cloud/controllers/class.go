@@ -51,7 +51,7 @@ func withClass(s *corev1.Service) *corev1.Service {
 
 // carrier returns the field that carries the class.
 func carrier(s *corev1.Service) *string {
-	return &s.SelfLink //nolint:staticcheck // deprecated, and therefore free
+	return &s.SelfLink //nolint:staticcheck // deprecated, so nobody else uses it
 }
 
 // shownTo returns a handler that receives the shown objects.

@@ -39,7 +39,7 @@ func TestAnUpdateBeforeTheFirstEnsureWarnsNobody(t *testing.T) {
 	t.Run("deleted meanwhile", func(t *testing.T) {
 		l, asked := newLease(t.Context(), errors.New("stopped")), 0
 		l.leaves = func(*corev1.Service) bool { asked++; return asked > 1 }
-		if err := (leasedBalancer{bare{}, l}).UpdateLoadBalancer(t.Context(), "c", balanced("web"), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // as upstream compares
+		if err := (leasedBalancer{bare{}, l}).UpdateLoadBalancer(t.Context(), "c", balanced("web"), nil); err != cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares with ==
 			t.Errorf("%v", err)
 		}
 	})

@@ -43,10 +43,10 @@ func (t *table) adviseClass(service *corev1.Service) string {
 		return ""
 	}
 	if owner := t.classes[*class]; owner != "" {
-		return fmt.Sprintf("The class %s (spec.loadBalancerClass) is that of provider %q and decides, so the annotation %s, which says %s, has no effect. "+
+		return fmt.Sprintf("The class %s (spec.loadBalancerClass) belongs to provider %q and decides, so the annotation %s (%s) has no effect. "+
 			"Remove the annotation; or make the Service again without the class", text.Quote(*class), owner, ServiceAnnotation, text.Quote(choice))
 	}
-	return fmt.Sprintf("The class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so the Service is left to another controller, "+
-		"and the annotation %s, which says %s, has no effect. Remove the annotation; or make the Service again without the class",
+	return fmt.Sprintf("The class %s (spec.loadBalancerClass) is in no provider's routing.services.classes, so the Service is left to another controller, "+
+		"and the annotation %s (%s) has no effect. Remove the annotation; or make the Service again without the class",
 		text.Quote(*class), ServiceAnnotation, text.Quote(choice))
 }

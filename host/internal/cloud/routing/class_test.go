@@ -41,14 +41,14 @@ func TestWhoseClass(t *testing.T) {
 		"case counts":                {with(service("", ""), class("B1")), "", ""},
 		"not a part":                 {with(service("", ""), class("a")), "", ""},
 		"empty":                      {with(service("", ""), class("")), "", ""},
-		"class before annotation":    {with(service("", "c"), class("b1")), "b", `The class "b1" (spec.loadBalancerClass) is that of provider "b" and decides, so the annotation wasm-ccm.dev/provider, which says "c", has no effect`},
+		"class before annotation":    {with(service("", "c"), class("b1")), "b", `The class "b1" (spec.loadBalancerClass) belongs to provider "b" and decides, so the annotation wasm-ccm.dev/provider ("c") has no effect`},
 		"the annotation agrees":      {with(service("", "b"), class("b1")), "b", ""},
-		"annotation, class nobody's": {with(service("", "a"), class("x")), "", `The class "x" (spec.loadBalancerClass) is in routing.services.classes of no provider, so the Service is left to another controller`},
-		"annotation of nobody":       {with(service("", "x"), class("b1")), "b", `which says "x", has no effect`},
+		"annotation, class nobody's": {with(service("", "a"), class("x")), "", `The class "x" (spec.loadBalancerClass) is in no provider's routing.services.classes, so the Service is left to another controller`},
+		"annotation of nobody":       {with(service("", "x"), class("b1")), "b", `wasm-ccm.dev/provider ("x") has no effect`},
 		"no class":                   {service("", ""), "a", ""},
 		"owner before class":         {with(service("a", ""), class("b1")), "a", ""},
 		"the class was taken away":   {with(service("c", ""), class("c1")), "c", ""},
-		"the owner is gone":          {with(service("x", ""), class("b1")), "", `The label wasm-ccm.dev/load-balancer-provider says "x", which is no provider of this manager`},
+		"the owner is gone":          {with(service("x", ""), class("b1")), "", `The label wasm-ccm.dev/load-balancer-provider names "x", which is not a provider of this manager`},
 		"is being deleted":           {with(service("b", "a"), class("b1"), deleted, finalizer), "b", ""},
 	}
 	r := classes(t)
@@ -169,8 +169,8 @@ func TestAClassDoesNotMoveALoadBalancer(t *testing.T) {
 		want    string // in the Event; "" is none
 	}{
 		"its own class":                  {with(service("b", "a"), class("b1")), ""},
-		"given to another":               {with(service("b", "b"), class("example.com/a")), `stays with provider "b", although its class "example.com/a" is that of provider "a". To move it`},
-		"taken out of the configuration": {with(service("b", ""), class("gone")), `stays with provider "b", although its class "gone" is in routing.services.classes of no provider. To move it`},
+		"given to another":               {with(service("b", "b"), class("example.com/a")), `stays with provider "b", although its class "example.com/a" belongs to provider "a". To move it`},
+		"taken out of the configuration": {with(service("b", ""), class("gone")), `stays with provider "b", although its class "gone" is in no provider's routing.services.classes. To move it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := record.NewFakeRecorder(10)

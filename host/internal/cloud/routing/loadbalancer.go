@@ -100,9 +100,9 @@ func (l *loadBalancer) otherChoice(service *corev1.Service) string {
 		case l.provider:
 			return ""
 		case "":
-			return fmt.Sprintf("its class %s is in routing.services.classes of no provider", text.Quote(*class))
+			return fmt.Sprintf("its class %s is in no provider's routing.services.classes", text.Quote(*class))
 		default:
-			return fmt.Sprintf("its class %s is that of provider %q", text.Quote(*class), owner)
+			return fmt.Sprintf("its class %s belongs to provider %q", text.Quote(*class), owner)
 		}
 	}
 	choice := service.Annotations[ServiceAnnotation]

@@ -249,7 +249,7 @@ func TestNoReleaseBeforeItIsGone(t *testing.T) {
 	}
 	s := with(service("a", ""), clusterIP)
 	b, api, _ := balancer(t, cloud, s)
-	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != error(retry) { //nolint:errorlint // unchanged, not wrapped, is what upstream compares
+	if err := b.EnsureLoadBalancerDeleted(t.Context(), "c", s); err != error(retry) { //nolint:errorlint // upstream compares with ==
 		t.Errorf("deleted: %v, want the RetryError itself", err)
 	}
 	if _, exists, err := b.GetLoadBalancer(t.Context(), "c", s); !exists || err != nil {

@@ -43,16 +43,16 @@ func TestNobodys(t *testing.T) {
 	}{
 		"a's":                  {service("", "a"), nil, ""},
 		"names nobody":         {service("", ""), nil, "no annotation wasm-ccm.dev/provider, and no provider is the default for Services (routing.services.default). Set the annotation to one of: a, b"},
-		"names an unknown one": {service("", "x"), nil, `annotation wasm-ccm.dev/provider says "x", which is no provider of this manager (it has: a, b)`},
-		"owner is gone":        {service("x", "a"), nil, `label wasm-ccm.dev/load-balancer-provider says "x", which is no provider of this manager (it has: a, b)`},
+		"names an unknown one": {service("", "x"), nil, `annotation wasm-ccm.dev/provider names "x", which is not a provider of this manager (it has: a, b)`},
+		"owner is gone":        {service("x", "a"), nil, `label wasm-ccm.dev/load-balancer-provider names "x", which is not a provider of this manager (it has: a, b)`},
 		"another controller's": {service("", ""), []change{ofClass}, ""},
 		"no load balancer":     {service("", ""), []change{clusterIP}, ""},
 		"somebody's finalizer": {service("", ""), []change{clusterIP, finalizer}, ""},
 		"cannot be deleted":    {service("", ""), []change{clusterIP, finalizer, deleted}, "Set the annotation"},
 		"deleted, and its owner is gone": {service("x", "a"), []change{finalizer, deleted},
-			"It is being deleted, and waits for who removes its finalizer service.kubernetes.io/load-balancer-cleanup. The label wasm-ccm.dev/load-balancer-provider says"},
+			"It is being deleted and waits for the removal of its finalizer service.kubernetes.io/load-balancer-cleanup. The label wasm-ccm.dev/load-balancer-provider names"},
 		"of no class, deleted": {service("", "a"), []change{ofClass, finalizer, deleted},
-			`Its class "x" (spec.loadBalancerClass) is in routing.services.classes of no provider (there are: a, b), and its annotation wasm-ccm.dev/provider says "a". Give the class to a provider`},
+			`Its class "x" (spec.loadBalancerClass) is in no provider's routing.services.classes (there are: a, b), and its annotation wasm-ccm.dev/provider says "a". Give the class to a provider`},
 		"of no class, and no finalizer":   {service("", "a"), []change{ofClass, deleted}, ""},
 		"of no class, and not deleted":    {service("", "a"), []change{ofClass, finalizer}, ""},
 		"another controller's is deleted": {service("", ""), []change{ofClass, finalizer, deleted}, ""},
@@ -78,7 +78,7 @@ func TestNobodys(t *testing.T) {
 		"b is asked":     {asking, tainted(node("", "")), ""},
 		"nobody asked":   {r, tainted(node("", "")), "no ProviderID and no label wasm-ccm.dev/provider, and no provider may be asked for nodes (routing.nodes.ask). Set the label to one of: a, b"},
 		"unknown scheme": {asking, tainted(node("x://1", "a")), `has the scheme "x" of this Node's ProviderID (they have: a of a, b of b)`},
-		"unknown label":  {asking, tainted(node("", "x")), `label wasm-ccm.dev/provider says "x", which is no provider of this manager (it has: a, b)`},
+		"unknown label":  {asking, tainted(node("", "x")), `label wasm-ccm.dev/provider names "x", which is not a provider of this manager (it has: a, b)`},
 	}
 	for name, test := range nodes {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAServiceOfNoProviderHasACondition(t *testing.T) {
 			}
 		}
 		const kept = "example.com/Other=True Kept "
-		want := []string{testCondition + "=False NoProvider The annotation wasm-ccm.dev/provider say", kept}
+		want := []string{testCondition + "=False NoProvider The annotation wasm-ccm.dev/provider nam", kept}
 		got := status(lost.Name)
 		slices.Sort(got)
 		slices.Sort(want)

@@ -57,24 +57,24 @@ func uninitialised(node *corev1.Node) bool {
 func (t *table) adviseService(service *corev1.Service) string {
 	advice := t.adviseOwner(service)
 	if service.DeletionTimestamp != nil && servicehelpers.HasLBFinalizer(service) { // worth another Event
-		return fmt.Sprintf("It is being deleted, and waits for who removes its finalizer %s. %s", servicehelpers.LoadBalancerCleanupFinalizer, advice)
+		return fmt.Sprintf("It is being deleted and waits for the removal of its finalizer %s. %s", servicehelpers.LoadBalancerCleanupFinalizer, advice)
 	}
 	return advice
 }
 
 func (t *table) adviseOwner(service *corev1.Service) string {
 	if owner := service.Labels[ServiceOwnerLabel]; owner != "" {
-		return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). The load balancer is left alone. "+
+		return fmt.Sprintf("The label %s names %s, which is not a provider of this manager (it has: %s). The load balancer is left alone. "+
 			"Configure that provider again; or, when its load balancer is gone, remove the label", ServiceOwnerLabel, text.Quote(owner), t.configured())
 	}
 	choice := service.Annotations[ServiceAnnotation]
 	if class := service.Spec.LoadBalancerClass; class != nil {
-		return fmt.Sprintf("Its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider (there are: %s), and its annotation %s says %s. "+
+		return fmt.Sprintf("Its class %s (spec.loadBalancerClass) is in no provider's routing.services.classes (there are: %s), and its annotation %s says %s. "+
 			"Give the class to a provider; or, when its load balancer is gone, and no other controller has the class, remove the finalizer",
 			text.Quote(*class), t.configured(), ServiceAnnotation, text.Quote(choice))
 	}
 	if choice != "" {
-		return fmt.Sprintf("The annotation %s says %s, which is no provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, text.Quote(choice), t.configured())
+		return fmt.Sprintf("The annotation %s names %s, which is not a provider of this manager (it has: %s). Correct the annotation", ServiceAnnotation, text.Quote(choice), t.configured())
 	}
 	return fmt.Sprintf("No provider: the Service has no annotation %s, and no provider is the default for Services (routing.services.default). "+
 		"Set the annotation to one of: %s", ServiceAnnotation, t.configured())
@@ -90,7 +90,7 @@ func (t *table) adviseNode(node *corev1.Node) string {
 		return fmt.Sprintf("No provider of this manager has the scheme %s of this Node's ProviderID (they have: %s). The Node is left alone",
 			text.Quote(schemeOf(node.Spec.ProviderID)), strings.Join(t.schemeList(), ", "))
 	}
-	return fmt.Sprintf("The label %s says %s, which is no provider of this manager (it has: %s). Correct the label", NodeLabel, text.Quote(node.Labels[NodeLabel]), t.configured())
+	return fmt.Sprintf("The label %s names %s, which is not a provider of this manager (it has: %s). Correct the label", NodeLabel, text.Quote(node.Labels[NodeLabel]), t.configured())
 }
 
 func (t *table) schemeList() []string {

@@ -205,7 +205,7 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 }
 
 // inTheLog replaces a signer's words that the provider must not see.
-const inTheLog = "the manager's log has its words"
+const inTheLog = "its message is in the manager's log"
 
 // words are the part of a signer's error that the provider may read. Before the token
 // request it is a fixed text: a signer may repeat the provider's own text, and a scrubbed

@@ -71,7 +71,7 @@ func TestSignerFailures(t *testing.T) {
 			var told string
 			set.signerFailed = func(name, message string) { told = name + ": " + message }
 			_, err := trySend(t, set, "", "GET", "http://127.0.0.1:1/", "")
-			refused(t, err, test.code, "credential cloud: the signer: the manager's log has its words")
+			refused(t, err, test.code, "credential cloud: the signer: its message is in the manager's log")
 			if !strings.HasPrefix(told, "cloud: ") || !strings.Contains(told, "[scrubbed:cloud]") || len(told) > 2*maxSignerMessageBytes || strings.Contains(told, "\n") {
 				t.Errorf("%d bytes: %.200q", len(told), told)
 			}

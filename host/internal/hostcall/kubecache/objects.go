@@ -244,7 +244,7 @@ func (s *objects) tried(err error) {
 }
 
 // errNotRead is the error of objects that were not listed yet.
-var errNotRead = errors.New("they were not listed yet")
+var errNotRead = errors.New("they are not listed yet")
 
 // unread says why a namespace cannot be read now, or nil. Without a namespace it concerns
 // all: an incomplete list would look like deletions, so it is an error.

@@ -36,7 +36,7 @@ var kubernetesDomains = []string{"kubernetes.io", "k8s.io", "x-k8s.io"}
 
 // harmless are the grantable keys of these domains, and why.
 var harmless = map[string]string{
-	"kubernetes.io/description": "a text for people, which no component reads",
+	"kubernetes.io/description": "a text for people, read by no component",
 }
 
 // CheckKey says why a key, or all keys of a domain (example.com/*), cannot be granted.

@@ -95,7 +95,7 @@ func (p *Policy) checkClaims(claims []claim, image string) error {
 		case p.repository == nil || isIn(c.identity, *p.repository):
 			return nil
 		default:
-			err = fmt.Errorf("it is of an image in %s, and %s is demanded (provenance.repository)", text.Quote(c.identity), p.repository)
+			err = fmt.Errorf("it is of an image in %s, but %s is required (provenance.repository)", text.Quote(c.identity), p.repository)
 		}
 	}
 	return err

@@ -57,7 +57,7 @@ func (f Refusal) of(r Revision) string {
 	if f.Revision.Bundle == r.Bundle {
 		return f.Message
 	}
-	return fmt.Sprintf("with another configuration this module was refused, and another one does not bring it back by itself: %s", f.Message)
+	return fmt.Sprintf("this module was refused with another configuration, and a changed one does not bring it back by itself: %s", f.Message)
 }
 
 // blame is the scope of a refusal of the serving generation in favour of another: the part

@@ -87,7 +87,7 @@ func TestAnEditDoesNotBringABrokenModuleBack(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		got := w.until(rollout.RolledBack)
-		if got.Reason != rollout.ReasonErrorBudget || !strings.Contains(got.Message, "with another configuration this module was refused") {
+		if got.Reason != rollout.ReasonErrorBudget || !strings.Contains(got.Message, "this module was refused with another configuration") {
 			t.Errorf("%s: %s", got.Reason, got.Message)
 		}
 		w.serves("one")

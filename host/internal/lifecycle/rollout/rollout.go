@@ -375,6 +375,6 @@ func (r *Rollout) end(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		return errors.New("a call of the provider goes on, and cannot be ended")
+		return errors.New("a call of the provider continues, and cannot be ended")
 	}
 }

@@ -294,7 +294,7 @@ func (s *State) Examined(e Evidence, m Modes) Action {
 	case s.Phase == Serving && s.Reason == ReasonErrorBudget && !s.Good.none():
 		return Nothing // an operator may promote it
 	case s.Phase == Serving && s.Reason == ReasonErrorBudget: // nothing to go back to: another period
-		return s.doubt(ReasonUnproven, "in the period before: "+s.Message)
+		return s.doubt(ReasonUnproven, "in the previous period: "+s.Message)
 	case m.Observe != Required || e.Failure == "" && !unproven:
 		return Keep
 	case e.Failure == "":

@@ -222,7 +222,7 @@ func (o *Objects) Run(ctx context.Context) {
 		err := o.apply(ctx)
 		o.applying.Unlock()
 		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Not all CloudProviders are in force as they are written, which is tried again")
+			klog.FromContext(ctx).Error(err, "Not all CloudProviders are in force as written; this is tried again")
 			again = time.After(retryPeriod)
 		}
 	}
@@ -312,7 +312,7 @@ func (o *Objects) note(logger klog.Logger, verdicts judged) {
 			next.since = last.since
 		}
 		if v.reason != "" && v != before[name].verdict {
-			logger.Error(errors.New(text.Line(v.message, maxMessage)), "A CloudProvider is not in force as it is written", "cloudProvider", name, "reason", v.reason)
+			logger.Error(errors.New(text.Line(v.message, maxMessage)), "A CloudProvider is not in force as written", "cloudProvider", name, "reason", v.reason)
 		}
 		o.states[name] = next
 		o.queue.Add(name)

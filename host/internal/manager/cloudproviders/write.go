@@ -49,7 +49,7 @@ func (o *Objects) writeOne(ctx context.Context, name string) {
 		o.queue.Forget(name)
 		return
 	}
-	klog.FromContext(ctx).Error(explain(err), "The status of a CloudProvider is not written, which is tried again", "cloudProvider", name)
+	klog.FromContext(ctx).Error(explain(err), "The status of a CloudProvider was not written; this is tried again", "cloudProvider", name)
 	o.queue.AddRateLimited(name)
 }
 

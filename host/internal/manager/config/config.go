@@ -54,15 +54,15 @@ func NewOptions() *Options {
 // AddFlags adds the flags to fs.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
-	fs.StringVar(&o.ConfigFile, "config", o.ConfigFile, "File with a HostConfiguration (config.wasm-ccm.dev/v1alpha1): the provider, what it may reach, its credentials and limits. Read again when it changes. Without it there is one provider, that of --provider-configmap or --provider-dir, with the default limits, no network and no credentials.")
-	fs.StringVar(&o.WasmEngine, "wasm-engine", o.WasmEngine, "What runs the modules: wazero, or wasmtime where the manager was built with the tag wasmtime.")
-	fs.StringVar(&o.ProviderConfigMap, "provider-configmap", o.ProviderConfigMap, "NAMESPACE/NAME of the ConfigMap that holds the provider's WebAssembly module, watched through the API. Either this or --provider-dir is required.")
-	fs.StringVar(&o.ProviderDir, "provider-dir", o.ProviderDir, "Directory that holds the provider's WebAssembly module, usually a mounted ConfigMap, watched for changes.")
-	fs.StringVar(&o.StoreNamespace, "provider-store-namespace", o.StoreNamespace, "Namespace of the ConfigMaps wasm-ccm-store-PROVIDER in which providers keep durable state.")
+	fs.StringVar(&o.ConfigFile, "config", o.ConfigFile, "File with a HostConfiguration (config.wasm-ccm.dev/v1alpha1): the providers with their grants, credentials and limits. Read again when it changes. Without it there is one provider, from --provider-configmap or --provider-dir, with the default limits, no network and no credentials.")
+	fs.StringVar(&o.WasmEngine, "wasm-engine", o.WasmEngine, "Engine of the modules: wazero, or wasmtime if the manager was built with the tag wasmtime.")
+	fs.StringVar(&o.ProviderConfigMap, "provider-configmap", o.ProviderConfigMap, "NAMESPACE/NAME of the ConfigMap with the provider's WebAssembly module, watched through the API. Either this or --provider-dir is required.")
+	fs.StringVar(&o.ProviderDir, "provider-dir", o.ProviderDir, "Directory with the provider's WebAssembly module, usually a mounted ConfigMap, watched for changes.")
+	fs.StringVar(&o.StoreNamespace, "provider-store-namespace", o.StoreNamespace, "Namespace of the ConfigMaps wasm-ccm-store-PROVIDER with the providers' durable state.")
 	fs.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", o.ProbeBindAddress, "Address that serves /healthz and /readyz over plain HTTP for the kubelet; 0 turns it off. /readyz fails until a provider is serving.")
-	fs.StringVar(&o.CompilationCacheDir, "provider-compilation-cache-dir", o.CompilationCacheDir, "Directory that keeps compiled modules between restarts. It must be writable by the manager only: what lies there is run as machine code. Empty keeps them only while the manager runs.")
-	fs.Var(&o.CompilationCacheSize, "provider-compilation-cache-size", "The most that compiled modules, and modules of more than 16Mi, may take of the disk, such as 512Mi: the size of the volume with --provider-compilation-cache-dir. What was not used for the longest time goes first, and nothing that serves.")
-	fs.StringVar(&o.PrecompiledDir, "provider-precompiled-dir", o.PrecompiledDir, "Directory of modules that ccmctl compile has compiled for this very manager, such as a mounted image volume. What lies there is run as machine code: name only what is trusted as the image of the manager is. What does not fit is compiled here.")
+	fs.StringVar(&o.CompilationCacheDir, "provider-compilation-cache-dir", o.CompilationCacheDir, "Directory that keeps compiled modules between restarts. Only the manager may write to it: it runs them as machine code. Empty: they are kept only while the manager runs.")
+	fs.Var(&o.CompilationCacheSize, "provider-compilation-cache-size", "The disk space for compiled modules, and for modules of more than 16Mi, such as 512Mi: the size of the volume with --provider-compilation-cache-dir. The least recently used are removed first, the serving ones never.")
+	fs.StringVar(&o.PrecompiledDir, "provider-precompiled-dir", o.PrecompiledDir, "Directory of modules that ccmctl compile has compiled for this manager, such as a mounted image volume. They run as machine code: trust it as you trust the manager's image. Modules that do not fit are compiled anew.")
 }
 
 // Validate returns every mistake in the values, each naming its flag.

@@ -55,7 +55,7 @@ func TestTheLeaseIsGivenBack(t *testing.T) {
 			l := &Leases{client: fake.NewClientset(lease(holder)), held: map[types.NamespacedName]string{}, renewed: map[types.NamespacedName]time.Time{}}
 			sent := 0
 			trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { sent++; return nil, nil })}
-			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); err != nil || sent != 1 { //nolint:bodyclose // there is none
+			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); err != nil || sent != 1 { //nolint:bodyclose // no body
 				t.Fatal(sent, err)
 			}
 			if err := l.Release(t.Context()); err != nil {
@@ -68,7 +68,7 @@ func TestTheLeaseIsGivenBack(t *testing.T) {
 			if want := map[string]string{"own": "", "other": "other"}[holder]; *got.Spec.HolderIdentity != want {
 				t.Errorf("%s: the holder %q is %q now, want %q", contentType, holder, *got.Spec.HolderIdentity, want)
 			}
-			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); !errors.Is(err, errLeaseReturned) || sent != 1 { //nolint:bodyclose // there is none
+			if _, err := trip.RoundTrip(write(t, lease("own"), contentType)); !errors.Is(err, errLeaseReturned) || sent != 1 { //nolint:bodyclose // no body
 				t.Errorf("the elector takes it again: %v", err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestAnOverdueLeaseIsTold(t *testing.T) {
 		trip := leaseTripper{l, tripped(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: code}, nil })}
 		renew := func() {
 			t.Helper()
-			if _, err := trip.RoundTrip(write(t, lease("own"), runtime.ContentTypeJSON)); err != nil { //nolint:bodyclose // there is none
+			if _, err := trip.RoundTrip(write(t, lease("own"), runtime.ContentTypeJSON)); err != nil { //nolint:bodyclose // no body
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestReleaseWaitsForTheElector(t *testing.T) {
 		renewed := make(chan struct{})
 		go func() {
 			defer close(renewed)
-			_, _ = trip.RoundTrip(write(t, lease("own"), runtime.ContentTypeJSON)) //nolint:bodyclose // there is none
+			_, _ = trip.RoundTrip(write(t, lease("own"), runtime.ContentTypeJSON)) //nolint:bodyclose // no body
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -58,17 +58,17 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		if !p.Paused {
 			return false
 		}
-		is(e, v1alpha1.StateStuck, report.Paused, "somebody has paused it: no other module or configuration serves until it is resumed. It serves %s", describe(p.Serving))
+		is(e, v1alpha1.StateStuck, report.Paused, "somebody paused it: nothing else serves until it is resumed. It serves %s", describe(p.Serving))
 		advise(e, f)
 	case v1alpha1.PhaseRejected:
-		is(e, v1alpha1.StateStuck, cause(p), "what is offered is not fit to serve: %s", said)
+		is(e, v1alpha1.StateStuck, cause(p), "what is offered cannot serve: %s", said)
 		rejected(e, f)
 	case v1alpha1.PhaseHeld, v1alpha1.PhaseRolledBack:
 		is(e, v1alpha1.StateStuck, cause(p), "what is offered does not serve: %s", said)
 		if p.Paused {
 			resume(e, f)
 		}
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve all the same")
+		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve anyway")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
@@ -88,7 +88,7 @@ func going(e *v1alpha1.Explanation, f Facts) {
 		e.WaitsFor = "it is observed for rollout.observePeriod (2 minutes by default); then it is kept, or rolled back"
 	}
 	if p.Paused {
-		e.WaitsFor += "; somebody has paused the provider, so nothing else serves"
+		e.WaitsFor += "; somebody paused the provider, so nothing else serves"
 		resume(e, f)
 	}
 }

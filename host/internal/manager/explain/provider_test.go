@@ -17,7 +17,7 @@ func TestTheConditionsOfAProviderAreExplained(t *testing.T) {
 	for condition, want := range map[metav1.Condition][2]string{
 		{Type: v1alpha1.ConditionServing, Status: "True", Reason: report.ServingModuleNotAdmitted, Message: "too old"}: {"too old", "ccmctl inspect MODULE.wasm"},
 		{Type: v1alpha1.ConditionConfigured, Status: "False", Message: "no"}: {
-			"the manager's configuration is not in force as it is written; the one before goes on: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
+			"the manager's configuration is not in force as written; the previous one stays: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
 	} {
 		e := explain.Provider(explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{
 			Name: "static", Phase: v1alpha1.PhaseKept, Serving: &v1alpha1.Module{}, Conditions: []metav1.Condition{condition}}})

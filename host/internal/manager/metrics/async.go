@@ -22,7 +22,7 @@ func newBackgroundVecs() *backgroundVecs {
 		durations: histogramVec("provider_background_duration_seconds", "Time of one request to the provider that ended in the background, by op and outcome.",
 			metrics.ExponentialBuckets(0.05, 3, 10), "provider", "op", "code"),
 		dropped:  counterVec("provider_background_results_dropped_total", "Uncollected results of background requests, by reason (expired, superseded, crowded).", "provider", "op", "reason"),
-		busy:     counterVec("provider_busy_total", "Requests to the provider that were put off or ended for lack of room.", "provider", "op"),
+		busy:     counterVec("provider_busy_total", "Requests to the provider that were postponed or ended for lack of room.", "provider", "op"),
 		backoffs: counterVec("provider_backoffs_total", "Backoffs for objects on which the provider hung or crashed repeatedly.", "provider", "op"),
 	}
 }

@@ -16,7 +16,7 @@ func newBrakeVecs() *brakeVecs {
 	return &brakeVecs{
 		engaged: gaugeVec("deletion_brake_engaged", "1 while the deletion brake holds Nodes whose machines, as the provider says, do not exist.", "provider"),
 		gone:    gaugeVec("deletion_brake_gone_nodes", "Existing Nodes whose machines, as the provider says, do not exist.", "provider"),
-		permits: gaugeVec("deletion_brake_permits", "Nodes that may be deleted now without a mark of an autoscaler; 0 for some time after a wrong answer of the provider.", "provider"),
+		permits: gaugeVec("deletion_brake_permits", "Nodes that may be deleted now without an autoscaler's mark; 0 for some time after a wrong answer of the provider.", "provider"),
 		failing: gaugeVec("deletion_brake_failing", "1 while the deletion brake cannot read or write what it needs (record, heartbeats, annotation).", "provider", "what"),
 		held:    counterVec("deletion_brake_held_total", "Nodes that the deletion brake held, by reason; each Node counts once.", "provider", "reason"),
 		letGo:   counterVec("deletion_brake_passed_total", "Permitted deletions of Nodes whose machines do not exist; a failed deletion counts again.", "provider"),

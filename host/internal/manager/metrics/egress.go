@@ -19,13 +19,13 @@ type egressVecs struct {
 
 func newEgressVecs() *egressVecs {
 	return &egressVecs{
-		requests: histogramVec("cloud_request_duration_seconds", "Time of one HTTP exchange with the cloud, each retry and redirect by itself, by op, host, method, path (ids of objects as *; what is beyond 128 kinds is other) and result (2xx to 5xx, or why there was no response).",
+		requests: histogramVec("cloud_request_duration_seconds", "Time of one HTTP exchange with the cloud, each retry and redirect on its own, by op, host, method, path (ids of objects as *; what is beyond 128 kinds is other) and result (2xx to 5xx, or why there was no response).",
 			metrics.ExponentialBuckets(0.005, 2.5, 10), "provider", "op", "host", "method", "path", "result"),
-		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud that are under way.", "provider", "host"),
+		inFlight:  gaugeVec("cloud_requests_in_flight", "HTTP exchanges with the cloud in progress.", "provider", "host"),
 		retries:   counterVec("cloud_request_retries_total", "HTTP requests to the cloud that were sent again, by reason.", "provider", "host", "reason"),
 		throttled: counterVec("cloud_requests_throttled_total", "HTTP requests to the cloud that were held back, by reason (rate, concurrency, retry_after, retry_budget, breaker).", "provider", "host", "reason"),
 		breakers:  gaugeVec("cloud_breaker_open", "1 while a host of the cloud gets no requests after too many failures, 0.5 during a trial request.", "provider", "host"),
-		opened:    counterVec("cloud_breaker_opened_total", "How often the breaker of a host of the cloud opened.", "provider", "host"),
+		opened:    counterVec("cloud_breaker_opened_total", "Openings of the breaker of a host of the cloud.", "provider", "host"),
 		refused:   counterVec("cloud_requests_refused_total", "HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: no grant could allow it; too_large: larger than a request may be; throttled: refused without a reason, after too many refusals.", "provider", "code"),
 	}
 }

@@ -35,7 +35,7 @@ func TestExposition(t *testing.T) {
 		}
 	}
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(exposition, now.Bytes(), 0o644); err != nil { //nolint:gosec // sources are read by everybody
+		if err := os.WriteFile(exposition, now.Bytes(), 0o644); err != nil { //nolint:gosec // a source file is public
 			t.Fatal(err)
 		}
 	}

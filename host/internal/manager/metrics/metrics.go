@@ -39,7 +39,7 @@ func New() *Metrics {
 		opDuration: histogramVec("provider_op_duration_seconds", "Time of one request to the provider, waiting for an instance included, by op and outcome.",
 			metrics.ExponentialBuckets(0.00005, 4, 11), "provider", "op", "code"),
 		instances: gaugeVec("provider_instances", "Instances of the provider's module.", "provider"),
-		discarded: counterVec("provider_instances_discarded_total", "Instances that were thrown away, by reason (failed, deadline, quota, closed, fresh, idle); only the first two are faults.", "provider", "reason"),
+		discarded: counterVec("provider_instances_discarded_total", "Instances that were discarded, by reason (failed, deadline, quota, closed, fresh, idle); only the first two are faults.", "provider", "reason"),
 		dropped:   counterVec("provider_dropped_total", "Log lines and Events of the provider that were dropped because of their rate.", "provider", "what"),
 		configError: metrics.NewGauge(&metrics.GaugeOpts{
 			Namespace:      namespace,

@@ -58,7 +58,7 @@ func TestServingReplacesWhatServedAndWhatWasRejectedOfThatProvider(t *testing.T)
 	m.Provider("a").Serving("static", "2", "bbb", "wazero")
 	a.Serving("static", "2", "bbb", "wazero")
 	compare(t, registry, `
-# HELP wasm_ccm_provider_rejected [ALPHA] 1 while what the source holds now is rejected, by reason; the generation before it goes on serving.
+# HELP wasm_ccm_provider_rejected [ALPHA] 1 while what the source holds now is rejected, by reason; the generation before it continues to serve.
 # TYPE wasm_ccm_provider_rejected gauge
 wasm_ccm_provider_rejected{provider="b",reason="ModuleInvalid"} 1
 # HELP wasm_ccm_provider_serving [ALPHA] 1 for the generation of the provider that serves; name is the one in its module, engine is what runs it.
@@ -235,7 +235,7 @@ func TestEgress(t *testing.T) {
 # HELP wasm_ccm_cloud_breaker_open [ALPHA] 1 while a host of the cloud gets no requests after too many failures, 0.5 during a trial request.
 # TYPE wasm_ccm_cloud_breaker_open gauge
 wasm_ccm_cloud_breaker_open{host="api.example.com:443",provider="a"} 0.5
-# HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] How often the breaker of a host of the cloud opened.
+# HELP wasm_ccm_cloud_breaker_opened_total [ALPHA] Openings of the breaker of a host of the cloud.
 # TYPE wasm_ccm_cloud_breaker_opened_total counter
 wasm_ccm_cloud_breaker_opened_total{host="api.example.com:443",provider="a"} 1
 # HELP wasm_ccm_cloud_requests_refused_total [ALPHA] HTTP requests of the provider that were refused before anything was sent, by code; denied: no grant allows it; invalid: no grant could allow it; too_large: larger than a request may be; throttled: refused without a reason, after too many refusals.

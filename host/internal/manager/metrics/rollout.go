@@ -32,16 +32,16 @@ type rolloutVecs struct {
 
 func newRolloutVecs() *rolloutVecs {
 	return &rolloutVecs{
-		serving:    gaugeVec("provider_serving", "1 for the generation of the provider that serves; name is the one in its module, engine is what runs it.", "provider", "name", "version", "digest", "engine"),
-		rejected:   gaugeVec("provider_rejected", "1 while what the source holds now is rejected, by reason; the generation before it goes on serving.", "provider", "reason"),
-		unreached:  gaugeVec("provider_source_unavailable", "1 while the registry with the provider's image cannot be asked, by reason; what it held last stays.", "provider", "reason"),
-		phase:      gaugeVec("provider_rollout_phase", "1 for the phase that the newest rollout of the provider is in, or ended in.", "provider", "phase"),
-		generation: gaugeVec("provider_generation", "Number of the generation of the provider that serves.", "provider"),
+		serving:    gaugeVec("provider_serving", "1 for the serving generation of the provider; name is the module's, engine runs it.", "provider", "name", "version", "digest", "engine"),
+		rejected:   gaugeVec("provider_rejected", "1 while the source's content is rejected, by reason; the previous generation serves.", "provider", "reason"),
+		unreached:  gaugeVec("provider_source_unavailable", "1 while the registry of the provider's image is unavailable, by reason; its last image stays.", "provider", "reason"),
+		phase:      gaugeVec("provider_rollout_phase", "1 for the present or last phase of the provider's newest rollout.", "provider", "phase"),
+		generation: gaugeVec("provider_generation", "Number of the provider's serving generation.", "provider"),
 		rollouts:   counterVec("provider_rollouts_total", "Modules and configurations that were offered, by result (serving, kept, rejected, held, rolled_back, promoted) and the reason.", "provider", "result", "reason"),
 		durations: histogramVec("provider_rollout_duration_seconds", "Time from the offer of a generation until it served.",
 			metrics.ExponentialBuckets(0.025, 2, 12), "provider"),
-		shadowed:  counterVec("provider_shadow_answers_total", "Answers of new generations, before they serve, by how they compare with those of what serves (same, different, incomparable).", "provider", "result"),
-		rehearsed: counterVec("provider_rehearsal_requests_total", "Requests and writes of generations that were asked to compare their answers, by what became of them (sent, kept_back).", "provider", "result"),
+		shadowed:  counterVec("provider_shadow_answers_total", "Answers of new generations before they serve, compared with those of the serving one (same, different, incomparable).", "provider", "result"),
+		rehearsed: counterVec("provider_rehearsal_requests_total", "Requests and writes during such comparisons, by result (sent, kept_back).", "provider", "result"),
 	}
 }
 

@@ -115,7 +115,7 @@ func (p Pulls) Begin(ctx context.Context, image string) (done func(), err error)
 		return !busy, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("no image is read before that is recorded, and none that ended a manager: %w", err)
+		return nil, fmt.Errorf("an image is read only once that is recorded, and never if it has ended a manager: %w", err)
 	}
 	return func() { // the manager has survived it, with any result
 		told(rollout.Kept)

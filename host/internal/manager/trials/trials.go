@@ -122,7 +122,7 @@ func (t *Trials) recover(ctx context.Context) ([]trial.Mark, error) {
 	}
 	account, err := t.WhoAmI(ctx)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The account of this manager is not known, so marks of before it was installed count, too")
+		klog.FromContext(ctx).Error(err, "The account of this manager is unknown, so marks from before its installation count, too")
 	}
 	t.account = account
 	var left []trial.Mark
@@ -163,7 +163,7 @@ func (t *Trials) guilty(ctx context.Context, m trial.Mark) bool {
 	newer := false
 	err := t.each(ctx, func(b *trial.Book) { newer = newer || b.Newer(m, time.Now()) })
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "What another manager has left is not known", "manager", m.Manager)
+		klog.FromContext(ctx).Error(err, "Cannot read another manager's marks", "manager", m.Manager)
 	}
 	return err != nil || !newer
 }

@@ -203,7 +203,7 @@ func TestADescriptionIsNobodyElses(t *testing.T) {
 func named(wasm []byte) string { return job(wasm).Digest + ".wazero.json" }
 
 func inner(made map[string]any, field string) map[string]any {
-	return made[field].(map[string]any) //nolint:forcetypeassert // it is written so
+	return made[field].(map[string]any) //nolint:forcetypeassert // our own JSON
 }
 
 // described is what a description says.

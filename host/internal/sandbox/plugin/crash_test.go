@@ -51,7 +51,7 @@ func TestWhatIsToldOfACrash(t *testing.T) {
 			}
 		})
 	}
-	if err := (crashes{}).explain(trap); err != trap { //nolint:errorlint // the same
+	if err := (crashes{}).explain(trap); err != trap { //nolint:errorlint // identity is tested
 		t.Errorf("%v, want the error as it was", err)
 	}
 }
