@@ -114,7 +114,7 @@ func (p *plan) possible() error {
 		for _, one := range p.withEnding() {
 			switch ends := p.ends(one); {
 			case ends && one.name == a.next.Name:
-				return later("providers: the provider %s that was removed has not ended yet: a call of it goes on, or its status could not be written; its name is free then", one.name)
+				return later("providers: the removed provider %s has not ended yet: a call continues, or its status could not be written; its name becomes free then", one.name)
 			case ends && a.next.Store == "", slices.Contains(p.removed, one) && (one.loader.config().Store == "" || one.loader.mayHold(a.next.Store)):
 				a.after = append(a.after, one)
 			case one.loader.mayHold(a.next.Store):
@@ -144,9 +144,9 @@ func (p *plan) ends(one *managed) bool {
 func (p *plan) storeTaken(next *v1alpha1.Provider, holder *managed) error {
 	path := fmt.Sprintf("provider %s: the store %q", next.Name, next.Store)
 	if now := holder.loader.config().Store; slices.Contains(p.all(), holder) && (now == "" || now == next.Store) {
-		return fmt.Errorf("%s is that of provider %s until now: change the file in two steps, and give provider %s another one, or remove it, in the first", path, holder.name, holder.name)
+		return fmt.Errorf("%s still belongs to provider %s: change the file in two steps; in the first give provider %s another one, or remove it", path, holder.name, holder.name)
 	}
-	return later("%s is still that of provider %s: a generation that has it, or the end of the provider, goes on", path, holder.name)
+	return later("%s is still in use by provider %s: one of its generations, or the provider, has not ended", path, holder.name)
 }
 
 // make builds all new parts, and changes nothing.

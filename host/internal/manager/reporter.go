@@ -179,11 +179,11 @@ func meaning(p rollout.Phase) string {
 	case rollout.Verified:
 		return "it is well-formed, needs no more than the grants, and has the required signatures"
 	case rollout.Compiled:
-		return "it is machine code"
+		return "it is compiled"
 	case rollout.Described:
 		return "it has described its ops"
 	case rollout.Configured:
-		return "it has taken its configuration"
+		return "it has accepted its configuration"
 	}
 	return ""
 }
@@ -251,7 +251,7 @@ func (r *providerReporter) Journalled(err error) {
 	}
 	err = errors.New(r.clean(err.Error())) // it may contain a guest's text
 	r.status.durable(err)
-	r.logger.Error(err, "What a restart would need is not kept")
+	r.logger.Error(err, "The serving module is not saved for a restart")
 	r.events.Event(r.object, corev1.EventTypeWarning, eventJournal, text.Line(err.Error(), maxEventBytes))
 }
 

@@ -234,7 +234,7 @@ func TestCommandsAreTold(t *testing.T) {
 	r.Commanded(rollout.Command{Kind: rollout.CommandPause, By: "kubectl-annotate at 15:04"}, nil)
 	r.Commanded(rollout.Command{Kind: rollout.CommandResume}, nil)
 	r.Commanded(rollout.Command{Kind: "wasm-ccm.dev/rolback", By: "kubectl-annotate at 15:04"}, errUnread)
-	for _, want := range []string{"Pause, by kubectl-annotate", "Resume, by the removal of the annotation wasm-ccm.dev/pause", "wasm-ccm.dev/rolback by kubectl-annotate at 15:04: nobody reads this annotation here; there are wasm-ccm.dev/pause, wasm-ccm.dev/promote, wasm-ccm.dev/rollback"} {
+	for _, want := range []string{"Pause, by kubectl-annotate", "Resume, by the removal of the annotation wasm-ccm.dev/pause", "wasm-ccm.dev/rolback by kubectl-annotate at 15:04: the manager does not know this annotation; it knows wasm-ccm.dev/pause, wasm-ccm.dev/promote, wasm-ccm.dev/rollback"} {
 		if text := <-events; !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}

@@ -125,8 +125,8 @@ func still(v *rollout.Version) string {
 
 // unreached reports a source that cannot be reached.
 func (t *teller) unreached(reason, message string) {
-	t.logger.Error(errors.New(message), "The source cannot be asked; what it held last stays, and it is tried again", "reason", reason)
-	t.event(source.Bundle{}, corev1.EventTypeWarning, eventSourceUnavailable, reason+": "+message+"; what serves goes on, and it is tried again")
+	t.logger.Error(errors.New(message), "The source cannot be read; its last module stays, and it is tried again", "reason", reason)
+	t.event(source.Bundle{}, corev1.EventTypeWarning, eventSourceUnavailable, reason+": "+message+"; the serving module continues, and the source is tried again")
 }
 
 // sourceFailed reports the source of a credential's signer.

@@ -71,7 +71,7 @@ func (s *State) Rollback(by string) (Action, error) {
 	case s.Serving.none():
 		return Nothing, fmt.Errorf("no generation serves, so none can be rolled back")
 	case s.Good.none() || s.Serving == s.Good && s.Previous.none():
-		return Nothing, fmt.Errorf("there is nothing to go back to: nothing was kept before what serves. Offer the module of before")
+		return Nothing, fmt.Errorf("there is no earlier generation to go back to: offer the earlier module")
 	case s.Serving == s.Good:
 		s.Good, s.Previous = s.Previous, Revision{}
 	}

@@ -23,7 +23,7 @@ func heard(e *v1alpha1.Explanation, f Facts) bool {
 	}
 	since(e, h.Since)
 	if h.Cause == report.NotAskedYet {
-		is(e, v1alpha1.StateProgressing, report.NotAskedYet, "it failed under the generation before; generation %d serves, and has not been asked yet", f.Provider.Generation)
+		is(e, v1alpha1.StateProgressing, report.NotAskedYet, "it failed under the previous generation; generation %d serves and has not been asked yet", f.Provider.Generation)
 		e.WaitsFor = "its turn: what failed is asked again within seconds, a few objects per second"
 		return true
 	}

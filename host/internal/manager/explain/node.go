@@ -31,7 +31,7 @@ func Node(n *corev1.Node, f Facts) v1alpha1.Explanation {
 		advise(&e, f)
 	case idle(&e, f, nodeLoop), tainted && asked(&e, f), heard(&e, f):
 	case tainted:
-		is(&e, v1alpha1.StateProgressing, report.NotAskedYet, "the node controller has not come to it yet")
+		is(&e, v1alpha1.StateProgressing, report.NotAskedYet, "the node controller has not reached it yet")
 		since(&e, n.CreationTimestamp.Time)
 		e.WaitsFor = "its turn"
 	default:
@@ -77,7 +77,7 @@ func held(e *v1alpha1.Explanation, n *corev1.Node, f Facts) {
 	case reason == "Never", reason == "BadAnnotation":
 		next(e, fmt.Sprintf("kubectl annotate --overwrite node %s wasm-ccm.dev/node-deletion- wasm-ccm.dev/node-deletion-grace-period-", n.Name), "correct the annotation that the message names, or remove it")
 	case reason == "KubeletAlive", reason == "KubeletUnknown":
-		next(e, "kubectl get lease -n kube-node-lease "+n.Name, "shut the machine down, if it should go; else correct what the provider knows of it")
+		next(e, "kubectl get lease -n kube-node-lease "+n.Name, "shut the machine down, if it should go; otherwise correct the provider's data")
 	default:
 		advise(e, f)
 	}
@@ -93,7 +93,7 @@ func until(t time.Time) string {
 // unbrake suggests to release one Node, and then all: the others lose their protection.
 func unbrake(e *v1alpha1.Explanation, f Facts, node string) {
 	next(e, fmt.Sprintf("kubectl annotate --overwrite node %s wasm-ccm.dev/node-deletion=Unbraked", node), "if the machine of one Node is really gone, let it go alone")
-	next(e, Lift(f.Namespace), "only if the machines of all Nodes that the provider calls gone are: lift the brake for an hour, which takes it from all Nodes")
+	next(e, Lift(f.Namespace), "only if the machines of all these Nodes are gone: lift the brake for an hour, for all Nodes")
 }
 
 // Lift is the command that lifts the deletion brake for an hour; the namespace is that
@@ -107,7 +107,7 @@ func Route(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	e := begin(v1alpha1.KindRoute, "", n.Name, f)
 	switch {
 	case f.Provider == nil:
-		is(&e, v1alpha1.StateIgnored, report.NoProvider, "its Node is no provider's: %s", orNone(f.Advice))
+		is(&e, v1alpha1.StateIgnored, report.NoProvider, "its Node has no provider: %s", orNone(f.Advice))
 		next(&e, "ccmctl why node "+n.Name, "see why")
 	case slices.ContainsFunc(f.Provider.Loops, func(l v1alpha1.Loop) bool { return l.Name == routeLoop && l.Off }):
 		is(&e, v1alpha1.StateIgnored, report.RoutesOff, "the manager makes no routes for provider %s: --configure-cloud-routes is false, or its module has none", e.Provider)

@@ -71,7 +71,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve anyway")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
-		is(e, v1alpha1.StateStuck, waiting(p), "it waits for something to serve: %s", said)
+		is(e, v1alpha1.StateStuck, waiting(p), "it has no module to serve: %s", said)
 		next(e, offers(p), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
@@ -83,7 +83,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 // going explains what a running rollout waits for.
 func going(e *v1alpha1.Explanation, f Facts) {
 	p := f.Provider
-	e.WaitsFor = "the rollout goes on by itself"
+	e.WaitsFor = "the rollout continues by itself"
 	if p.Phase == v1alpha1.PhaseServing {
 		e.WaitsFor = "it is observed for rollout.observePeriod (2 minutes by default); then it is kept, or rolled back"
 	}
@@ -144,7 +144,7 @@ func rights(e *v1alpha1.Explanation, f Facts) bool {
 	if c == nil {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, report.HostConfigurationRejected, "the manager's configuration is not in force as it is written; the one before goes on: %s", c.Message)
+	is(e, v1alpha1.StateStuck, report.HostConfigurationRejected, "the manager's configuration is not in force as written; the previous one stays: %s", c.Message)
 	since(e, c.LastTransitionTime.Time)
 	advise(e, f)
 	return true
@@ -155,7 +155,7 @@ func brakes(e *v1alpha1.Explanation, f Facts) bool {
 	if b == nil || !b.Engaged {
 		return false
 	}
-	is(e, v1alpha1.StateStuck, report.DeletionBrakeEngaged, "the provider says of %d of %d Nodes that their machines do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
+	is(e, v1alpha1.StateStuck, report.DeletionBrakeEngaged, "the provider says that the machines of %d of %d Nodes do not exist, so Nodes wait for permits; %d may be deleted now", b.Gone, b.Nodes, b.Permits)
 	if b.Permits > 0 {
 		e.WaitsFor = "the next look of the node lifecycle loop: Nodes that have permits go by themselves"
 		return true

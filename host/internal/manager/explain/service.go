@@ -51,7 +51,7 @@ func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 		if s.Spec.LoadBalancerClass != nil {
 			class = *s.Spec.LoadBalancerClass
 		}
-		is(e, v1alpha1.StateIgnored, report.OtherController, "its class %s (spec.loadBalancerClass) is in routing.services.classes of no provider, so it is left to another controller", text.Quote(class))
+		is(e, v1alpha1.StateIgnored, report.OtherController, "its class %s (spec.loadBalancerClass) is in no provider's routing.services.classes, so it is left to another controller", text.Quote(class))
 		advise(e, f)
 		return
 	}
@@ -81,14 +81,14 @@ func balanced(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	case f.ReadyNodes == 0 && (has || f.Heard != nil):
 		is(e, v1alpha1.StateStuck, report.NoNodes, "no Node of provider %s is Ready and may be behind a load balancer, so its traffic goes nowhere", e.Provider)
 		advise(e, f)
-		e.WaitsFor = "a Node that is Ready; then it is told to the provider within seconds"
+		e.WaitsFor = "a Node that is Ready; the provider is told within seconds"
 	case has:
 		is(e, v1alpha1.StateDone, "", "provider %s has made the load balancer as the Service says: %s", e.Provider, ingress(s))
 	case f.Heard != nil:
 		is(e, v1alpha1.StateStuck, report.Failed, "the provider says that the load balancer is made, and gives it no address")
 		next(e, fmt.Sprintf("kubectl -n %s describe service %s", s.Namespace, s.Name), "look at the Service's Events, and at the provider")
 	default:
-		is(e, v1alpha1.StateProgressing, report.NotAskedYet, "the service controller has not come to it yet")
+		is(e, v1alpha1.StateProgressing, report.NotAskedYet, "the service controller has not reached it yet")
 		since(e, s.CreationTimestamp.Time)
 		e.WaitsFor = "its turn: as many ops run as the module has instances (limits.instances), and a manager that has just begun to lead asks about every Service"
 	}

@@ -58,10 +58,10 @@ func TestServingReplacesWhatServedAndWhatWasRejectedOfThatProvider(t *testing.T)
 	m.Provider("a").Serving("static", "2", "bbb", "wazero")
 	a.Serving("static", "2", "bbb", "wazero")
 	compare(t, registry, `
-# HELP wasm_ccm_provider_rejected [ALPHA] 1 while what the source holds now is rejected, by reason; the generation before it continues to serve.
+# HELP wasm_ccm_provider_rejected [ALPHA] 1 while the source's content is rejected, by reason; the previous generation serves.
 # TYPE wasm_ccm_provider_rejected gauge
 wasm_ccm_provider_rejected{provider="b",reason="ModuleInvalid"} 1
-# HELP wasm_ccm_provider_serving [ALPHA] 1 for the generation of the provider that serves; name is the one in its module, engine is what runs it.
+# HELP wasm_ccm_provider_serving [ALPHA] 1 for the serving generation of the provider; name is the module's, engine runs it.
 # TYPE wasm_ccm_provider_serving gauge
 wasm_ccm_provider_serving{digest="bbb",engine="wazero",name="static",provider="a",version="2"} 1
 wasm_ccm_provider_serving{digest="zzz",engine="wazero",name="static",provider="b",version="9"} 1
@@ -91,10 +91,10 @@ func TestRollout(t *testing.T) {
 	r.Promoted()
 	r.Took(time.Second)
 	compare(t, registry, `
-# HELP wasm_ccm_provider_generation [ALPHA] Number of the generation of the provider that serves.
+# HELP wasm_ccm_provider_generation [ALPHA] Number of the provider's serving generation.
 # TYPE wasm_ccm_provider_generation gauge
 wasm_ccm_provider_generation{provider="a"} 7
-# HELP wasm_ccm_provider_rollout_phase [ALPHA] 1 for the phase that the newest rollout of the provider is in, or ended in.
+# HELP wasm_ccm_provider_rollout_phase [ALPHA] 1 for the present or last phase of the provider's newest rollout.
 # TYPE wasm_ccm_provider_rollout_phase gauge
 wasm_ccm_provider_rollout_phase{phase="Kept",provider="b"} 1
 wasm_ccm_provider_rollout_phase{phase="Serving",provider="a"} 1
@@ -104,7 +104,7 @@ wasm_ccm_provider_rollouts_total{provider="a",reason="",result="kept"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="",result="promoted"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="ErrorBudget",result="rolled_back"} 1
 wasm_ccm_provider_rollouts_total{provider="a",reason="ShadowDiffers",result="held"} 1
-# HELP wasm_ccm_provider_shadow_answers_total [ALPHA] Answers of new generations, before they serve, by how they compare with those of what serves (same, different, incomparable).
+# HELP wasm_ccm_provider_shadow_answers_total [ALPHA] Answers of new generations before they serve, compared with those of the serving one (same, different, incomparable).
 # TYPE wasm_ccm_provider_shadow_answers_total counter
 wasm_ccm_provider_shadow_answers_total{provider="a",result="different"} 2
 wasm_ccm_provider_shadow_answers_total{provider="a",result="incomparable"} 1
@@ -141,7 +141,7 @@ func TestWhatIsToldIsShownAsAWhole(t *testing.T) {
 # HELP wasm_ccm_leads [ALPHA] 1 while this manager leads and runs the control loops, 0 while it is a standby.
 # TYPE wasm_ccm_leads gauge
 wasm_ccm_leads 0
-# HELP wasm_ccm_provider_condition [ALPHA] 1 while the condition of the provider is True, 0 while it is not. The leader alone has it.
+# HELP wasm_ccm_provider_condition [ALPHA] 1 while the condition of the provider is True, else 0. Only the leader has it.
 # TYPE wasm_ccm_provider_condition gauge
 wasm_ccm_provider_condition{condition="Durable",provider="b"} 0
 # HELP wasm_ccm_stuck [ALPHA] Objects that do not go on, by kind (Service, Node, Route) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.

@@ -40,9 +40,9 @@ type toldVecs struct {
 func newToldVecs() *toldVecs {
 	return &toldVecs{
 		leads:       gaugeVec("leads", "1 while this manager leads and runs the control loops, 0 while it is a standby."),
-		certificate: gaugeVec("serving_certificate_end_timestamp_seconds", "When the first of the certificates of the secure port ends, in seconds since 1970."),
+		certificate: gaugeVec("serving_certificate_end_timestamp_seconds", "End of the secure port's certificate that ends first, in seconds since 1970."),
 		stuck:       gaugeVec("stuck", "Objects that do not go on, by kind (Service, Node, Route) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.", "kind", "reason", labelProvider),
-		condition:   gaugeVec("provider_condition", "1 while the condition of the provider is True, 0 while it is not. The leader alone has it.", labelProvider, "condition"),
+		condition:   gaugeVec("provider_condition", "1 while the condition of the provider is True, else 0. Only the leader has it.", labelProvider, "condition"),
 	}
 }
 
