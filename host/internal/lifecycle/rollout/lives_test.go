@@ -184,7 +184,7 @@ func (l *life) comesBack() string {
 	switch {
 	case !l.again || !s.Leading || l.failing != nil || l.away.Load() || strings.HasPrefix(wanted, "suspect") || s.Paused:
 	case !s.Known(s.Offered) || s.Offered.Bundle != wanted:
-	case s.Serving.Bundle != wanted && !(takenBack(&s) && !l.others):
+	case s.Serving.Bundle != wanted && (!takenBack(&s) || l.others):
 		return "what was kept once is offered again, and does not serve: " + wanted
 	}
 	return ""
