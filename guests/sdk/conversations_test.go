@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -93,7 +94,7 @@ func api() func(*abi.HttpRequest) (*abi.HttpResponse, error) {
 	asked := 0
 	return func(req *abi.HttpRequest) (*abi.HttpResponse, error) {
 		switch {
-		case req.Method == "PUT":
+		case req.Method == http.MethodPut:
 			return &abi.HttpResponse{Status: 201, Body: []byte("created")}, nil
 		case !strings.HasSuffix(req.Url, "/servers/m1"):
 			return &abi.HttpResponse{Status: 404, Body: []byte("no such server")}, nil
@@ -124,7 +125,7 @@ func talker() sdk.Provider {
 			return sdk.Configured{}, nil
 		}},
 		exists: func(op *sdk.Op, node *abi.Node) (sdk.Existence, error) {
-			status, err := send(op, "GET", "/servers/"+node.Name, "")
+			status, err := send(op, http.MethodGet, "/servers/"+node.Name, "")
 			switch {
 			case err != nil:
 				return 0, err
@@ -145,7 +146,7 @@ func talker() sdk.Provider {
 				return sdk.Change{Put: []*abi.StoreEntry{{Key: "address." + req.Service.Uid, Value: []byte("192.0.2.1")}}}, nil
 			})
 			if err == nil {
-				_, err = send(op, "PUT", "/balancers/"+req.Service.Uid, strings.Join(servers, ","))
+				_, err = send(op, http.MethodPut, "/balancers/"+req.Service.Uid, strings.Join(servers, ","))
 			}
 			return &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: "192.0.2.1"}}}, err
 		},
