@@ -109,13 +109,13 @@ func (s *State) pardon(r Revision) {
 
 // anew removes the refusals that an offer ends: those bound to what the source held before,
 // and those of what was kept once and is offered again. A changed configuration is no offer
-// of the module.
+// of the module, not even one that was changed back while no manager looked.
 func (s *State) anew(revision Revision, again bool) {
-	configured := s.Offered.Module == revision.Module && s.Offered.Bundle != revision.Bundle
+	meant := again && (s.emptied || s.Offered.Bundle == revision.Bundle)
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool {
 		switch {
 		case x.Stands && x.Scope == ScopeModule:
-			return !x.covers(revision) || again && !configured && x.Revision.Bundle == revision.Bundle
+			return !x.covers(revision) || meant && x.Revision.Bundle == revision.Bundle
 		case x.Stands:
 			return again || !x.covers(revision)
 		}

@@ -73,11 +73,14 @@ func TestAChangedConfigurationDoesNotUndoARollback(t *testing.T) {
 		}
 		w.serves("good")
 	}
-	j.await(func(r rollout.Record) bool { return len(r.Refused) == 1 })
-	again := newWorld(t, j).run(true) // a restart, and a changed configuration with it
-	again.Offer(next("two"), nil)
-	again.until(rollout.RolledBack)
-	again.serves("good")
+	for _, config := range []string{"two", "one"} { // a restart, and a changed configuration with it
+		j.await(func(r rollout.Record) bool { return len(r.Refused) == 1 && r.Held != "bundle "+config })
+		again := newWorld(t, j).run(true)
+		again.Offer(next(config), nil)
+		again.until(rollout.RolledBack)
+		again.serves("good")
+		again.stop()
+	}
 	w.offer("good")
 	w.until(rollout.Kept)
 	w.Offer(next("one"), nil)

@@ -102,6 +102,8 @@ type State struct {
 	Ended string
 	// Proof says how the serving generation was proven.
 	Proof string
+	// emptied: the source held nothing loadable since the last offer.
+	emptied bool
 }
 
 func (s *State) known(r Revision) bool { return s.Known != nil && s.Known(r) }
@@ -127,7 +129,7 @@ func (s *State) settle() {
 // between: a repeated offer is deliberate.
 func (s *State) Offer(revision Revision, again bool) Action {
 	s.anew(revision, again)
-	s.Offered = revision
+	s.Offered, s.emptied = revision, false
 	if revision == s.Serving {
 		s.settle()
 		return Drop
@@ -159,7 +161,7 @@ func (s *State) load() Action {
 // SourceFailed tells that the source holds nothing loadable.
 func (s *State) SourceFailed(reason, message string) Action {
 	s.settle()
-	s.Offered = Revision{}
+	s.Offered, s.emptied = Revision{}, true
 	return s.Failed(reason, message, false)
 }
 
