@@ -88,7 +88,7 @@ func Known(reason string) bool { return Find(reason).Means != "" }
 
 const (
 	logs      = "kubectl -n {manager} logs -l app.kubernetes.io/name=cloud-controller-manager --tail=200"
-	written   = "kubectl -n {manager} logs -l app.kubernetes.io/name=cloud-controller-manager --tail=-1 | grep configured=\"{provider}\""
+	written   = "kubectl -n {manager} logs -l app.kubernetes.io/name=cloud-controller-manager --tail=-1 | grep 'provider=\"{provider}\"'"
 	values    = "helm -n {manager} get values ccm"
 	upgrade   = "helm -n {manager} upgrade ccm deploy/chart --reset-then-reuse-values"
 	promote   = "ccmctl rollout promote {provider} {digest}"

@@ -1,9 +1,13 @@
 package report_test
 
 import (
+	"bytes"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
@@ -29,6 +33,23 @@ func TestCauses(t *testing.T) {
 	}
 	if other := report.Find("ModuleKeyMissing"); other.Next.What == "" || report.Known(other.Reason) {
 		t.Errorf("a reason that is not in the register: %+v", other)
+	}
+}
+
+// The command for a provider's log finds its lines, as a shell runs it, and no other's.
+func TestTheLogOfAProviderIsFound(t *testing.T) {
+	var log bytes.Buffer
+	for _, name := range []string{"main", "main2"} { // as the manager's logger of a provider
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))).WithName("provider").WithValues("provider", name)
+		logger.WithValues("module", "static").Info("said by " + name + ".")
+	}
+	for _, reason := range []string{report.NoAnswer, report.BackedOff} {
+		_, filter, _ := strings.Cut(report.Find(reason).Next.Fill(report.Of{Provider: "main"}), "| ")
+		shell := exec.CommandContext(t.Context(), "sh", "-c", filter)
+		shell.Stdin = bytes.NewReader(log.Bytes())
+		if found, err := shell.Output(); err != nil || !strings.Contains(string(found), "said by main.") || strings.Contains(string(found), "main2") {
+			t.Errorf("%s: %s: %v, %q of %q", reason, filter, err, found, &log)
+		}
 	}
 }
 
