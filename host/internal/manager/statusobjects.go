@@ -82,6 +82,9 @@ func count(all []view, e v1alpha1.Explanation) {
 	case v1alpha1.KindRoute:
 		counts = p.status.Routes
 	}
+	if counts == nil { // another provider is asked about the Node than a moment ago, and makes no routes
+		return
+	}
 	counts.Total++
 	if e.State != v1alpha1.StateStuck {
 		return
