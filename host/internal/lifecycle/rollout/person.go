@@ -79,7 +79,7 @@ func (s *State) Rollback(by string) (Action, error) {
 		by = "a person"
 	}
 	ends := "another offer ends that"
-	if s.Serving.Module != s.Good.Module {
+	if s.takesModuleBack() {
 		ends = "another module ends that"
 	}
 	return s.back(ReasonByOperator, by+" asked for it; "+ends), nil

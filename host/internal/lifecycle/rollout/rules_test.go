@@ -49,6 +49,30 @@ func TestWhoOffersAgainMeansIt(t *testing.T) {
 	w.serves("next")
 }
 
+// A module that a person took back with one configuration is still the way back with the
+// configuration that was kept before; what was taken back stays out.
+func TestARolledBackConfigurationShutsNoWayBack(t *testing.T) {
+	w := newWorld(t, &journal{}).run(true)
+	w.Offer(moduleBundle(t, "another", "one"), nil)
+	w.untilServing("one+h1")
+	w.until(rollout.Kept)
+	w.offer("good")
+	w.until(rollout.Serving)
+	w.pass(2 * time.Minute)
+	w.until(rollout.Kept)
+	w.Offer(moduleBundle(t, "another", "two"), nil)
+	w.untilServing("two+h1")
+	for _, serves := range []string{"good", "one"} {
+		if err := w.command(rollout.CommandRollback, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until(rollout.RolledBack)
+		w.serves(serves)
+	}
+	w.Offer(moduleBundle(t, "another", "two"), nil)
+	w.serves("one")
+}
+
 // Who changes the configuration of a module that a person took back has not offered the module:
 // it stays out until it is promoted, or offered after another one. What differs from what serves
 // in its configuration alone is taken back with that.

@@ -338,6 +338,12 @@ func (s *State) back(reason, message string) Action {
 	return RollBack
 }
 
+// takesModuleBack: a rollback concerns the module with any configuration. If it is the way
+// back with another configuration, that of now is at fault.
+func (s *State) takesModuleBack() bool {
+	return s.blame(s.Good) == ScopeModule && s.Previous.Module != s.Serving.Module
+}
+
 // refuseServing refuses the serving generation. A failure by itself holds until an operator
 // promotes it. A rollback by an operator, or of a generation kept before, holds while its
 // offer stands; by an operator that of the module, whatever its configuration.
@@ -347,7 +353,7 @@ func (s *State) refuseServing(reason, message string) {
 	refusal := Refusal{Revision: s.Serving, Scope: s.blame(s.Good), Phase: RolledBack, Reason: reason, Message: message}
 	switch {
 	case refusal.Scope == ScopeRevision: // terms are never offered, so such an offer could not stand
-	case reason == ReasonByOperator && refusal.Scope == ScopeModule:
+	case reason == ReasonByOperator && s.takesModuleBack():
 		refusal.Stands = true
 	case reason == ReasonByOperator || s.known(s.Serving):
 		refusal.Scope, refusal.Stands = ScopeBundle, true
