@@ -189,11 +189,12 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		for _, cause := range []string{"NothingServes", "LoopNotRunning"} {
 			stuck = append(stuck, status.Explanation{Object: status.Object{Kind: "Service", Namespace: "web", Name: name}, Provider: "p", Cause: cause, Message: "m"})
+			stuck = append(stuck, status.Explanation{Object: status.Object{Kind: "Node", Name: name}, Provider: "p", Cause: cause, Message: "m"})
 		}
 	}
 	c := &checker{status: &status.Status{Providers: []status.Provider{{Name: "p", Phase: status.PhaseRejected, Stuck: stuck}}}}
 	c.manager(t.Context())
-	if n := Count(c.findings, Error); n != 2 || !found(c.findings, Finding{Severity: Error, Reason: "LoopNotRunning", Where: "provider p"}) {
+	if n := Count(c.findings, Error); n != 3 || !found(c.findings, Finding{Severity: Error, Reason: "LoopNotRunning", Where: "provider p, Services"}) {
 		t.Errorf("%d errors: %+v", n, c.findings)
 	}
 }

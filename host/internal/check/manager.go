@@ -121,12 +121,14 @@ func severityOf(condition string) Severity {
 	return Error
 }
 
-// stuck tells of each object; a cause that holds back all of a provider is told once.
+// stuck tells of each object; a cause that holds back all of a provider is told once, of its
+// Services, Nodes or routes.
 func (c *checker) stuck(all []status.Explanation) {
 	for _, e := range all {
 		if report.Find(e.Cause).Whole {
-			if where := "provider " + e.Provider; !c.told(e.Cause, where) {
-				c.error(e.Cause, where, e.Message, "ccmctl why "+where)
+			provider := "provider " + e.Provider
+			if where := provider + ", " + e.Object.Kind + "s"; !c.told(e.Cause, provider) && !c.told(e.Cause, where) {
+				c.error(e.Cause, where, e.Message, "ccmctl why "+provider)
 			}
 			continue
 		}
