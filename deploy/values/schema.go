@@ -49,6 +49,12 @@ func schemaOf() (*jsonschema.Schema, error) {
 			host.Pattern = `^([^/:]+|[0-9A-Fa-f:.]+)$`
 		}
 	}
+	if engine, ok := provider.Properties.Get("engine"); ok {
+		engine.Enum = []any{""}
+		for _, name := range v1alpha1.Engines() {
+			engine.Enum = append(engine.Enum, name)
+		}
+	}
 	// Without a source it is the ConfigMap that is called after the provider.
 	provider.Required = slices.DeleteFunc(provider.Required, func(name string) bool { return name == "source" })
 	return schema, nil

@@ -24,6 +24,9 @@
 {{- if and .Values.routes.enabled (not .Values.routes.clusterCIDR) }}
 {{- fail "routes.clusterCIDR: with routes.enabled the manager needs the same cluster CIDR as kube-controller-manager" }}
 {{- end }}
+{{- if eq (int .Values.ports.secure) (int .Values.ports.probes) }}
+{{- fail (printf "ports.probes: port %d is ports.secure already" (int .Values.ports.probes)) }}
+{{- end }}
 {{- if and .Values.networkPolicy.enabled .Values.hostNetwork }}
 {{- fail "networkPolicy.enabled: no NetworkPolicy holds for pods of the host network; set hostNetwork to false, or networkPolicy.enabled to false" }}
 {{- end }}
@@ -43,6 +46,11 @@
 {{- $_ := set $classes $class $provider.name }}
 {{- end }}
 {{- include "ccm.validateSource" (dict "source" .source "at" (printf "%s.source" $at)) }}
+{{- range $field := list "repository" "minimumVersion" }}
+{{- if and (dig "provenance" $field "" $provider) (not (dig "provenance" "publicKeys" list $provider)) }}
+{{- fail (printf "%s.provenance.%s: only a signature makes it true; give publicKeys" $at $field) }}
+{{- end }}
+{{- end }}
 {{- range $j, $credential := .credentials }}
 {{- include "ccm.validateSource" (dict "source" (dig "signer" "source" dict $credential) "at" (printf "%s.credentials[%d].signer.source" $at $j)) }}
 {{- end }}

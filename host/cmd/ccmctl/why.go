@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
@@ -98,6 +99,9 @@ func (f *whyFlags) run(cmd *cobra.Command, o v1alpha1.Object) error {
 	}
 	defer client.close()
 	e, err := client.why(cmd.Context(), o)
+	if apierrors.IsNotFound(err) && o.Namespace != "" {
+		return fmt.Errorf("%w in namespace %s; name another by -n", err, o.Namespace)
+	}
 	if err != nil {
 		return err
 	}

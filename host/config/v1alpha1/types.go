@@ -26,6 +26,9 @@ type HostConfiguration struct {
 	Tracing *Tracing `json:"tracing,omitempty"`
 }
 
+// Engines are those that Provider.Engine may name; a manager may have been built without one.
+func Engines() []string { return []string{"wazero", "wasmtime"} }
+
 // Provider is one module and what it may do.
 type Provider struct {
 	// Name is a DNS label of at most 40 characters. ConfigMaps, messages, metrics, labels and

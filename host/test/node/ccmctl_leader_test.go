@@ -9,14 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -66,7 +63,7 @@ func testCcmctlLeader(t *testing.T, c *cluster) {
 		after := c.leader(t)
 		service := fmt.Sprintf("after-%d", round)
 		c.kubectl(t, "create", "service", "loadbalancer", service, "--tcp=80:8080")
-		watch.shows(t, c, `# another manager answers: `+after.name)
+		watch.shows(t, c, `# another manager answers: `+hostname(after.name))
 		watch.shows(t, c, `lb_ensure +PUT .* Service default/`+service+` `)
 		c.page(t, address, after)
 		if err := os.WriteFile(module, append(readFile(t, module), 0, 3, 1, 'n', byte(round)), 0o600); err != nil { // a custom section
@@ -119,47 +116,15 @@ func (c *cluster) withCloud(t *testing.T) {
 	c.kubectl(t, "-n", namespace, "delete", "daemonset", workload, "--cascade=foreground", "--ignore-not-found")
 	c.kubectl(t, "delete", "--ignore-not-found", "-k", manifests(t))
 	c.kubectl(t, "delete", "services", "--field-selector=spec.type=LoadBalancer", "--wait=false")
-	cloud := standin(t)
-	_, port, err := net.SplitHostPort(cloud)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cloud := newCloud(t)
 	c.offer(t, "replace", module("static.wasm"))
 	c.kubectl(t, "-n", namespace, "create", "configmap", "cloud-provider-"+remote, "--from-file=provider.wasm="+built("faulty.wasm"))
 	text := "providers:\n" +
 		"- name: " + providerName + "\n  routing: {nodes: {ask: true}}\n  config: |\n    " + strings.ReplaceAll(strings.TrimSpace(inventory(2)), "\n", "\n    ") + "\n" +
-		"- name: " + remote + "\n  routing: {services: {default: true}}\n  rollout: {observePeriod: 1s}\n  config: count=http://" + cloud + "\n" +
-		"  grants:\n  - {scheme: http, host: " + bridgeAddress + ", port: " + port + ", pathPrefix: /}\n"
+		"- name: " + remote + "\n  routing: {services: {default: true}}\n  rollout: {observePeriod: 1s}\n  config: count=http://" + cloud.address + "\n" +
+		"  grants:\n  - {scheme: http, host: " + bridgeAddress + ", port: " + cloud.port() + ", pathPrefix: /}\n"
 	c.helm(t, "install", "--values", written(t, "values.yaml", text))
 	c.rolledOut(t)
-}
-
-// standin is a cloud on the bridge that keeps what it is sent; it returns its address.
-func standin(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", bridgeAddress+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kept sync.Map
-	server := &httptest.Server{Listener: listener, Config: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method {
-		case http.MethodPut:
-			body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20)) // who is cut off asks again
-			kept.Store(r.URL.Path, body)
-		case http.MethodDelete:
-			kept.Delete(r.URL.Path)
-		default:
-			if body, there := kept.Load(r.URL.Path); there {
-				_, _ = w.Write(body.([]byte))
-				return
-			}
-			w.WriteHeader(http.StatusNotFound)
-		}
-	})}}
-	server.Start()
-	t.Cleanup(server.Close)
-	return listener.Addr().String()
 }
 
 // page loads the status page through ccmctl dashboard until it is that of this node's
@@ -177,7 +142,7 @@ func (c *cluster) page(t *testing.T, address string, leader *node) {
 		}
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
-		return err == nil && response.StatusCode == http.StatusOK && bytes.Contains(page, []byte(leader.name+":10258"))
+		return err == nil && response.StatusCode == http.StatusOK && bytes.Contains(page, []byte(hostname(leader.name)+":10258"))
 	})
 }
 

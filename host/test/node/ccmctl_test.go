@@ -64,7 +64,7 @@ func (c *cluster) administrator() user { return user{c, c.kubeconfig} }
 // reached through the API server and the kubelet.
 func testCcmctl(t *testing.T, c *cluster) {
 	u := c.administrator()
-	u.says(t, []string{`(?m)^Manager \S+ cp-1\S*, up \S+, and leads$`, `(?m)^static +static 0\.1\.0 `}, "status", "--wait", "--timeout=1m")
+	u.says(t, []string{`(?m)^Manager \S+ host-cp-1\S*, up \S+, and leads$`, `(?m)^static +static 0\.1\.0 `}, "status", "--wait", "--timeout=1m")
 	u.says(t, []string{`(?m)^node cp-1: Done`, `asked last: instance_`}, "why", "node", "cp-1")
 	u.says(t, []string{`(?m)^service default/web: Done`, `lb_ensure`}, "why", "service", "web", "-n", "default")
 	u.says(t, []string{`(?m)^TIME +PROVIDER +OP `}, "calls")

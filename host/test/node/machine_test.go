@@ -80,7 +80,7 @@ func fixSysctls() error {
 // hold is the process of a machine: it has namespaces of its own until its
 // input ends.
 func hold(name string) error {
-	if err := syscall.Sethostname([]byte(name)); err != nil {
+	if err := syscall.Sethostname([]byte(hostname(name))); err != nil {
 		return fmt.Errorf("the name of the host: %w", err)
 	}
 	for _, dir := range replaced() {
@@ -96,6 +96,10 @@ func hold(name string) error {
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
+
+// hostname of a machine. As in most clouds, it is not the name of the Node, which its
+// kubelet has by --hostname-override; the manager's Lease and status have the hostname.
+func hostname(machine string) string { return "host-" + machine + ".internal" }
 
 // machine is one computer of the cluster.
 type machine struct {

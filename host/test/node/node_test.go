@@ -64,6 +64,14 @@ type node struct {
 // no network of pods yet.
 func (c *cluster) join(t *testing.T, number int, arguments ...string) *node {
 	t.Helper()
+	n := c.start(t, number, append([]string{"--cloud-provider=external"}, arguments...)...)
+	c.kubectl(t, "label", "--overwrite", "node", n.name, "node-role.kubernetes.io/control-plane=")
+	return n
+}
+
+// start is join for a Node on which no manager is to run.
+func (c *cluster) start(t *testing.T, number int, arguments ...string) *node {
+	t.Helper()
 	n := &node{machine: newMachine(t, number), number: number}
 	// What kube-proxy would do, for the only Service that the manager needs.
 	n.run(t, "iptables", "-t", "nat", "-A", "OUTPUT", "-d", serviceAddress, "-p", "tcp", "--dport", "443", "-j", "DNAT", "--to-destination", bridgeAddress+":6443")
@@ -72,18 +80,22 @@ func (c *cluster) join(t *testing.T, number int, arguments ...string) *node {
 	n.arguments = append([]string{
 		"--config=" + n.write(t, "/var/lib/kubelet.yaml", fmt.Sprintf(kubeletConfig, c.authority.crt("ca"), n.cgroup)),
 		"--kubeconfig=" + c.authority.kubeconfig(t, n.name, "system:node:"+n.name, "system:nodes"),
-		"--cloud-provider=external", "--v=2",
+		"--hostname-override=" + n.name, "--v=2",
 	}, arguments...)
 	for _, image := range []string{pauseArchive(t), managerArchive()} {
 		n.importImage(t, image)
 	}
 	n.startKubelet(t)
+	c.registered(t, n)
+	return n
+}
+
+func (c *cluster) registered(t *testing.T, n *node) {
+	t.Helper()
 	c.await(t, "Node "+n.name+" is registered", time.Minute, func(ctx context.Context) bool {
 		_, err := c.admin.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 		return err == nil
 	})
-	c.kubectl(t, "label", "--overwrite", "node", n.name, "node-role.kubernetes.io/control-plane=")
-	return n
 }
 
 // write puts a file onto the machine and returns its name there.

@@ -77,7 +77,7 @@ func (c *cluster) leader(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	for _, n := range c.nodes {
-		if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, n.name+"_") {
+		if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, hostname(n.name)+"_") {
 			return n
 		}
 	}

@@ -91,8 +91,8 @@ func validateProvider(p *v1alpha1.Provider, path *field.Path) (errs field.ErrorL
 	if p.Store != "" {
 		errs = append(errs, label(path.Child("store"), p.Store)...)
 	}
-	if engines := []string{"wazero", "wasmtime"}; p.Engine != "" && !slices.Contains(engines, p.Engine) {
-		errs = append(errs, field.NotSupported(path.Child("engine"), p.Engine, engines))
+	if p.Engine != "" && !slices.Contains(v1alpha1.Engines(), p.Engine) {
+		errs = append(errs, field.NotSupported(path.Child("engine"), p.Engine, v1alpha1.Engines()))
 	}
 	errs = append(errs, validateRollout(p.Rollout, path.Child("rollout"))...)
 	errs = append(errs, validateProvenance(p.Provenance, path.Child("provenance"))...)
