@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"time"
 
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/check"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
@@ -100,7 +100,7 @@ func (b *bundle) check(ctx context.Context, config *restclient.Config, manager m
 	config = restclient.CopyConfig(config)
 	config.WarningHandler = restclient.NoWarnings{}
 	findings, err := check.Run(ctx, config, check.Options{
-		Namespace: manager.managers, Version: version.Release(), Patience: time.Minute, Status: asks.status, Reachability: asks.reachability,
+		Namespace: manager.managers, Version: version.Release(), Patience: report.WaitsAfter, Status: asks.status, Reachability: asks.reachability,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/check"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -50,7 +51,7 @@ func newCheck() *cobra.Command {
 	addOutput(cmd, &f.output)
 	cmd.Flags().StringVarP(&f.planned, "filename", "f", "", "a HostConfiguration, or what helm template prints; - is the standard input")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also print what is as it should be")
-	cmd.Flags().DurationVar(&f.patience, "patience", time.Minute, "how long a Node or a Pod may wait before it is an error")
+	cmd.Flags().DurationVar(&f.patience, "patience", report.WaitsAfter, "how long a Node or a Pod may wait before it is an error")
 	return cmd
 }
 

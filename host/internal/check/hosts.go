@@ -9,14 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // hostOf is a host of a provider, as HOST:PORT.
 type hostOf struct{ provider, host string }
-
-// certificateWarning is the remaining time from which a host's certificate is reported.
-const certificateWarning = 14 * 24 * time.Hour
 
 // reach asks the manager to connect to the granted hosts.
 func (c *checker) reach(ctx context.Context) {
@@ -79,7 +77,7 @@ func (c *checker) unasked(provider, said string) string {
 // certificate checks the expiry of a reached host's certificate.
 func (c *checker) certificate(where string, r *status.HostReach) {
 	left := r.CertificateEnds.Sub(c.Clock())
-	if !r.CertificateEnds.IsZero() && left < certificateWarning {
+	if !r.CertificateEnds.IsZero() && left < report.CertificateAhead {
 		c.warn("CertificateEnds", where, fmt.Sprintf("its certificate ends in %d days (%s)", max(0, int(left.Hours()/24)), r.CertificateEnds.UTC().Format(time.DateOnly)), "whoever operates it renews its certificate; if another authority signs it then, put that into caBundle of the grant")
 		return
 	}

@@ -24,7 +24,7 @@ func newDelayed(events record.EventRecorder) func(*corev1.Service, time.Duration
 			message += fmt.Sprintf("; it said last: %v", err)
 		}
 		kind, reason := corev1.EventTypeNormal, controllers.InProgress
-		if took >= controllers.TooLongAfter {
+		if took >= report.DelayedAfter {
 			kind, reason = corev1.EventTypeWarning, eventDelayed
 		}
 		events.Event(service, kind, reason, text.Line(message, maxEventBytes))

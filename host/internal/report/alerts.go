@@ -1,5 +1,10 @@
 package report
 
+import (
+	"fmt"
+	"time"
+)
+
 // Alert is a rule of the chart for Prometheus.
 type Alert struct {
 	Name, Expr string
@@ -39,7 +44,7 @@ var alerts = []Alert{
 		`What serves of the provider {{ $labels.provider }} could not be saved; a manager that restarts begins with the module in the source`,
 		`See why: ` + whyLabel,
 		"deploy/docs/troubleshoot.md#what-you-see-and-what-it-means"},
-	{"WasmCCMCertificateEnds", `wasm_ccm_serving_certificate_end_timestamp_seconds - time() < 14 * 24 * 3600`,
+	{"WasmCCMCertificateEnds", fmt.Sprintf("wasm_ccm_serving_certificate_end_timestamp_seconds - time() < %d * 24 * 3600", CertificateAhead/(24*time.Hour)),
 		"1h", "warning",
 		`The certificate of the manager's secure port ends in {{ $value | humanizeDuration }}`,
 		`Renew the file of --tls-cert-file, which is read again by itself; without one a manager makes a certificate at its start: kubectl -n kube-system rollout restart daemonset,deployment -l app.kubernetes.io/name=cloud-controller-manager`,

@@ -112,7 +112,7 @@ var causes = []Cause{
 	{NoNodes, "no Node of the provider is Ready and may be behind a load balancer", Step{"see why no Node is Ready, or why it keeps its taint: ccmctl why node NAME", "kubectl get nodes -l '!node.kubernetes.io/exclude-from-external-load-balancers'"}, false},
 	{NotAskedYet, "its turn has not come", Step{}, false},
 	{InProgress, "an op runs", Step{}, false},
-	{Postponed, "the provider asks for patience, for more than a minute", Step{"wait; if it takes too long, look at the cloud's own console, and at the provider", whyItself}, false},
+	{Postponed, "the provider asks for patience, for more than " + words(SlowAfter), Step{"wait; if it takes too long, look at the cloud's own console, and at the provider", whyItself}, false},
 	{Throttled, "the cloud limits requests", Step{"lower providers[].requests of the values, or have the limit raised", values}, false},
 	{CloudUnavailable, "the cloud cannot be reached, or fails", Step{"look at its own console, and at the calls that fail", "ccmctl --manager-namespace {manager} status -o wide"}, false},
 	{CredentialsRefused, "the cloud does not accept the credentials", Step{"correct the Secret that providers[].credentials names; it is taken up at once", values}, false},

@@ -100,8 +100,8 @@ func Events() []Group {
 			{ProviderRemoved, Normal, "it left the configuration: [what stays](docs/two-clouds.md#add-remove-rename)"},
 		}},
 		{"On Services, Nodes, the namespace and the lease:", []Event{
-			{ProviderInProgress, Normal, "an op takes more than a minute"},
-			{ProviderDelayed, Warning, "it takes more than five minutes; the message has the provider's last words"},
+			{ProviderInProgress, Normal, "an op takes more than " + words(SlowAfter)},
+			{ProviderDelayed, Warning, "it takes more than " + words(DelayedAfter) + "; the message has the provider's last words"},
 			{ProviderNoAnswer, Warning, "the provider crashed or its time was over: the message names the setting"},
 			{ProviderBackoff, Warning, "so three times: this object is tried again after a pause"},
 			{NoProvider, Warning, "the object is left alone: [name a provider](docs/two-clouds.md#an-object-without-a-provider)"},

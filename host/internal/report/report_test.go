@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2/textlogger"
 
@@ -69,6 +72,37 @@ func TestAlerts(t *testing.T) {
 		}
 		if !regexp.MustCompile(`: (ccmctl|kubectl) `).MatchString(a.Next) {
 			t.Errorf("%s: the next step %q has no command", a.Name, a.Next)
+		}
+	}
+}
+
+// What the documents and the alert say of a time is the time at which the manager and
+// ccmctl tell it.
+func TestTimes(t *testing.T) {
+	var texts []string
+	for _, g := range report.Events() {
+		for _, e := range g.Events {
+			texts = append(texts, e.Reason+" "+e.When)
+		}
+	}
+	for _, a := range report.Alerts() {
+		texts = append(texts, a.Name+" "+a.Expr)
+	}
+	texts = append(texts, report.Find(report.Postponed).Means)
+	for want, of := range map[string]time.Duration{
+		"ProviderInProgress an op takes more than a minute":                                                   report.SlowAfter,
+		"ProviderDelayed it takes more than 5 minutes":                                                        report.DelayedAfter,
+		"the provider asks for patience, for more than a minute":                                              report.SlowAfter,
+		"WasmCCMCertificateEnds wasm_ccm_serving_certificate_end_timestamp_seconds - time() < 14 * 24 * 3600": report.CertificateAhead,
+	} {
+		said := regexp.MustCompile(`(a|\d+) minute|< (\d+) \* 24`).FindStringSubmatch(want)
+		n, _ := strconv.Atoi(strings.Replace(said[1]+said[2], "a", "1", 1))
+		unit := time.Minute
+		if said[2] != "" {
+			unit = 24 * time.Hour
+		}
+		if time.Duration(n)*unit != of || !slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			t.Errorf("%q is not said, or not of %v", want, of)
 		}
 	}
 }

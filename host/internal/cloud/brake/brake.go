@@ -14,6 +14,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // LiftedUntilAnnotation lifts the brake: its value is the time, in RFC 3339, until which
@@ -200,9 +202,6 @@ func (c *candidate) rests(h *Hold, now time.Time) {
 	}
 }
 
-// laterPatience is how long an answer may be put off before that is reported.
-const laterPatience = time.Minute
-
 // waits reports whether the Node is held only by an answer that was put off recently.
 func (c *candidate) waits(h *Hold, now time.Time) bool {
 	if !h.later {
@@ -212,7 +211,7 @@ func (c *candidate) waits(h *Hold, now time.Time) bool {
 	if c.laterTo != h.Reason {
 		c.later, c.laterTo = now, h.Reason
 	}
-	return now.Sub(c.later) < laterPatience
+	return now.Sub(c.later) < report.SlowAfter
 }
 
 // tell reports why a Node stays, once per reason, and to people again when the expected end

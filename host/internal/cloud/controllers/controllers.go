@@ -69,7 +69,7 @@ type Provider struct {
 	// nil. It must not change the Node.
 	Uninitialised func(*corev1.Node, error)
 	// Delayed is told when an op on a Service takes more than a minute, and repeatedly from
-	// TooLongAfter on; err is the provider's last error, or nil. It may be nil.
+	// report.DelayedAfter on; err is the provider's last error, or nil. It may be nil.
 	Delayed func(service *corev1.Service, took time.Duration, err error)
 	// Heard is told the outcome of each call about an object, as the loop got it; it may be nil.
 	Heard func(Call)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // soonAfter is when a new Service becomes Provisioning: most ensures end before.
@@ -18,15 +20,15 @@ func (b leasedBalancer) goesOn(ctx context.Context, service *corev1.Service) (en
 	go func() {
 		service, began := service, time.Now()
 		defer func() { now <- service }()
-		for _, after := range []time.Duration{soonAfter, longAfter, TooLongAfter} {
+		for _, after := range []time.Duration{soonAfter, report.SlowAfter, report.DelayedAfter} {
 			select {
 			case <-time.After(time.Until(began.Add(after))):
 			case <-waiting.Done():
 				return
 			}
 			// A write in progress is not cancelled: its outcome would be unknown.
-			service = b.lease.conditions.goesOn(ctx, service, after >= longAfter)
-			if after >= longAfter && b.lease.delayed != nil {
+			service = b.lease.conditions.goesOn(ctx, service, after >= report.SlowAfter)
+			if after >= report.SlowAfter && b.lease.delayed != nil {
 				b.lease.delayed(service, time.Since(began), nil)
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // slowAPI does what it is asked and takes a second for its answer, which is lost where
@@ -73,7 +75,7 @@ func ensuredBy(t *testing.T, cloud ending, before *metav1.Condition) *metav1.Con
 func TestTheLastWordIsThatOfTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := metav1.Condition{Type: Programmed, Status: metav1.ConditionTrue, Reason: programmed, Message: `Provider "a" has made the load balancer as the Service says`}
-		if now := ensuredBy(t, ending{takes: longAfter + time.Second/2}, &made); now == nil || now.Reason != programmed {
+		if now := ensuredBy(t, ending{takes: report.SlowAfter + time.Second/2}, &made); now == nil || now.Reason != programmed {
 			t.Errorf("at the end: %+v", now)
 		}
 	})

@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// longAfter is how long a provider may put an op off before an Event says so.
-	longAfter = time.Minute
 	// putOffMemory is longer than any back-off: an op that was not put off for so long starts
 	// anew.
 	putOffMemory = 30 * time.Minute
@@ -35,10 +33,6 @@ const (
 	// sweepPeriod is the time between two searches for expired entries.
 	sweepPeriod = time.Minute
 )
-
-// TooLongAfter is how long an op may take before a Warning says so: some clouds take minutes
-// for a load balancer.
-const TooLongAfter = 5 * time.Minute
 
 // opGet is the op of a load balancer that changes nothing; opEnsure is the op behind the
 // condition of a Service; opUpdate is abandoned when it takes long.
@@ -85,9 +79,9 @@ const InProgress = report.ProviderInProgress
 // toneOf returns the tone for an op that was put off for so long.
 func toneOf(putOff time.Duration) tone {
 	switch {
-	case putOff < longAfter:
+	case putOff < report.SlowAfter:
 		return quiet
-	case putOff < TooLongAfter:
+	case putOff < report.DelayedAfter:
 		return progress
 	}
 	return warning
@@ -173,7 +167,7 @@ func (l *later) isLong(object string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, ok := l.putOff[object][opEnsure]
-	return ok && s.last.Sub(s.first) >= longAfter
+	return ok && s.last.Sub(s.first) >= report.SlowAfter
 }
 
 // overdue returns for how long an op on an object is put off, at intervals and only when that is too
@@ -183,7 +177,7 @@ func (l *later) overdue(op, object string) time.Duration {
 	defer l.mu.Unlock()
 	s, ok := l.putOff[object][op]
 	took := s.last.Sub(s.first)
-	if !ok || took < TooLongAfter || s.last.Sub(s.warned) < putOffMemory {
+	if !ok || took < report.DelayedAfter || s.last.Sub(s.warned) < putOffMemory {
 		return 0
 	}
 	s.warned = s.last

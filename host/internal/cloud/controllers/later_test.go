@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // heardOf returns the Event that upstream makes of an error that was heard.
@@ -51,8 +53,8 @@ func TestAFailureInTheWordsOfWhatIsPutOffIsTold(t *testing.T) {
 func TestWhatIsPutOffInTheSameWordsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, wait := newLater(), cloudproviderapi.NewRetryError("lb_ensure default/web: the load balancer is PENDING_CREATE (retry after 15s)", 15*time.Second)
-		for took := time.Duration(0); took < 2*TooLongAfter; took += 15 * time.Second {
-			want := map[bool]tone{took < longAfter: quiet, took >= longAfter && took < TooLongAfter: progress, took >= TooLongAfter: warning}[true]
+		for took := time.Duration(0); took < 2*report.DelayedAfter; took += 15 * time.Second {
+			want := map[bool]tone{took < report.SlowAfter: quiet, took >= report.SlowAfter && took < report.DelayedAfter: progress, took >= report.DelayedAfter: warning}[true]
 			if got, _ := l.tone(heardOf(l, "default/web", wait)); got != want {
 				t.Errorf("after %v: %v, must be %v", took, got, want)
 			}
@@ -86,9 +88,9 @@ func TestProgressIsANormalEvent(t *testing.T) {
 			want  string
 		}{
 			{0, "", "none"},
-			{longAfter, "", "Normal ProviderInProgress 0: " + wait.Error()},
+			{report.SlowAfter, "", "Normal ProviderInProgress 0: " + wait.Error()},
 			{time.Minute, `{"count":2}`, "Normal ProviderInProgress 2: " + wait.Error()},
-			{TooLongAfter, `{"count":3,"message":"Error"}`, "Warning SyncLoadBalancerFailed 3: Error"},
+			{report.DelayedAfter, `{"count":3,"message":"Error"}`, "Warning SyncLoadBalancerFailed 3: Error"},
 		} {
 			time.Sleep(step.sleep)
 			var err error

@@ -21,6 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/async"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/testdata/objects"
 )
 
@@ -365,7 +366,7 @@ func TestWhatIsPutOffForLongIsToldAsAWarning(t *testing.T) {
 		if d := delayed(); len(d) != 1 || !strings.Contains(d[0], "ingress-nginx-controller 1m0s ") {
 			t.Errorf("told %q", d)
 		}
-		time.Sleep(TooLongAfter)
+		time.Sleep(report.DelayedAfter)
 		synctest.Wait()
 		if d := delayed(); len(d) != 2 || !strings.Contains(d[1], "ingress-nginx-controller 5m0s ") {
 			t.Errorf("warned %q", d)

@@ -15,6 +15,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	nodehelpers "k8s.io/cloud-provider/node/helpers"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 const (
@@ -117,7 +119,7 @@ func (u *uninitialised) due(node *corev1.Node, err error, now time.Time) bool {
 func (u *uninitialised) grace(node *corev1.Node, err error) time.Duration {
 	var retry *cloudproviderapi.RetryError
 	if errors.As(err, &retry) || u.surely != nil && !u.surely(node) {
-		return longAfter
+		return report.SlowAfter
 	}
 	return tellAfter
 }

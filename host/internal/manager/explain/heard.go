@@ -10,10 +10,6 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// postponedFor is how long a provider may postpone an object before it counts
-// as stuck, as with the manager's Events.
-const postponedFor = time.Minute
-
 // heard explains the control loop's last result. It reports whether that was an
 // error.
 func heard(e *v1alpha1.Explanation, f Facts) bool {
@@ -44,7 +40,7 @@ func heard(e *v1alpha1.Explanation, f Facts) bool {
 
 func postponed(e *v1alpha1.Explanation, f Facts, h *Heard) {
 	state := v1alpha1.StateProgressing
-	if f.Now.Sub(h.Since) >= postponedFor {
+	if f.Now.Sub(h.Since) >= report.SlowAfter {
 		state = v1alpha1.StateStuck
 	}
 	cause := report.Postponed
