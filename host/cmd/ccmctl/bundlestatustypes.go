@@ -50,6 +50,7 @@ type providerView struct {
 	Services *objectCount  `json:"services,omitempty"`
 	Nodes    *objectCount  `json:"nodes,omitempty"`
 	Routes   *objectCount  `json:"routes,omitempty"`
+	Volumes  *objectCount  `json:"volumes,omitempty"`
 	Stuck    []explanation `json:"stuck,omitempty"`
 }
 

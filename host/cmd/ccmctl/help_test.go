@@ -96,7 +96,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"__complete why ":       `(?m)^service\nnode\nroute\nprovider$`,
+		"__complete why ":       `(?m)^service\nnode\nroute\npv\nprovider$`,
 		"__complete status -o ": `(?m)^table$`,
 	} {
 		words := strings.Split(line, " ")

@@ -19,6 +19,7 @@ var whyKinds = map[string]string{
 	"service": v1alpha1.KindService, "services": v1alpha1.KindService, "svc": v1alpha1.KindService,
 	"node": v1alpha1.KindNode, "nodes": v1alpha1.KindNode, "no": v1alpha1.KindNode,
 	"route": v1alpha1.KindRoute, "routes": v1alpha1.KindRoute,
+	"persistentvolume": v1alpha1.KindVolume, "persistentvolumes": v1alpha1.KindVolume, "pv": v1alpha1.KindVolume,
 	"provider": v1alpha1.KindProvider, "providers": v1alpha1.KindProvider, "cloudprovider": v1alpha1.KindProvider,
 }
 
@@ -31,12 +32,13 @@ type whyFlags struct {
 func newWhy() *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why service|node|route|provider NAME",
+		Use:   "why service|node|route|pv|provider NAME",
 		Short: "Say why an object is as it is: what holds it back, and what to do",
 		Long: "Say why a Service has no address, a Node keeps its taint or is not deleted, the\n" +
-			"pod network of a Node has no route, or a provider does not serve what is\n" +
-			"offered: what the provider was asked last, and when, what the cloud said, what is\n" +
-			"waited for, and the next step. The exit code is 0 whatever the answer is.",
+			"pod network of a Node has no route, a PersistentVolume no zone, or a provider does\n" +
+			"not serve what is offered: what the provider was asked last, and when, what the\n" +
+			"cloud said, what is waited for, and the next step. The exit code is 0 whatever the\n" +
+			"answer is.",
 		Example: "  ccmctl why service web\n" +
 			"  ccmctl why service/web -n shop\n" +
 			"  ccmctl why node worker-1\n" +
@@ -62,7 +64,7 @@ func completeWhy(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return []string{"service", "node", "route", "provider"}, cobra.ShellCompDirectiveNoFileComp
+	return []string{"service", "node", "route", "pv", "provider"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 // object parses KIND NAME or KIND/NAME.
@@ -76,7 +78,7 @@ func (f *whyFlags) object(args []string) (v1alpha1.Object, error) {
 	known, ok := whyKinds[strings.ToLower(kind)]
 	switch {
 	case !ok:
-		return v1alpha1.Object{}, fmt.Errorf("%s: must be service, node, route or provider", text.Quote(kind))
+		return v1alpha1.Object{}, fmt.Errorf("%s: must be service, node, route, pv or provider", text.Quote(kind))
 	case name == "":
 		return v1alpha1.Object{}, fmt.Errorf("which %s? Its name is missing", strings.ToLower(known))
 	}

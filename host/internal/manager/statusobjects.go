@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cloud-provider/names"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers/persistentvolume"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -18,8 +19,11 @@ import (
 func (s *statusSource) countObjects(all []view) (nobodys []v1alpha1.Explanation) {
 	for i := range all {
 		all[i].status.Services, all[i].status.Nodes = &v1alpha1.Objects{}, &v1alpha1.Objects{}
-		if all[i].makesRoutes() {
+		if all[i].runs(names.NodeRouteController) {
 			all[i].status.Routes = &v1alpha1.Objects{}
+		}
+		if all[i].runs(persistentvolume.Name) && s.volumesSynced() {
+			all[i].status.Volumes = &v1alpha1.Objects{}
 		}
 	}
 	for e := range s.explained(all) {
@@ -29,15 +33,16 @@ func (s *statusSource) countObjects(all []view) (nobodys []v1alpha1.Explanation)
 	return nobodys
 }
 
-// explained explains each Node, with its route where the provider makes them, and then
-// each Service: all counts of objects come from these explanations.
+// explained explains each Node, with its route where the provider makes them, each
+// Service, and each PersistentVolume whose provider labels them: all counts of objects
+// come from these explanations.
 func (s *statusSource) explained(all []view) iter.Seq[v1alpha1.Explanation] {
 	return func(yield func(v1alpha1.Explanation) bool) {
 		for _, node := range byName(s.list()) {
 			if !yield(s.node(node, all)) {
 				return
 			}
-			if p := s.asked(node, all); p != nil && p.makesRoutes() && !yield(s.route(node, all)) {
+			if p := s.asked(node, all); p != nil && p.runs(names.NodeRouteController) && !yield(s.route(node, all)) {
 				return
 			}
 		}
@@ -47,12 +52,21 @@ func (s *statusSource) explained(all []view) iter.Seq[v1alpha1.Explanation] {
 				return
 			}
 		}
+		if !s.volumesSynced() {
+			return
+		}
+		volumes, _ := s.volumes.List(labels.Everything())
+		for _, volume := range byName(volumes) {
+			if p := s.volumeProvider(volume, all); p != nil && p.runs(persistentvolume.Name) && !yield(s.volume(volume, all)) {
+				return
+			}
+		}
 	}
 }
 
-// makesRoutes reports whether the route controller runs for the provider.
-func (v view) makesRoutes() bool {
-	return slices.ContainsFunc(v.status.Loops, func(l v1alpha1.Loop) bool { return l.Name == names.NodeRouteController && l.Running })
+// runs reports whether a control loop runs for the provider.
+func (v view) runs(loop string) bool {
+	return slices.ContainsFunc(v.status.Loops, func(l v1alpha1.Loop) bool { return l.Name == loop && l.Running })
 }
 
 // byName sorts a copy, so that the same objects are named each time.
@@ -81,8 +95,10 @@ func count(all []view, e v1alpha1.Explanation) {
 		counts = p.status.Nodes
 	case v1alpha1.KindRoute:
 		counts = p.status.Routes
+	case v1alpha1.KindVolume:
+		counts = p.status.Volumes
 	}
-	if counts == nil { // another provider is asked about the Node than a moment ago, and makes no routes
+	if counts == nil { // another provider has the object than a moment ago, and does not run this loop
 		return
 	}
 	counts.Total++

@@ -29,16 +29,19 @@ type statusSource struct {
 	// the leading manager.
 	services corelisters.ServiceLister
 	nodes    corelisters.NodeLister
+	volumes  corelisters.PersistentVolumeLister
 	synced   func() bool
-	rounds   *reachRounds
+	// volumesSynced reports whether the volumes have been read, too.
+	volumesSynced func() bool
+	rounds        *reachRounds
 }
 
 func (m *manager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
 	core := c.SharedInformers.Core().V1()
-	services, nodes := core.Services(), core.Nodes()
+	services, nodes, volumes := core.Services(), core.Nodes(), core.PersistentVolumes()
 	s := &statusSource{
 		manager: m, client: m.providers.shared.client, election: c.ComponentConfig.Generic.LeaderElection,
-		services: services.Lister(), nodes: nodes.Lister(),
+		services: services.Lister(), nodes: nodes.Lister(), volumes: volumes.Lister(), volumesSynced: volumes.Informer().HasSynced,
 		synced: func() bool { return services.Informer().HasSynced() && nodes.Informer().HasSynced() },
 	}
 	s.rounds = &reachRounds{round: s.reach}

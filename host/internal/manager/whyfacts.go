@@ -38,6 +38,14 @@ func (s *statusSource) Why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Ex
 		e = s.service(service, s.statuses())
 		return &e, nil
 	}
+	if o.Kind == v1alpha1.KindVolume {
+		volume, err := s.volumes.Get(o.Name)
+		if err != nil {
+			return nil, err
+		}
+		e = s.volume(volume, s.statuses())
+		return &e, nil
+	}
 	node, err := s.nodes.Get(o.Name)
 	if err != nil {
 		return nil, err
@@ -156,6 +164,29 @@ func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
 		}
 	}
 	return explain.Route(o, f)
+}
+
+func (s *statusSource) volume(o *corev1.PersistentVolume, all []view) v1alpha1.Explanation {
+	p := s.volumeProvider(o, all)
+	f := s.facts(p)
+	if p != nil {
+		p.one.recall(&f, abi.GroupVolumes, o.Name)
+		f.Asked = p.one.history.last(abi.GroupVolumes, o.Name, o.UID)
+		f.Heard = p.one.history.heardOf(v1alpha1.KindVolume, o.Name, o.UID)
+	}
+	return explain.Volume(o, f)
+}
+
+// volumeProvider is the provider of a PersistentVolume, or nil.
+func (s *statusSource) volumeProvider(o *corev1.PersistentVolume, all []view) *view {
+	at := slices.IndexFunc(all, func(p view) bool {
+		own := s.manager.router.PersistentVolumes(p.status.Name)
+		return own == nil || own(o)
+	})
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
 }
 
 // asked is the provider of a Node. If several are asked about it, it is one

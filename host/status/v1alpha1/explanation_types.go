@@ -11,6 +11,7 @@ const (
 	KindService  = "Service"
 	KindNode     = "Node"
 	KindRoute    = "Route" // by the name of its Node
+	KindVolume   = "PersistentVolume"
 	KindProvider = "Provider"
 )
 

@@ -60,7 +60,7 @@ func (p *Provider) Faults() (out []metav1.Condition) {
 // StuckObjects is the number of objects that are not as they should be; Stuck names the
 // first of them.
 func (p *Provider) StuckObjects() (n int) {
-	for _, o := range []*Objects{p.Services, p.Nodes, p.Routes} {
+	for _, o := range []*Objects{p.Services, p.Nodes, p.Routes, p.Volumes} {
 		if o != nil {
 			n += o.Stuck
 		}

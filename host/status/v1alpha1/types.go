@@ -118,8 +118,10 @@ type Provider struct {
 	Nodes    *Objects `json:"nodes,omitempty"`
 	// Routes count the Nodes of the provider that get a route; nil where it makes none.
 	Routes *Objects `json:"routes,omitempty"`
-	// Stuck are objects that are not as they should be, Nodes and their routes first, by
-	// their names, at most MaxStuck.
+	// Volumes count the PersistentVolumes of the provider; nil where it labels none.
+	Volumes *Objects `json:"volumes,omitempty"`
+	// Stuck are objects that are not as they should be, Nodes and their routes first, then
+	// Services, by their names, at most MaxStuck.
 	Stuck []Explanation `json:"stuck,omitempty"`
 }
 

@@ -78,6 +78,7 @@ const (
 	serviceLoop = "service-lb-controller"
 	nodeLoop    = "cloud-node-controller"
 	routeLoop   = "node-route-controller"
+	volumeLoop  = "persistentvolume-label"
 )
 
 // begin returns the explanation of an object without problems.

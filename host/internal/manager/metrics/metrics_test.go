@@ -144,7 +144,7 @@ wasm_ccm_leads 0
 # HELP wasm_ccm_provider_condition [ALPHA] 1 while the condition of the provider is True, else 0. Only the leader has it.
 # TYPE wasm_ccm_provider_condition gauge
 wasm_ccm_provider_condition{condition="Durable",provider="b"} 0
-# HELP wasm_ccm_stuck [ALPHA] Objects that do not go on, by kind (Service, Node, Route) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.
+# HELP wasm_ccm_stuck [ALPHA] Objects that do not go on, by kind (Service, Node, Route, PersistentVolume) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.
 # TYPE wasm_ccm_stuck gauge
 wasm_ccm_stuck{kind="Node",provider="",reason="NoProvider"} 1
 wasm_ccm_stuck{kind="Service",provider="b",reason="Refused"} 2

@@ -41,7 +41,7 @@ func newToldVecs() *toldVecs {
 	return &toldVecs{
 		leads:       gaugeVec("leads", "1 while this manager leads and runs the control loops, 0 while it is a standby."),
 		certificate: gaugeVec("serving_certificate_end_timestamp_seconds", "End of the secure port's certificate that ends first, in seconds since 1970."),
-		stuck:       gaugeVec("stuck", "Objects that do not go on, by kind (Service, Node, Route) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.", "kind", "reason", labelProvider),
+		stuck:       gaugeVec("stuck", "Objects that do not go on, by kind (Service, Node, Route, PersistentVolume) and by the reason that ccmctl status and why name; without a provider: objects that wait for one. The leader alone has it.", "kind", "reason", labelProvider),
 		condition:   gaugeVec("provider_condition", "1 while the condition of the provider is True, else 0. Only the leader has it.", labelProvider, "condition"),
 	}
 }

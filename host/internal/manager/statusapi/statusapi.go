@@ -115,7 +115,7 @@ func inTurn(ctx context.Context, turns chan struct{}, r *http.Request, answer fu
 }
 
 // kinds are the kinds of objects with an explanation.
-var kinds = []string{v1alpha1.KindService, v1alpha1.KindNode, v1alpha1.KindRoute, v1alpha1.KindProvider}
+var kinds = []string{v1alpha1.KindService, v1alpha1.KindNode, v1alpha1.KindRoute, v1alpha1.KindVolume, v1alpha1.KindProvider}
 
 // objectOf reads the object in a query.
 func objectOf(query url.Values) (v1alpha1.Object, error) {
