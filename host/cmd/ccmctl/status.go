@@ -153,7 +153,7 @@ func unready(s *v1alpha1.Status) string {
 		case len(p.Stuck) > 0:
 			return fmt.Sprintf("%s: %s", objectName(p.Stuck[0].Object), p.Stuck[0].Message)
 		case meta.IsStatusConditionFalse(p.Conditions, v1alpha1.ConditionConfigured):
-			return fmt.Sprintf("provider %s: a changed configuration is rejected: %s", p.Name, meta.FindStatusCondition(p.Conditions, v1alpha1.ConditionConfigured).Message)
+			return fmt.Sprintf("provider %s: a changed configuration is not in force: %s", p.Name, meta.FindStatusCondition(p.Conditions, v1alpha1.ConditionConfigured).Message)
 		}
 	}
 	if len(s.Nobodys) > 0 {

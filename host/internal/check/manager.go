@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -108,14 +107,14 @@ func (c *checker) provider(p *status.Provider) {
 		c.error(report.DeletionBrakeEngaged, where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
 	}
 	for _, fault := range p.Faults() {
-		c.add(severityOf(fault.Type), cmp.Or(report.OfCondition(fault.Type), "ConditionFalse"), where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
+		cause := report.OfCondition(fault.Type, fault.Reason)
+		c.add(severityOf(cause), cause.Reason, where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
 	}
 	c.stuck(p.Stuck)
 }
 
-// severityOf a condition that is False. With these two, what serves is not touched.
-func severityOf(condition string) Severity {
-	if condition == status.ConditionSource || condition == status.ConditionTicked {
+func severityOf(c report.Cause) Severity {
+	if c.Warning {
 		return Warning
 	}
 	return Error

@@ -72,7 +72,7 @@ func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 		if got := w.leader.all()[0].loader.config().Requests.PerSecond; got == 7 {
 			w.t.Error("one half of a file is in force")
 		}
-		if message := w.configured("one"); !strings.Contains(message, "the removed provider two has not ended yet") {
+		if message := w.configured("one"); !strings.HasPrefix(message, "HostConfigurationPending: providers: the removed provider two has not ended yet") {
 			w.t.Errorf("the status says of the file: %q", message)
 		}
 		two.configured = false // the others are served meanwhile
@@ -94,11 +94,11 @@ func TestARemovedProviderThatHangsHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// configured is the message of the condition Configured.
+// configured is the reason and the message of the condition Configured.
 func (w *walk) configured(name string) string {
 	for _, c := range w.statusOf(name).Conditions {
 		if c.Type == statusv1alpha1.ConditionConfigured {
-			return c.Message
+			return c.Reason + ": " + c.Message
 		}
 	}
 	return ""

@@ -260,14 +260,13 @@ func (r *providerReporter) Journalled(err error) {
 // cannot start with an invalid file.
 func (r *providerReporter) configuration(err error) {
 	if err == nil {
-		if r.status.configured("") {
+		if r.status.configured(report.Accepted, "") {
 			r.event(source.Bundle{}, corev1.EventTypeNormal, eventReconfigured, "the file of --config is in force")
 		}
 		return
 	}
-	message := r.clean(err.Error())
-	r.status.configured(message)
-	message += "; the previous configuration stays in force"
+	problem := r.clean(err.Error())
+	message := problem + "; the previous configuration stays in force"
 	kind, reason := corev1.EventTypeWarning, eventConfiguration
 	switch {
 	case errors.As(err, &notYet{}):
@@ -276,6 +275,7 @@ func (r *providerReporter) configuration(err error) {
 	case !errors.Is(err, errObjects): // a restart mends that one
 		message += ". Correct it before the next restart: a manager does not start with an invalid file"
 	}
+	r.status.configured(reason, problem)
 	r.event(source.Bundle{}, kind, reason, message)
 }
 

@@ -59,13 +59,13 @@ const eventNotAdmitted = report.ServingModuleNotAdmitted
 func servingReason(x rollout.Report, unadmitted string) string {
 	switch {
 	case x.Serving == nil:
-		return "NothingServes"
+		return report.NothingServes
 	case unadmitted != "":
 		return eventNotAdmitted
 	case x.Good != nil && x.Good.Revision == x.Serving.Revision:
-		return "Kept"
+		return report.Kept
 	}
-	return "Observed"
+	return report.Observed
 }
 
 // among sets the names of the configured providers.
@@ -80,25 +80,21 @@ func (w *statusWriter) among(providers []string) {
 func (w *statusWriter) durable(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	reason, message := "Written", ""
+	reason, message := report.Written, ""
 	if err != nil {
-		reason, message = "NotKept", err.Error()
+		reason, message = report.NotDurable, err.Error()
 	}
 	w.condition(v1alpha1.ConditionDurable, err == nil, reason, message)
 	w.publish()
 }
 
-// configured sets whether the present HostConfiguration is in force; a problem
-// is the reason why not. It reports whether there was a problem before.
-func (w *statusWriter) configured(problem string) (mended bool) {
+// configured sets whether the present HostConfiguration is in force: report.Accepted,
+// or the reason why not. It reports whether it was not before.
+func (w *statusWriter) configured(reason, problem string) (mended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	reason := "Accepted"
-	if problem != "" {
-		reason = "Rejected"
-	}
-	mended = problem == "" && meta.IsStatusConditionFalse(w.status.Conditions, v1alpha1.ConditionConfigured)
-	w.condition(v1alpha1.ConditionConfigured, problem == "", reason, problem)
+	mended = reason == report.Accepted && meta.IsStatusConditionFalse(w.status.Conditions, v1alpha1.ConditionConfigured)
+	w.condition(v1alpha1.ConditionConfigured, reason == report.Accepted, reason, problem)
 	w.publish()
 	return mended
 }
@@ -111,7 +107,7 @@ func (w *statusWriter) source(reason, message string) (mended bool) {
 	mended = reason == "" && meta.IsStatusConditionFalse(w.status.Conditions, v1alpha1.ConditionSource)
 	available := reason == ""
 	if available {
-		reason = "Reached"
+		reason = report.Reached
 	}
 	w.condition(v1alpha1.ConditionSource, available, reason, message)
 	w.publish()
@@ -123,9 +119,9 @@ func (w *statusWriter) source(reason, message string) (mended bool) {
 func (w *statusWriter) ticked(problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	reason := "Done"
+	reason := report.Done
 	if problem != "" {
-		reason = "Failed"
+		reason = report.TickFailed
 	}
 	w.condition(v1alpha1.ConditionTicked, problem == "", reason, problem)
 	w.publish()

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 const (
 	// PhaseRemoved is the phase of a provider that is no longer configured.
 	PhaseRemoved = "Removed"
-	// reasonNotConfigured is its reason.
-	reasonNotConfigured = "NotConfigured"
 	// maxProviders bounds the names in a status.
 	maxProviders = 64
 )
@@ -37,10 +37,10 @@ func (o *Object) Remove(ctx context.Context, message string) (removed bool, err 
 		return false, err
 	}
 	s := parseStatus(cm.Data[keyStatus])
-	s.Phase, s.Reason, s.Message, s.Since = PhaseRemoved, reasonNotConfigured, message, o.clock.Now()
+	s.Phase, s.Reason, s.Message, s.Since = PhaseRemoved, report.NotConfigured, message, o.clock.Now()
 	s.Offered, s.Serving, s.Candidate, s.Generation, s.Providers = nil, nil, nil, 0, nil
 	for i := range s.Conditions {
-		s.Conditions[i].Status, s.Conditions[i].Reason, s.Conditions[i].Message = metav1.ConditionFalse, reasonNotConfigured, ""
+		s.Conditions[i].Status, s.Conditions[i].Reason, s.Conditions[i].Message = metav1.ConditionFalse, report.NotConfigured, ""
 	}
 	s = s.bounded()
 	text, err := yaml.Marshal(s)

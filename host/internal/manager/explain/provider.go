@@ -13,7 +13,7 @@ func Provider(f Facts) v1alpha1.Explanation {
 	p := f.Provider
 	e := begin(v1alpha1.KindProvider, "", p.Name, f)
 	var findings []v1alpha1.Explanation
-	for _, look := range []func(*v1alpha1.Explanation, Facts) bool{rollout, rights, breakers, conditions, brakes} {
+	for _, look := range []func(*v1alpha1.Explanation, Facts) bool{rollout, rights, breakers, others, brakes} {
 		one := begin(v1alpha1.KindProvider, "", p.Name, f)
 		if look(&one, f) {
 			findings = append(findings, one)
@@ -140,14 +140,7 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 
 // rights explains a configuration that is not fully in force.
 func rights(e *v1alpha1.Explanation, f Facts) bool {
-	c := lost(f.Provider.Conditions, v1alpha1.ConditionConfigured)
-	if c == nil {
-		return false
-	}
-	is(e, v1alpha1.StateStuck, report.HostConfigurationRejected, "the manager's configuration is not in force as written; the previous one stays: %s", c.Message)
-	since(e, c.LastTransitionTime.Time)
-	advise(e, f)
-	return true
+	return conditions(e, f, v1alpha1.ConditionConfigured)
 }
 
 func brakes(e *v1alpha1.Explanation, f Facts) bool {
@@ -173,21 +166,34 @@ func breakers(e *v1alpha1.Explanation, f Facts) bool {
 	return true
 }
 
-// conditions explains the remaining conditions with status False.
-func conditions(e *v1alpha1.Explanation, f Facts) bool {
-	p := f.Provider
-	for _, kind := range []string{v1alpha1.ConditionSource, v1alpha1.ConditionDurable, v1alpha1.ConditionTicked} {
-		c := lost(p.Conditions, kind)
+// conditions explains the first of these conditions with status False.
+func conditions(e *v1alpha1.Explanation, f Facts, kinds ...string) bool {
+	for _, kind := range kinds {
+		c := lost(f.Provider.Conditions, kind)
 		if c == nil {
 			continue
 		}
-		cause := report.Find(report.OfCondition(kind))
-		is(e, v1alpha1.StateStuck, cause.Reason, "%s: %s: %s", cause.Means, c.Reason, c.Message)
+		cause, state, said := report.OfCondition(kind, c.Reason), v1alpha1.StateStuck, c.Message
+		if c.Reason != cause.Reason { // of a registry, or of an earlier release
+			said = c.Reason + ": " + said
+		}
+		if cause.Next.What == "" {
+			state, e.WaitsFor = v1alpha1.StateProgressing, "what the message names"
+		}
+		is(e, state, cause.Reason, "%s: %s", cause.Means, said)
 		since(e, c.LastTransitionTime.Time)
 		advise(e, f)
 		return true
 	}
-	for _, c := range p.Conditions {
+	return false
+}
+
+// others explains the remaining conditions.
+func others(e *v1alpha1.Explanation, f Facts) bool {
+	if conditions(e, f, v1alpha1.ConditionSource, v1alpha1.ConditionDurable, v1alpha1.ConditionTicked) {
+		return true
+	}
+	for _, c := range f.Provider.Conditions {
 		if c.Type == v1alpha1.ConditionServing && c.Reason == report.ServingModuleNotAdmitted {
 			is(e, v1alpha1.StateStuck, report.ServingModuleNotAdmitted, "%s", c.Message)
 			since(e, c.LastTransitionTime.Time)

@@ -16,14 +16,23 @@ import (
 func TestTheConditionsOfAProviderAreExplained(t *testing.T) {
 	for condition, want := range map[metav1.Condition][2]string{
 		{Type: v1alpha1.ConditionServing, Status: "True", Reason: report.ServingModuleNotAdmitted, Message: "too old"}: {"too old", "ccmctl inspect MODULE.wasm"},
-		{Type: v1alpha1.ConditionConfigured, Status: "False", Message: "no"}: {
-			"the manager's configuration is not in force as written; the previous one stays: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
+		{Type: v1alpha1.ConditionConfigured, Status: "False", Reason: report.HostConfigurationRejected, Message: "no"}: {
+			"the manager's configuration is not in force as it is written: no", "kubectl -n kube-system get configmap cloud-controller-manager -o yaml"},
 	} {
 		e := explain.Provider(explain.Facts{Namespace: "kube-system", Provider: &v1alpha1.Provider{
 			Name: "static", Phase: v1alpha1.PhaseKept, Serving: &v1alpha1.Module{}, Conditions: []metav1.Condition{condition}}})
 		if e.Message != want[0] || len(e.Next) != 1 || e.Next[0].Command != want[1] {
 			t.Errorf("%s: %+v", condition.Type, e)
 		}
+	}
+}
+
+// A configuration that waits for something is no mistake: nothing is to be corrected.
+func TestAPendingConfigurationGoesOn(t *testing.T) {
+	e := explain.Provider(explain.Facts{Provider: &v1alpha1.Provider{Name: "p", Phase: v1alpha1.PhaseKept, Serving: &v1alpha1.Module{}, Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionConfigured, Status: "False", Reason: report.HostConfigurationPending, Message: "the lease is in use"}}}})
+	if e.State != v1alpha1.StateProgressing || e.Cause != report.HostConfigurationPending || len(e.Next) != 0 || e.WaitsFor == "" {
+		t.Errorf("%+v", e)
 	}
 }
 
