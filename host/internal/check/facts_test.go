@@ -19,6 +19,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -214,6 +215,26 @@ func TestWhatIsGoodOfAProvider(t *testing.T) {
 		}
 		if found(c.findings, Finding{Severity: Unknown, Reason: "Objects"}) == s.Manager.Leads {
 			t.Errorf("leads %v: %+v", s.Manager.Leads, c.findings)
+		}
+	}
+}
+
+// Each condition of a provider has its cause in the register, and one that waits is no error.
+func TestConditionsHaveCauses(t *testing.T) {
+	for condition, want := range map[[2]string]Finding{
+		{status.ConditionConfigured, report.HostConfigurationRejected}: {Severity: Error, Reason: report.HostConfigurationRejected},
+		{status.ConditionConfigured, report.HostConfigurationPending}:  {Severity: Warning, Reason: report.HostConfigurationPending},
+		{status.ConditionConfigured, "Rejected"}:                       {Severity: Error, Reason: report.HostConfigurationRejected}, // of an earlier release
+		{status.ConditionSource, "RegistryUnavailable"}:                {Severity: Warning, Reason: report.SourceUnavailable},
+		{status.ConditionDurable, report.NotDurable}:                   {Severity: Error, Reason: report.NotDurable},
+		{status.ConditionTicked, "Failed"}:                             {Severity: Warning, Reason: report.TickFailed},
+		{"Other", "Why"}:                                               {Severity: Error, Reason: report.ConditionFalse},
+	} {
+		c := &checker{status: &status.Status{Providers: []status.Provider{{Name: "p", Serving: &status.Module{},
+			Conditions: []metav1.Condition{{Type: condition[0], Status: metav1.ConditionFalse, Reason: condition[1]}}}}}}
+		c.manager(t.Context())
+		if !found(c.findings, want) {
+			t.Errorf("%v: %+v is not in %+v", condition, want, c.findings)
 		}
 	}
 }
