@@ -117,6 +117,8 @@ func TestMissing(t *testing.T) {
 	}
 	idle := deployment.DeepCopy()
 	idle.Spec.Replicas, idle.Status.Conditions = new(int32), nil
+	unmounted := eventsOf(time.Minute)
+	unmounted[daemonSets] = daemonSet(2, 1, 1)
 	ended, evicted := waiting("", nil), waiting("", nil)
 	evicted.Status.Phase, evicted.Status.ContainerStatuses = corev1.PodFailed, nil
 	evicted.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
@@ -137,6 +139,7 @@ func TestMissing(t *testing.T) {
 		"0 replicas":                   {map[string]any{deployments: idle}, nil, Finding{Severity: Error, Reason: "NoReplicas"}, "--replicas=2"},
 		"Pods of another label":        {map[string]any{daemonSets: daemonSet(2, 1, 1)}, nil, Finding{Severity: Error, Reason: "NoPods", What: "1 Pods by its controller's count"}, "--show-labels"},
 		"one was evicted":              {map[string]any{daemonSets: daemonSet(2, 0, 0)}, []corev1.Pod{evicted}, Finding{Severity: Error, Reason: "NoNodeMatches"}, "label the nodes"},
+		"a volume that is not there":   {unmounted, []corev1.Pod{waiting("ContainerCreating", nil)}, Finding{Severity: Error, Reason: "PodNotRunning", What: "quota 1m0s (1m"}, "describe pod p"},
 		"it has just ended":            {map[string]any{daemonSets: daemonSet(2, 1, 1)}, []corev1.Pod{ended}, Finding{Severity: Error, Reason: "PodNotRunning", What: "exit code 2: Error"}, "logs p; kubectl"},
 		"no image":                     {map[string]any{daemonSets: daemonSet(2, 1, 1)}, []corev1.Pod{waiting("ErrImagePull", nil)}, Finding{Severity: Error, Reason: "PodNotRunning", What: "ErrImagePull"}, "the image example.com/ccm:v1 "},
 		"it cannot start": {map[string]any{daemonSets: daemonSet(2, 1, 1)}, []corev1.Pod{waiting("CrashLoopBackOff", &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no provider"})},
@@ -169,6 +172,28 @@ func TestPodsThatBegin(t *testing.T) {
 	c.pods(t.Context())
 	if len(c.findings) != 1 || !found(c.findings, Finding{Severity: OK, Reason: "Pods", What: "1 of the manager's 1 Pods are not ready yet"}) {
 		t.Errorf("%+v", c.findings)
+	}
+}
+
+// A manager that has just started has not failed: what it does not say is unknown.
+func TestAManagerThatBegins(t *testing.T) {
+	c := &checker{status: &status.Status{Providers: []status.Provider{{Name: "p"}}}}
+	c.manager(t.Context())
+	if Count(c.findings, Error) != 0 || !found(c.findings, Finding{Severity: Unknown, Reason: "Provider", Where: "provider p"}) {
+		t.Errorf("%+v", c.findings)
+	}
+}
+
+// A mistake that check and the manager both find is told once.
+func TestOneMistakeIsToldOnce(t *testing.T) {
+	configured := []metav1.Condition{{Type: status.ConditionConfigured, Status: metav1.ConditionFalse, Reason: "Rejected"}}
+	node := status.Explanation{Object: status.Object{Kind: "Node", Name: "n"}, Provider: "p", Cause: report.NotHandedOver}
+	c := &checker{Options: Options{Namespace: "kube-system"}, status: &status.Status{Providers: []status.Provider{{Name: "p", Phase: status.PhaseKept, Serving: &status.Module{}, Conditions: configured, Stuck: []status.Explanation{node}}}}}
+	c.error(report.NotHandedOver, "node n", "", "")
+	c.error("ConfigurationInvalid", "configmap "+c.own(), "", "")
+	c.manager(t.Context())
+	if n := Count(c.findings, Error); n != 2 {
+		t.Errorf("%d errors: %+v", n, c.findings)
 	}
 }
 

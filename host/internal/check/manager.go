@@ -95,6 +95,8 @@ func (c *checker) provider(p *status.Provider) {
 	where, why := "provider "+p.Name, "ccmctl why provider "+p.Name
 	said := p.Phase + " " + p.Reason + ": " + p.Message
 	switch {
+	case p.Serving == nil && p.Phase == "":
+		c.unknown("Provider", where, "not checked: the manager has just started, and says nothing of it yet")
 	case p.Serving == nil:
 		c.error(report.NothingServes, where, "no module serves: "+said, why)
 	case p.Refused():
@@ -108,6 +110,9 @@ func (c *checker) provider(p *status.Provider) {
 	}
 	for _, fault := range p.Faults() {
 		cause := report.OfCondition(fault.Type, fault.Reason)
+		if cause.Reason == report.HostConfigurationRejected && c.told("ConfigurationInvalid", "configmap "+c.own()) {
+			continue // of the same mistake
+		}
 		c.add(severityOf(cause), cause.Reason, where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
 	}
 	c.stuck(p.Stuck)
@@ -135,7 +140,9 @@ func (c *checker) stuck(all []status.Explanation) {
 		if e.Object.Namespace != "" {
 			namespace, flag = e.Object.Namespace+"/", " -n "+e.Object.Namespace
 		}
-		c.error(e.Cause, kind+namespace+e.Object.Name, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
+		if where := kind + namespace + e.Object.Name; !c.told(e.Cause, where) {
+			c.error(e.Cause, where, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
+		}
 	}
 }
 

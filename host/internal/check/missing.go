@@ -41,7 +41,7 @@ func Fault(pod *corev1.Pod) (what, mend string) {
 		switch waiting := s.State.Waiting; {
 		case waiting == nil && ended == nil:
 			continue
-		case waiting != nil && (waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing"):
+		case waiting != nil && begins(waiting):
 			continue
 		case waiting != nil:
 			what = strings.TrimSpace(waiting.Reason + " " + waiting.Message)
@@ -59,6 +59,18 @@ func Fault(pod *corev1.Pod) (what, mend string) {
 		return fmt.Sprintf("%s; the manager ended with exit code %d: %s", what, ended.ExitCode, strings.TrimSpace(ended.Reason+" "+ended.Message)), logs + "; " + describe
 	}
 	return "", ""
+}
+
+func begins(waiting *corev1.ContainerStateWaiting) bool {
+	return waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing"
+}
+
+// preparing reports whether the kubelet has not started the Pod's containers yet: it mounts
+// their volumes, or pulls their images.
+func preparing(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Waiting != nil && begins(s.State.Waiting)
+	})
 }
 
 // counts compares the number of Pods with the wanted number.
@@ -95,10 +107,23 @@ const createRetry = 20 * time.Minute
 // failedCreate is the message of the latest Event about a failed creation of Pods, and its
 // age; "" if none is recent.
 func (c *checker) failedCreate(ctx context.Context, w *workload) (said string) {
-	selector := fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}.String()
+	return c.lastEvent(ctx, fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}, createRetry)
+}
+
+// mountRetry is a little more than the longest pause of a kubelet between two attempts to
+// mount a volume.
+const mountRetry = 3 * time.Minute
+
+// warned is what the kubelet has said last of a Pod that it prepares.
+func (c *checker) warned(ctx context.Context, pod *corev1.Pod) (said string) {
+	return c.lastEvent(ctx, fields.Set{"involvedObject.uid": string(pod.UID), "type": corev1.EventTypeWarning}, mountRetry)
+}
+
+// lastEvent is the message of the latest of some Events, and its age; "" if none is as recent.
+func (c *checker) lastEvent(ctx context.Context, which fields.Set, recent time.Duration) (said string) {
 	now := c.dates.now()
-	at := now.Add(-createRetry)
-	err := each(ctx, c.client.CoreV1().Events(c.Namespace).List, metav1.ListOptions{FieldSelector: selector}, func(e *corev1.Event) {
+	at := now.Add(-recent)
+	err := each(ctx, c.client.CoreV1().Events(c.Namespace).List, metav1.ListOptions{FieldSelector: which.String()}, func(e *corev1.Event) {
 		if e.LastTimestamp.After(at) {
 			said, at = e.Message, e.LastTimestamp.Time
 		}

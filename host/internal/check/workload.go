@@ -112,7 +112,7 @@ func (c *checker) pods(ctx context.Context) {
 	c.section("Pods", "namespace "+c.Namespace, good, func() {
 		c.counts(ctx, len(own))
 		for i := range own {
-			c.pod(&own[i])
+			c.pod(ctx, &own[i])
 		}
 	})
 }
@@ -123,20 +123,32 @@ func readyPod(pod corev1.Pod) bool {
 	})
 }
 
-func (c *checker) pod(pod *corev1.Pod) {
-	logs := "kubectl -n " + pod.Namespace + " logs " + pod.Name
-	if what, mend := Fault(pod); what != "" {
+func (c *checker) pod(ctx context.Context, pod *corev1.Pod) {
+	describe, logs := "kubectl -n "+pod.Namespace+" describe pod "+pod.Name, "kubectl -n "+pod.Namespace+" logs "+pod.Name
+	what, mend := Fault(pod)
+	if what == "" && preparing(pod) {
+		what, mend = c.warned(ctx, pod), "see that the node has what the Pod names: "+describe
+	}
+	if what != "" {
 		c.error("PodNotRunning", podName(pod), what, mend)
 		return
 	}
 	for _, condition := range pod.Status.Conditions {
 		switch {
 		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
-			c.error("PodNotScheduled", podName(pod), condition.Message, "kubectl -n "+pod.Namespace+" describe pod "+pod.Name)
+			c.error("PodNotScheduled", podName(pod), condition.Message, describe)
 		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience:
-			c.error("PodNotReady", podName(pod), "it is not ready: no provider serves in it", "ccmctl status; "+logs)
+			c.error("PodNotReady", podName(pod), "it is not ready: "+unready(pod), "ccmctl status; "+logs)
 		}
 	}
+}
+
+// unready is what is known of a Pod that is not ready.
+func unready(pod *corev1.Pod) string {
+	if preparing(pod) {
+		return "its container has not started"
+	}
+	return "no provider serves in it"
 }
 
 // ports looks for foreign Pods on host ports that the manager needs.

@@ -117,7 +117,7 @@ func refused() []mistake {
 func ofPods() []mistake {
 	const silent = "NoLeader|ManagerSilent|PodNotReady|NodeNotInitialized|ForeignLeader"
 	return []mistake{
-		{name: "an image that does not exist", make: valued("", "image: {tag: v9.9.9}"), says: `^PodNotRunning pod kube-system/\S+: .*(ErrImagePull|ImagePullBackOff)`, also: silent},
+		{name: "an image that does not exist", make: valued("", "image: {repository: localhost/wasm-ccm/ccm}"), says: `^PodNotRunning pod kube-system/\S+: .*(ErrImagePull|ImagePullBackOff)`, also: silent},
 		{name: "a flag that does not exist", make: valued("", "args: [--cloud=aws]"), says: `^PodNotRunning pod kube-system/\S+: .*exit code`, also: silent},
 		{name: "too little memory", make: valued("", "resources: {limits: {memory: 12Mi}, requests: {memory: 12Mi}}"), says: `^PodNotRunning pod kube-system/\S+: .*OOMKilled`, also: silent},
 		{name: "too many CPUs", make: valued("", "resources: {requests: {cpu: 64}}"), says: `^PodNotScheduled pod kube-system/\S+: .*Insufficient cpu`, also: silent},

@@ -43,7 +43,7 @@ func ofNodes() []mistake {
 	return []mistake{
 		{name: "a machine that is not in the inventory", make: joins(external), says: `^(MachineUnknown|NodeNotInitialized) node cp-2: .*(knows no|not found)`, also: "DeletionHeld|NodeNotInitialized|MachineUnknown"},
 		{name: "a kubelet without a cloud", make: joins(), says: `^NotHandedOver node cp-2: .*--cloud-provider=external`, also: "MachineUnknown"},
-		{name: "another provider ID", make: joins(external, "--provider-id=i-0123456789"), says: `^ProviderIDInvalid node cp-2: `, also: "NodeNotInitialized|MachineUnknown|DeletionHeld"},
+		{name: "another provider ID", make: joins(external, "--provider-id=i-0123456789"), says: `^ProviderIDInvalid node cp-2: `, also: "NodeNotInitialized|NoProvider"},
 		{name: "an address that the provider does not know", says: `^\w+ node cp-2: .*10\.77\.0\.77`, also: "NodeNotInitialized|MachineUnknown", make: func(t *testing.T, h *healthy) func() {
 			one := valued("address: 10.77.0.11}]}", "address: 10.77.0.11}]}, {name: cp-2, zone: a, addresses: [{type: InternalIP, address: 10.77.0.77}]}")(t, h)
 			two := joins(external, "--node-ip=10.77.0.12")(t, h)
@@ -86,11 +86,11 @@ func ofObjects() []mistake {
 		{name: "another manager", make: applied("{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: default}, spec: {automountServiceAccountToken: false, tolerations: [{operator: Exists}], containers: [{name: aws-cloud-controller-manager, image: '" + pauseImage + "'}]}}"), says: `^TwoManagers pod default/other: `},
 		{name: "a webhook without a server", says: `^WebhookBlocks validatingwebhookconfiguration guard: `, make: applied("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard}, webhooks: [{name: guard.example.com, admissionReviewVersions: [v1], sideEffects: None, " +
 			"clientConfig: {service: {namespace: default, name: guard}}, rules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [nodes/status]}]}]}")},
-		{name: "a right is missing", make: removed("clusterrolebinding", "wasm-ccm:service-controller"), says: `^RightMissing serviceaccount kube-system/service-controller: `, also: "Forbidden"},
+		{name: "a right is missing", make: removed("clusterrolebinding", "wasm-ccm:persistentvolume-label-controller"), says: `^RightMissing serviceaccount kube-system/persistentvolume-label-controller: `},
 		{name: "an account is missing", make: removed("serviceaccount", "service-controller"), says: `^ServiceAccountMissing serviceaccount kube-system/service-controller: `, also: "RightMissing|Forbidden"},
 		{name: "the manager's own role is missing", make: removed("role", "wasm-ccm:provider:remote"), says: `^RightMissing serviceaccount kube-system/cloud-controller-manager: `, also: "NotDurable|SourceUnavailable|OfferRefused"},
 		{name: "CloudProviders without their kind", says: `^CRDMissing crd cloudproviders`, also: "NoLeader|ManagerSilent|PodNotReady|PodNotRunning", make: func(t *testing.T, h *healthy) func() {
-			mend := valued("", "cloudProviders: {enabled: true, rights: [{name: static}]}")(t, h)
+			mend := valued("", "cloudProviders: {enabled: true, rights: [{name: third}]}")(t, h)
 			h.kubectl(t, "delete", "crd", "cloudproviders.config.wasm-ccm.dev", "--ignore-not-found")
 			return mend
 		}},

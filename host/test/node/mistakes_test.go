@@ -116,8 +116,13 @@ func (h *healthy) hears(t *testing.T, m mistake) (out string, err error) {
 // judge reports whether the mistake is among the findings, and looks at all others.
 func (h *healthy) judge(t *testing.T, m mistake, want *regexp.Regexp, findings []finding) (named bool) {
 	t.Helper()
+	seen := map[string]bool{}
 	consequence := regexp.MustCompile(`^(` + m.also + `)$`)
 	for _, f := range findings {
+		if what := f.String(); seen[f.Reason+f.Where] && f.Reason != "RightMissing" {
+			t.Errorf("this is told twice: %s", what)
+		}
+		seen[f.Reason+f.Where] = true
 		switch {
 		case want.MatchString(f.String()) && f.Mend != "":
 			named = true
