@@ -37,8 +37,9 @@ func (w *walk) quiet() {
 	w.pass(4 * time.Minute)
 	for _, one := range w.leader.all() {
 		// For a module on trial when a manager was killed, a person confirms
-		// that it was not at fault.
-		if s := w.subjects[one.name]; s.able() && w.killed && w.statusOf(one.name).Reason == "ModuleSuspected" {
+		// that it was not at fault; and that a slow one is meant.
+		s, reason := w.subjects[one.name], w.statusOf(one.name).Reason
+		if s.able() && (w.killed && reason == "ModuleSuspected" || strings.Contains(s.offered, slow) && reason == "ShadowDiffers") {
 			w.annotate(one.name, status.AnnotationPromote, "true")
 			w.pass(time.Minute)
 		}
@@ -112,6 +113,9 @@ func (w *walk) check(one *managed, s *side) {
 	published := w.statusOf(one.name)
 	if published.Serving == nil || published.Serving.ConfigDigest != serves {
 		w.t.Errorf("%s: %s serves, and the status says %+v", one.name, serves, published)
+	}
+	if offered := published.Offered; published.Phase == v1alpha1.PhaseKept && offered != nil && offered.Digest+offered.ConfigDigest != published.Serving.Digest+published.Serving.ConfigDigest {
+		w.t.Errorf("%s: the status says of an offer that does not serve: %+v", one.name, published)
 	}
 	w.checkConfiguration(one, s, published)
 	if s.doubtful {

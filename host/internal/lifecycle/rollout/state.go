@@ -314,8 +314,12 @@ func (s *State) KeepDone() {
 	if s.Previous.Bundle == s.Good.Bundle || s.Previous.Terms != s.Good.Terms { // it is saved, and will be loaded with the terms of that time
 		s.Previous = Revision{}
 	}
-	if s.Candidate.none() && s.Phase != Rejected { // which concerns the offer
-		s.enter(Kept, "", s.Proof)
+	if !s.Candidate.none() || s.Phase != Serving { // it concerns an offer that does not serve
+		return
+	}
+	s.enter(Kept, "", s.Proof)
+	if r := s.refusal(s.Offered); r != nil && s.Offered != s.Serving { // as when it was offered
+		s.enter(r.Phase, r.Reason, r.of(s.Offered))
 	}
 }
 

@@ -142,6 +142,8 @@ func never(before, s *State, a Action, m Modes) string {
 		return "rolls back to something else than the good one"
 	case s.Serving == id("d") && before.Serving != id("d") && before.Good != id("d") && before.Previous != id("d") && !before.Pardoned:
 		return "serves what is suspected"
+	case s.Phase == Kept && s.Offered != s.Serving && s.refusal(s.Offered) != nil:
+		return "says nothing of the refusal of what is offered"
 	case s.Pardoned && s.Candidate.none():
 		return "whatever comes next is pardoned"
 	case s.suspected() && (s.Offered.none() || s.Offered == s.Serving || s.Ready):
