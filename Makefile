@@ -472,9 +472,9 @@ generated: deps $(BIN)/protoc-gen-go-lite $(BIN)/helm
 	if [ "$$before" != "$$after" ]; then git status --porcelain; git diff --stat; echo "generated code is stale: run make generate and commit"; exit 1; fi
 
 .PHONY: api
-api: $(BIN)/apidiff-$(APIDIFF_VERSION) ## The API of the SDK against the recorded one.
-	$(call say,the API of the SDK)
-	guests/sdk/check-api.sh $<
+api: $(BIN)/apidiff-$(APIDIFF_VERSION) ## The APIs that others import against the recorded ones.
+	$(call say,the APIs that others import)
+	.ci/check-api.sh $<
 
 $(BIN)/apidiff-$(APIDIFF_VERSION):
 	GOBIN=$(BIN) $(GO) install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
