@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -65,14 +66,23 @@ func readFile(path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: name a file that can be read", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err // which names the file
 	}
-	if int64(len(data)) > most {
+	// The room of a file whose size is known is made once.
+	var data bytes.Buffer
+	if size := info.Size(); size <= most {
+		data.Grow(int(size) + bytes.MinRead)
+		_, err = data.ReadFrom(io.LimitReader(f, most+1))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most || int64(data.Len()) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes: name another file", path, most)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // createFile writes a new file, and fails if it exists.

@@ -70,19 +70,43 @@ func putManifest(wasmFile, manifestFile, version string) ([]byte, *manifest.Mani
 	return wasm, m, nil
 }
 
-// replaceFile writes all of a file, or leaves the former one.
+// replaceFile writes all of a file, or leaves the former one, whose mode stays. It
+// writes through a link.
 func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".ccmctl-*")
+	target, mode, err := replaced(path)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(target), ".ccmctl-*")
 	if err != nil {
 		return fmt.Errorf("%w: choose a directory that can be written", err)
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), target)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// replaced is the file that a path leads to, and the mode for its next content.
+func replaced(path string) (string, os.FileMode, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		if _, absent := os.Lstat(path); errors.Is(absent, os.ErrNotExist) {
+			return path, 0o644, nil
+		}
+		return "", 0, fmt.Errorf("%w: remove the link, or name another file", err)
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return "", 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", 0, errors.New("it is not a regular file: name another one")
+	}
+	return target, info.Mode().Perm(), nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
+	"github.com/wasm-ccm/wasm-ccm/host/test/peak"
 )
 
 const manifestOfStatic = "../../../guests/static/manifest.json"
@@ -43,6 +46,70 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+func link(t *testing.T, b bench, to, name string) string {
+	t.Helper()
+	if err := os.Symlink(to, b.path(name)); err != nil {
+		t.Fatal(err)
+	}
+	return b.path(name)
+}
+
+// The file stays that of its owner: with its mode, and where the link leads.
+func TestManifestKeepsModeAndLink(t *testing.T) {
+	b := newBench(t)
+	guest := b.write(t, "guest.wasm", bare(t, b.module)) // of mode 0600
+	linked := link(t, b, "guest.wasm", "linked.wasm")
+	mustCcmctl(t, "manifest", linked, manifestOfStatic)
+	if info, err := os.Stat(guest); err != nil || info.Mode() != 0o600 || !bytes.Equal(b.read(t, "guest.wasm"), b.module) {
+		t.Errorf("%v, %v", info, err)
+	}
+	if to, err := os.Readlink(linked); err != nil || to != "guest.wasm" {
+		t.Errorf("the link leads to %q: %v", to, err)
+	}
+}
+
+// What is read is bounded before it is kept.
+func TestManifestTakesLittle(t *testing.T) {
+	put := func(name, refusal string, most int, hostile func(t *testing.T, dir string) (module, text string)) peak.Case {
+		return peak.Case{Name: name, Most: most, Read: func(t *testing.T, is bool) {
+			dir := t.TempDir()
+			module, text := filepath.Join(dir, "small.wasm"), manifestOfStatic
+			if err := os.WriteFile(module, []byte("\x00asm\x01\x00\x00\x00"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := "does not export"
+			if is {
+				module, text = hostile(t, dir)
+				want = refusal
+			}
+			if _, _, err := putManifest(module, text, ""); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}}
+	}
+	sparse := func(t *testing.T, dir, begin string, size int64) string {
+		t.Helper()
+		file := filepath.Join(dir, "large")
+		if err := errors.Join(os.WriteFile(file, []byte(begin), 0o600), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	peak.Test(t, []peak.Case{
+		put("a module of 8 GiB", "has more than", 8, func(t *testing.T, dir string) (string, string) {
+			return sparse(t, dir, "\x00asm\x01\x00\x00\x00", 8<<30), manifestOfStatic
+		}),
+		put("a manifest of 8 GiB", "shorten it", 8, func(t *testing.T, dir string) (string, string) {
+			return filepath.Join(dir, "small.wasm"), sparse(t, dir, "{", 8<<30)
+		}),
+		// Once as read, once with the manifest.
+		put("the largest module", "at most 268435456 are allowed", 2*maxModule>>20+16, func(t *testing.T, dir string) (string, string) {
+			// A custom section of all the rest, whose name is one NUL.
+			return sparse(t, dir, "\x00asm\x01\x00\x00\x00\x00\xf3\xff\xff\x7f\x01", maxModule), manifestOfStatic
+		}),
+	})
+}
+
 func TestManifestRefuses(t *testing.T) {
 	b := newBench(t)
 	guest := b.write(t, "guest.wasm", bare(t, b.module))
@@ -59,6 +126,7 @@ func TestManifestRefuses(t *testing.T) {
 		`with ` + b.path("less.json") + ": ":     {guest, put("less.json", good)}, // static imports capabilities
 		"choose a directory that can be written": {guest, manifestOfStatic, "-o", b.path("none/out.wasm")},
 		"write " + b.dir:                         {guest, manifestOfStatic, "-o", b.dir},
+		"remove the link, or name another file":  {guest, manifestOfStatic, "-o", link(t, b, "none.wasm", "dangling.wasm")},
 	} {
 		wantFailure(t, want, append([]string{"manifest"}, args...)...)
 	}
