@@ -1,5 +1,5 @@
-// A whole guest of ABI v1 without any library. Its cloud has two machines. The
-// Makefile builds it.
+// A whole guest of ABI v1 without any library. Its cloud has two machines and a
+// pool of addresses for load balancers. The Makefile builds it.
 #include <stdint.h>
 
 #define IMPORT(name) __attribute__((import_module("ccm_v1"), import_name(name))) extern
@@ -8,10 +8,14 @@
 IMPORT("req_read") uint32_t req_read(uint32_t off, void *ptr, uint32_t cap);
 IMPORT("resp_write") void resp_write(const void *ptr, uint32_t len);
 IMPORT("err_write") void err_write(const void *ptr, uint32_t len);
+IMPORT("result_read") uint32_t result_read(uint32_t off, void *ptr, uint32_t cap);
 IMPORT("log") uint64_t host_log(const void *ptr, uint32_t len);
+IMPORT("store") uint64_t host_store(const void *ptr, uint32_t len); // a capability, listed in manifest.json
 
-enum { OK = 0, INVALID = 2, INSTANCE_NOT_FOUND = 4, NOT_IMPLEMENTED = 5, TOO_LARGE = 12 };
+enum { OK, INTERNAL, INVALID, NOT_FOUND, INSTANCE_NOT_FOUND, NOT_IMPLEMENTED, CONFLICT = 11, TOO_LARGE };
 enum { DESCRIBE = 1, CONFIGURE, PROBE, INSTANCE_EXISTS = 10, INSTANCE_SHUTDOWN, INSTANCE_METADATA };
+enum { LB_GET = 20, LB_NAME, LB_ENSURE, LB_UPDATE, LB_DELETE };
+enum { EXISTS = 1, DOES_NOT_EXIST };
 
 // ---- writing messages ------------------------------------------------------
 
@@ -39,6 +43,8 @@ static void put_bytes(buffer *b, uint32_t field, const void *data, uint32_t len)
   put_varint(b, len);
   put(b, data, len);
 }
+
+static void put_message(buffer *b, uint32_t field, const buffer *m) { put_bytes(b, field, m->bytes, m->len); }
 
 static uint32_t length(const char *s) {
   uint32_t n = 0;
@@ -92,15 +98,21 @@ static int find(reader r, uint32_t want, reader *found) {
   return r.at == r.end;
 }
 
-static int begins(reader r, const char *s) {
-  uint32_t n = length(s);
-  if ((uint32_t)(r.end - r.at) < n) return 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (r.at[i] != (uint8_t)s[i]) return 0;
+static uint32_t size(reader r) { return (uint32_t)(r.end - r.at); }
+
+static int same(reader a, const void *data, uint32_t len) {
+  if (size(a) != len) return 0;
+  for (uint32_t i = 0; i < len; i++)
+    if (a.at[i] != ((const uint8_t *)data)[i]) return 0;
   return 1;
 }
 
-static int is(reader r, const char *s) { return (uint32_t)(r.end - r.at) == length(s) && begins(r, s); }
+static int begins(reader r, const char *s) {
+  uint32_t n = length(s);
+  return size(r) >= n && same((reader){r.at, r.at + n}, s, n);
+}
+
+static int is(reader r, const char *s) { return same(r, s, length(s)); }
 
 // ---- the provider ----------------------------------------------------------
 
@@ -111,7 +123,7 @@ static const machine machines[] = {
   {"m2", "tiny://m2", "10.0.0.2"},
 };
 
-static uint8_t request[64 << 10];
+static uint8_t request[1 << 20], result[256 << 10];
 
 static uint32_t answer(const buffer *b) {
   resp_write(b->bytes, b->len);
@@ -124,6 +136,11 @@ static uint32_t fail(uint32_t code, const char *message) {
   put_text(&detail, 1, message);
   err_write(detail.bytes, detail.len);
   return code;
+}
+
+static uint32_t done(buffer *b) {
+  put_number(b, 1, 1);
+  return answer(b);
 }
 
 static uint32_t describe(buffer *b) {
@@ -158,9 +175,9 @@ static uint32_t metadata(buffer *b, const machine *found) {
   put_text(&address, 2, found->address);
   put_text(&m, 1, found->id);
   put_text(&m, 2, "metal");
-  put_bytes(&m, 3, address.bytes, address.len);
+  put_message(&m, 3, &address);
   put_text(&m, 4, "a");
-  put_bytes(b, 1, m.bytes, m.len);
+  put_message(b, 1, &m);
   return answer(b);
 }
 
@@ -178,7 +195,7 @@ static uint32_t instance(uint32_t op, buffer *b, reader req) {
   if (id.at != id.end && !begins(id, "tiny://")) return fail(INVALID, "the provider ID is not tiny://NAME: this node is of another cloud");
   const machine *found = lookup(name, id);
   if (op == INSTANCE_EXISTS) {
-    put_number(b, 1, found ? 1 : 2); // never 0: it must be said
+    put_number(b, 1, found ? EXISTS : DOES_NOT_EXIST); // never 0: it must be said
     return answer(b);
   }
   if (!found) return fail(INSTANCE_NOT_FOUND, "tiny has no such machine");
@@ -186,6 +203,177 @@ static uint32_t instance(uint32_t op, buffer *b, reader req) {
   put_number(b, 1, 1); // on
   return answer(b);
 }
+
+// ---- load balancers --------------------------------------------------------
+
+// They are entries of the host's store: the key is the name, the value "v1 N",
+// and the address POOL N. Every machine takes the traffic of every address, so
+// they have no backends.
+#define POOL "198.51.100."
+enum { POOL_SIZE = 250, TRIES = 5 };
+
+typedef struct {
+  buffer version;
+  uint32_t number; // of the load balancer itself, 0: it is not there
+  uint8_t taken[POOL_SIZE + 1];
+} view;
+
+// The number in a value, 0 for any other text.
+static uint32_t number_of(reader value) {
+  uint32_t n = 0;
+  if (!begins(value, "v1 ")) return 0;
+  for (value.at += 3; value.at < value.end && n <= POOL_SIZE; value.at++) {
+    if (*value.at < '0' || *value.at > '9') return 0;
+    n = n * 10 + (*value.at - '0');
+  }
+  return n <= POOL_SIZE ? n : 0;
+}
+
+static void put_decimal(buffer *b, uint32_t n) {
+  if (n >= 10) put_decimal(b, n / 10);
+  put(b, &(uint8_t){(uint8_t)('0' + n % 10)}, 1);
+}
+
+// Calls the store. With a code other than OK the result is an ErrorDetail.
+static uint32_t store(const buffer *req, reader *got) {
+  uint64_t ended = host_store(req->bytes, req->len);
+  *got = (reader){result, result};
+  if ((uint32_t)ended > sizeof result) return TOO_LARGE;
+  got->end += result_read(0, result, sizeof result);
+  return (uint32_t)(ended >> 32);
+}
+
+// Fails as the host did, with its words.
+static uint32_t fail_as(uint32_t code, reader detail) {
+  if (!size(detail)) return fail(code, "the store does not answer, or with more than 256 KiB");
+  err_write(detail.at, size(detail));
+  return code;
+}
+
+// Reads all load balancers, and looks for one. An error is written already.
+static uint32_t look(view *v, const buffer *name) {
+  buffer req;
+  req.len = v->version.len = v->number = 0;
+  for (uint32_t i = 0; i <= POOL_SIZE; i++) v->taken[i] = 0;
+  put_text(&req, 2, "lb-"); // prefix
+  reader got, entry, key, value;
+  uint32_t field, code = store(&req, &got);
+  if (code) return fail_as(code, got);
+  while (get_field(&got, &field, &entry)) {
+    if (field == 1) put(&v->version, entry.at, size(entry));
+    if (field != 2) continue;
+    if (!find(entry, 1, &key) || !find(entry, 2, &value)) return fail(INTERNAL, "malformed StoreEntry");
+    uint32_t n = number_of(value);
+    if (!n) return fail(INTERNAL, "the store has an entry of another version of tiny: go back to that version");
+    v->taken[n] = 1;
+    if (same(key, name->bytes, name->len)) v->number = n;
+  }
+  return got.at == got.end ? OK : fail(INTERNAL, "malformed StoreResponse");
+}
+
+// Writes a load balancer with that number, or with 0 removes it.
+static uint32_t change(const view *v, const buffer *name, uint32_t number, reader *got) {
+  buffer req, write, entry, value;
+  req.len = write.len = entry.len = value.len = 0;
+  put_message(&write, 1, &v->version);
+  if (number) {
+    put(&value, "v1 ", 3);
+    put_decimal(&value, number);
+    put_message(&entry, 1, name);
+    put_message(&entry, 2, &value);
+    put_message(&write, 2, &entry);
+  } else {
+    put_message(&write, 3, name); // delete
+  }
+  put_message(&req, 1, &write);
+  return store(&req, got);
+}
+
+// Field 1 of LoadBalancerEnsureResponse, field 2 of LoadBalancerGetResponse.
+static void put_status(buffer *b, uint32_t field, uint32_t number) {
+  buffer address, ingress, status;
+  address.len = ingress.len = status.len = 0;
+  put(&address, POOL, length(POOL));
+  put_decimal(&address, number);
+  put_message(&ingress, 1, &address);
+  put_text(&ingress, 3, "VIP");
+  put_message(&status, 1, &ingress);
+  put_message(b, field, &status);
+}
+
+static uint32_t lb_get(buffer *b, const view *v) {
+  put_number(b, 1, v->number ? EXISTS : DOES_NOT_EXIST);
+  if (v->number) put_status(b, 2, v->number);
+  return answer(b);
+}
+
+// What the cloud cannot do is an error: a user would rely on it. 0: it can all.
+static const char *refusal(reader service) {
+  uint32_t field;
+  reader value;
+  int families = 0, v4 = 0;
+  while (get_field(&service, &field, &value)) { // numbers of Service's fields
+    if (field == 9 && size(value)) return "spec.loadBalancerIP: this cloud chooses the address; remove it";
+    if (field == 10) return "spec.loadBalancerSourceRanges: this cloud has no firewall for load balancers; remove them";
+    if (field == 16) { families = 1; v4 |= is(value, "IPv4"); }
+    if (field == 17 && is(value, "RequireDualStack")) return "spec.ipFamilyPolicy: this cloud has IPv4 only; write PreferDualStack";
+  }
+  return families && !v4 ? "spec.ipFamilies: this cloud has IPv4 only; add IPv4" : 0;
+}
+
+static uint32_t lb_ensure(buffer *b, view *v, const buffer *name, reader service) {
+  const char *refused = refusal(service);
+  if (refused) return fail(INVALID, refused);
+  for (int i = 0; i < TRIES; i++) {
+    reader got;
+    uint32_t n = 1, code = look(v, name);
+    if (code) return code;
+    if (v->number) {
+      put_status(b, 1, v->number);
+      return answer(b);
+    }
+    while (n <= POOL_SIZE && v->taken[n]) n++;
+    if (n > POOL_SIZE) return fail(TOO_LARGE, "every address of tiny has a Service: delete one");
+    code = change(v, name, n, &got); // with CONFLICT somebody else wrote meanwhile
+    if (code && code != CONFLICT) return fail_as(code, got);
+  }
+  return fail(INTERNAL, "the store changes all the time");
+}
+
+static uint32_t lb_delete(buffer *b, view *v, const buffer *name) {
+  for (int i = 0; i < TRIES; i++) {
+    reader got;
+    uint32_t code = look(v, name);
+    if (code) return code;
+    if (!v->number) return done(b);
+    code = change(v, name, 0, &got);
+    if (code && code != CONFLICT) return fail_as(code, got);
+  }
+  return fail(INTERNAL, "the store changes all the time");
+}
+
+// LoadBalancerRequest.service is field 2, Service.uid field 3.
+static uint32_t balancer(uint32_t op, buffer *b, reader req) {
+  reader service, uid;
+  view v;
+  buffer name;
+  name.len = 0;
+  if (!find(req, 2, &service) || !find(service, 3, &uid)) return fail(INVALID, "malformed LoadBalancerRequest");
+  if (size(uid) == 0 || size(uid) > 128) return fail(INVALID, "the UID of the Service is empty or longer than 128 bytes");
+  put(&name, "lb-", 3);
+  put(&name, uid.at, size(uid));
+  switch (op) {
+  case LB_NAME: put_message(b, 1, &name); return answer(b);
+  case LB_ENSURE: return lb_ensure(b, &v, &name, service);
+  case LB_DELETE: return lb_delete(b, &v, &name);
+  }
+  uint32_t code = look(&v, &name);
+  if (code) return code;
+  if (op == LB_GET) return lb_get(b, &v);
+  return v.number ? done(b) : fail(NOT_FOUND, "tiny has no such load balancer"); // lb_update
+}
+
+// ---- the exports -----------------------------------------------------------
 
 EXPORT("_initialize") void initialize(void) {}
 
@@ -195,7 +383,7 @@ EXPORT("ccm_call") uint32_t ccm_call(uint32_t op, uint32_t req_len) {
   buffer b;
   b.len = 0;
   reader config;
-  if (req_len > sizeof request) return fail(TOO_LARGE, "the request is larger than 64 KiB");
+  if (req_len > sizeof request) return fail(TOO_LARGE, "the request is larger than 1 MiB");
   reader req = {request, request + req_read(0, request, req_len)};
   switch (op) {
   case DESCRIBE: return describe(&b);
@@ -204,6 +392,8 @@ EXPORT("ccm_call") uint32_t ccm_call(uint32_t op, uint32_t req_len) {
   case INSTANCE_EXISTS:
   case INSTANCE_SHUTDOWN:
   case INSTANCE_METADATA: return instance(op, &b, req);
+  case LB_GET: case LB_NAME: case LB_ENSURE: case LB_UPDATE:
+  case LB_DELETE: return balancer(op, &b, req);
   }
   return fail(NOT_IMPLEMENTED, "tiny does not have this op");
 }

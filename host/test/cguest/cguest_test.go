@@ -1,6 +1,7 @@
-// Package cguest_test compiles the C guest of abi/SPEC.md and calls it through a
-// host of ABI v1 that is written here from SPEC.md and nothing else, and
-// through the manager's own engine: the text, the guest and the engine agree.
+// Package cguest_test compiles the guest in C of abi/SPEC.md and calls
+// them through a host of ABI v1 that is written here from SPEC.md and nothing
+// else, and through the manager's own engine: the text, the guests and the engine
+// agree.
 package cguest_test
 
 import (
@@ -28,34 +29,41 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
-// build compiles guest.c as its Makefile does.
-func build(t *testing.T) []byte {
+// eachGuest compiles the guests as their Makefiles do.
+func eachGuest(t *testing.T, test func(t *testing.T, wasm []byte)) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "guest.wasm")
-	cmd := exec.CommandContext(t.Context(), "clang-19", "--target=wasm32", "-O2", "-Wall", "-Wextra", "-Werror",
-		"-nostdlib", "-ffreestanding", "-fno-builtin", "-Wl,--no-entry", "-Wl,--strip-all", "-o", out, "../../../guests/example-c/guest.c")
-	if log, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v (install the Debian packages clang-19 and lld-19): %s", err, log)
+	for lang, command := range map[string][]string{
+		"c": {"clang-19", "--target=wasm32", "-O2", "-Wall", "-Wextra", "-Werror",
+			"-nostdlib", "-ffreestanding", "-fno-builtin", "-Wl,--no-entry", "-Wl,--strip-all", "guest.c", "-o"},
+	} {
+		t.Run(lang, func(t *testing.T) {
+			dir, out := "../../../guests/example-"+lang, filepath.Join(t.TempDir(), "guest.wasm")
+			cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], out)...)
+			cmd.Dir = dir
+			if log, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v (run make deps): %s", err, log)
+			}
+			wasm, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wasm, err = manifest.Append(wasm, text); err != nil {
+				t.Fatal(err)
+			}
+			test(t, wasm)
+		})
 	}
-	module, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../../../guests/example-c/manifest.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if module, err = manifest.Append(module, text); err != nil {
-		t.Fatal(err)
-	}
-	return module
 }
 
 // host is one instance and the state of its current op.
 type host struct {
 	module             api.Module
 	request, response  []byte
-	detail             []byte
+	detail, result     []byte
 	responses, details int
 	logged             []*abi.LogRequest
 }
@@ -69,7 +77,9 @@ func instantiate(t *testing.T, module []byte) *host {
 		NewFunctionBuilder().WithFunc(h.reqRead).Export(abi.ImportReqRead).
 		NewFunctionBuilder().WithFunc(h.respWrite).Export(abi.ImportRespWrite).
 		NewFunctionBuilder().WithFunc(h.errWrite).Export(abi.ImportErrWrite).
+		NewFunctionBuilder().WithFunc(h.resultRead).Export(abi.ImportResultRead).
 		NewFunctionBuilder().WithFunc(h.log).Export(abi.ImportLog).
+		NewFunctionBuilder().WithFunc(h.store).Export(abi.CapabilityStore).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -82,13 +92,42 @@ func instantiate(t *testing.T, module []byte) *host {
 }
 
 func (h *host) reqRead(_ context.Context, m api.Module, off, ptr, capacity uint32) uint32 {
-	if off >= uint32(len(h.request)) {
+	return write(m, h.request, off, ptr, capacity)
+}
+
+func (h *host) resultRead(_ context.Context, m api.Module, off, ptr, capacity uint32) uint32 {
+	return write(m, h.result, off, ptr, capacity)
+}
+
+func (h *host) store(_ context.Context, m api.Module, ptr, size uint32) uint64 {
+	var code abi.Code
+	code, h.result = callStore(read(m, ptr, size))
+	return uint64(code)<<32 | uint64(len(h.result))
+}
+
+// callStore is a store with one load balancer, in which somebody else always
+// writes first.
+func callStore(request []byte) (abi.Code, []byte) {
+	asked := new(abi.StoreRequest)
+	if err := wire.Unmarshal(request, asked); err != nil {
+		panic(err)
+	}
+	code, answer := abi.CodeOK, abi.Message(&abi.StoreResponse{Version: "7", Entries: []*abi.StoreEntry{{Key: "lb-" + uid("web"), Value: []byte("v1 42")}}})
+	if asked.Write != nil {
+		code, answer = abi.CodeConflict, &abi.ErrorDetail{Message: "changed"}
+	}
+	return code, encoded(answer)
+}
+
+// write copies a part of data into the guest's memory.
+func write(m api.Module, data []byte, off, ptr, capacity uint32) uint32 {
+	if off >= uint32(len(data)) {
 		return 0
 	}
-	part := h.request[off:]
+	part := data[off:]
 	part = part[:min(len(part), int(capacity))]
 	if !m.Memory().Write(ptr, part) {
-		panic("req_read: out of range")
+		panic("a read buffer is out of range")
 	}
 	return uint32(len(part))
 }
@@ -139,11 +178,7 @@ type caller interface {
 
 func call(t *testing.T, guest caller, op abi.Op, req, resp abi.Message) *abi.Error {
 	t.Helper()
-	request := make([]byte, req.SizeVT())
-	if _, err := req.MarshalToSizedBufferVT(request); err != nil {
-		t.Fatal(err)
-	}
-	result, err := guest.Call(t.Context(), op, request)
+	result, err := guest.Call(t.Context(), op, encoded(req))
 	if err != nil {
 		t.Fatalf("%s: %v", op, err)
 	}
@@ -160,10 +195,21 @@ func call(t *testing.T, guest caller, op abi.Op, req, resp abi.Message) *abi.Err
 	return &abi.Error{Code: result.Code, Message: detail.GetMessage()}
 }
 
-// logHost is the host of the real engine: it takes log lines and nothing else.
+func encoded(m abi.Message) []byte {
+	data := make([]byte, m.SizeVT())
+	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// logHost is the host of the real engine: it takes log lines, and has the store.
 type logHost struct{ lines atomic.Int32 }
 
-func (h *logHost) HostCall(_ context.Context, name string, _ []byte) (abi.Code, []byte) {
+func (h *logHost) HostCall(_ context.Context, name string, request []byte) (abi.Code, []byte) {
+	if name == abi.CapabilityStore {
+		return callStore(request)
+	}
 	if name != abi.ImportLog {
 		return abi.CodeDenied, nil
 	}
@@ -171,13 +217,15 @@ func (h *logHost) HostCall(_ context.Context, name string, _ []byte) (abi.Code, 
 	return abi.CodeOK, nil
 }
 
-// TestManager runs the guest as the manager does: checked, and in its engine.
-func TestManager(t *testing.T) {
-	ctx, wasm, log := t.Context(), build(t), new(logHost)
-	if _, _, err := module.Check(wasm, module.Policy{}); err != nil {
+// TestManager runs the guests as the manager does: checked, and in its engine.
+func TestManager(t *testing.T) { eachGuest(t, testManager) }
+
+func testManager(t *testing.T, wasm []byte) {
+	ctx, log := t.Context(), new(logHost)
+	if _, _, err := module.Check(wasm, module.Policy{Capabilities: []string{abi.CapabilityStore}}); err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := enginewazero.New(enginewazero.Options{}).Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: 1 << 20, Host: log})
+	compiled, err := enginewazero.New(enginewazero.Options{}).Compile(ctx, wasm, engine.ModuleConfig{MemoryLimitBytes: 4 << 20, Host: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,20 +241,11 @@ func TestManager(t *testing.T) {
 	}
 }
 
-func TestModule(t *testing.T) {
-	section, found, err := manifest.Section(build(t))
-	if err != nil || !found {
-		t.Fatalf("Section = %v, %v", found, err)
-	}
-	m, err := manifest.Parse(section)
-	if err != nil || m.Name != "tiny" || !m.SupportsABI(abi.Version) {
-		t.Fatalf("manifest %+v, %v", m, err)
-	}
-}
+// TestSpec runs the guests in the host that is written from SPEC.md.
+func TestSpec(t *testing.T) { eachGuest(t, testSpec) }
 
-// TestSpec runs the guest in the host that is written from SPEC.md.
-func TestSpec(t *testing.T) {
-	h := instantiate(t, build(t))
+func testSpec(t *testing.T, wasm []byte) {
+	h := instantiate(t, wasm)
 	testOps(t, h)
 	if len(h.logged) != 1 || h.logged[0].GetMessage() != "configured" || h.logged[0].GetSeverity() != abi.LogRequest_SEVERITY_INFO {
 		t.Errorf("logged %+v, want one line at info", h.logged)
@@ -222,6 +261,9 @@ func testOps(t *testing.T, guest caller) {
 		ProviderId: "tiny://m1", InstanceType: "metal", Zone: "a",
 		Addresses: []*abi.NodeAddress{{Type: abi.AddressType_ADDRESS_TYPE_INTERNAL_IP, Address: "10.0.0.1"}},
 	}}
+	service := func(name string) abi.Message { return requests.LoadBalancer("default", name) }
+	status := &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: "198.51.100.42", IpMode: "VIP"}}}
+	restless := &abi.Error{Code: abi.CodeInternal, Message: "the store changes all the time"}
 	gone := &abi.Error{Code: abi.CodeInstanceNotFound, Message: "tiny has no such machine"}
 	foreign := &abi.Error{Code: abi.CodeInvalid, Message: "the provider ID is not tiny://NAME: this node is of another cloud"}
 	tests := []struct {
@@ -244,6 +286,15 @@ func testOps(t *testing.T, guest caller) {
 		{"shutdown of nothing", abi.OpInstanceShutdown, node("m3"), &abi.InstanceShutdownResponse{}, gone},
 		{"metadata", abi.OpInstanceMetadata, node("m1"), metadata, nil},
 		{"metadata of nothing", abi.OpInstanceMetadata, node("m3"), &abi.InstanceMetadataResponse{}, gone},
+		{"load balancer", abi.OpLoadBalancerGet, service("web"), &abi.LoadBalancerGetResponse{Existence: abi.Existence_EXISTENCE_EXISTS, Status: status}, nil},
+		{"no load balancer", abi.OpLoadBalancerGet, service("other"), &abi.LoadBalancerGetResponse{Existence: abi.Existence_EXISTENCE_DOES_NOT_EXIST}, nil},
+		{"its name", abi.OpLoadBalancerName, service("web"), &abi.LoadBalancerNameResponse{Name: "lb-" + uid("web")}, nil},
+		{"made before", abi.OpLoadBalancerEnsure, service("web"), &abi.LoadBalancerEnsureResponse{Status: status}, nil},
+		{"never alone", abi.OpLoadBalancerEnsure, service("other"), &abi.LoadBalancerEnsureResponse{}, restless},
+		{"updated", abi.OpLoadBalancerUpdate, service("web"), &abi.Done{Done: true}, nil},
+		{"update of nothing", abi.OpLoadBalancerUpdate, service("other"), &abi.Done{}, &abi.Error{Code: abi.CodeNotFound, Message: "tiny has no such load balancer"}},
+		{"never deleted", abi.OpLoadBalancerDelete, service("web"), &abi.Done{}, restless},
+		{"nothing deleted", abi.OpLoadBalancerDelete, service("other"), &abi.Done{Done: true}, nil},
 		{"not implemented", abi.OpRouteList, &abi.RouteListRequest{}, &abi.RouteListResponse{}, &abi.Error{Code: abi.CodeNotImplemented, Message: "tiny does not have this op"}},
 	}
 	for _, test := range tests {
@@ -257,6 +308,10 @@ func testOps(t *testing.T, guest caller) {
 			}
 		})
 	}
+}
+
+func uid(service string) string {
+	return requests.LoadBalancer("default", service).Service.Uid
 }
 
 func newOf(m abi.Message) abi.Message {
