@@ -208,7 +208,7 @@ release-twice: release ## The release again, from a clone in another place and w
 
 .PHONY: deps
 deps: ## What the tests need of Debian.
-	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 ca-certificates openssl skopeo
+	@.ci/debian-packages gcc libc6-dev protobuf-compiler wabt clang-19 lld-19 rustc libstd-rust-dev-wasm32 lld-14 ca-certificates openssl skopeo
 
 ## ---- tests -----------------------------------------------------------------
 

@@ -5,7 +5,10 @@ package guests
 import "embed"
 
 // Example has whole providers, which ccmctl new copies: with the SDK in the
-// directory example, in C in example-c.
+// directory example, in plain C in example-c, in plain Rust in example-rust. What
+// make leaves there is not part of it.
 //
-//go:embed example example-c
+//go:embed example
+//go:embed example-c/Makefile example-c/cases.yaml example-c/guest.c example-c/manifest.json
+//go:embed example-rust/Makefile example-rust/build.sh example-rust/cases.yaml example-rust/guest.rs example-rust/manifest.json
 var Example embed.FS

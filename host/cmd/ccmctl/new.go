@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -50,11 +52,12 @@ func newNew() *cobra.Command {
 			"With --upstream it is the repository of a guest that serves an unmodified\n" +
 			"provider of cloudprovider.Interface: its main package, manifest, an example of\n" +
 			"grants, a Makefile and a test against the conformance kit.\n\n" +
-			"With --lang c it is a provider of two invented machines in plain C, which begins\n" +
-			"with the bytes of the contract (abi/SPEC.md): for authors without Go.\n\n" +
+			"With --lang c or --lang rust it is a provider of two invented machines and their\n" +
+			"load balancers in that language without a library, which begins with the bytes of\n" +
+			"the contract (abi/SPEC.md): for authors without Go.\n\n" +
 			"The directory may exist, but none of these files.",
 		Example: "  ccmctl new --name mycloud --module example.com/mycloud mycloud\n" +
-			"  ccmctl new --lang c --name mycloud mycloud\n" +
+			"  ccmctl new --lang rust --name mycloud mycloud\n" +
 			"  ccmctl new --upstream --name hcloud --host api.hetzner.cloud \\\n" +
 			"    --package github.com/hetznercloud/hcloud-cloud-controller-manager/hcloud \\\n" +
 			"    --require github.com/hetznercloud/hcloud-cloud-controller-manager@v1.30.1 \\\n" +
@@ -69,7 +72,7 @@ func newNew() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.upstream, "upstream", false, "a guest for an unmodified provider of cloudprovider.Interface")
-	cmd.Flags().StringVar(&f.lang, "lang", langGo, "go or c")
+	cmd.Flags().StringVar(&f.lang, "lang", langGo, strings.Join(langs(), ", "))
 	cmd.Flags().StringVar(&f.Name, "name", "", "the provider's name, a DNS label; with --upstream the one under which the package registers it")
 	cmd.Flags().StringVar(&f.Package, "package", "", "with --upstream: the package that registers the provider")
 	cmd.Flags().StringVar(&f.Require, "require", "", "with --upstream: the module that has the package, MODULE@VERSION")
@@ -78,22 +81,29 @@ func newNew() *cobra.Command {
 	cmd.Flags().StringVar(&f.Version, "version", "0.1.0", "the guest's version")
 	cmd.Flags().StringVar(&f.Module, "module", "", "the path of the new Go module (default the name; with --upstream guest-NAME)")
 	cmd.Flags().StringVar(&f.SDK, "sdk", "", "the version of the SDK (default that of ccmctl)")
-	_ = cmd.MarkFlagRequired("name") // fails only for an unknown flag
+	// Both fail only for an unknown flag.
+	_ = cmd.MarkFlagRequired("name")
+	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(langs(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 var newVersionText = regexp.MustCompile(`^[0-9A-Za-z.+-]{1,64}$`)
 
-// The languages of a new provider.
-const (
-	langGo = "go"
-	langC  = "c"
-)
+// langGo is the language with an SDK.
+const langGo = "go"
+
+// compilers are what Debian has for each other language.
+var compilers = map[string]string{
+	"c":    "clang-19 and lld-19",
+	"rust": "rustc and libstd-rust-dev-wasm32",
+}
+
+func langs() []string { return append([]string{langGo}, slices.Sorted(maps.Keys(compilers))...) }
 
 func (f *newFlags) next() string {
 	switch {
-	case f.lang == langC:
-		return "%s is written: run make and make test there (Debian's clang-19 and lld-19), then make its cloud yours\n"
+	case f.lang != langGo:
+		return "%s is written: run make and make test there (Debian's " + compilers[f.lang] + "), then make its cloud yours\n"
 	case f.upstream:
 		return "%s is written: edit manifest.json (take out the ops that the provider does not have), host.yaml, config.yaml and cases.yaml there, then run make and make test\n"
 	}
@@ -105,15 +115,15 @@ func (f *newFlags) check() error {
 		return fmt.Errorf("--name %q: %s", f.Name, strings.Join(errs, "; "))
 	}
 	switch {
-	case f.lang == langC && (f.upstream || f.Module != "" || f.SDK != "" || f.Checkout != ""):
-		return errors.New("--lang c: leave out --upstream, --module, --sdk and --wasm-ccm, which are for Go")
-	case f.lang != langC && f.lang != langGo:
-		return fmt.Errorf("--lang %q: give %s or %s", f.lang, langGo, langC)
+	case !slices.Contains(langs(), f.lang):
+		return fmt.Errorf("--lang %q: give one of %s", f.lang, strings.Join(langs(), ", "))
+	case f.lang != langGo && (f.upstream || f.Module != "" || f.SDK != "" || f.Checkout != ""):
+		return fmt.Errorf("--lang %s: leave out --upstream, --module, --sdk and --wasm-ccm, which are for Go", f.lang)
 	}
 	if !f.upstream && (f.Package != "" || f.Require != "") {
 		return errors.New("--package and --require are for a provider of cloudprovider.Interface: add --upstream, or leave them out")
 	}
-	if f.lang == langC {
+	if f.lang != langGo {
 		return nil
 	}
 	if err := f.checkSDK(); err != nil || !f.upstream {
@@ -174,7 +184,7 @@ func (f *newFlags) write(dir string) error {
 
 func (f *newFlags) files() (map[string][]byte, error) {
 	switch {
-	case f.lang == langC:
+	case f.lang != langGo:
 		return f.plainFiles()
 	case !f.upstream:
 		return f.sdkFiles()

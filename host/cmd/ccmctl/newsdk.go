@@ -58,10 +58,10 @@ func (f *newFlags) sdkFiles() (map[string][]byte, error) {
 	return files, err
 }
 
-// plainFiles are the files of the example in C under another name.
+// plainFiles are the files of the example in C or Rust under another name.
 func (f *newFlags) plainFiles() (map[string][]byte, error) {
 	files := map[string][]byte{".gitignore": []byte("/build/\n")}
-	return files, copyExample(files, "example-c", strings.NewReplacer("tiny", f.Name))
+	return files, copyExample(files, "example-"+f.lang, strings.NewReplacer("tiny", f.Name))
 }
 
 func copyExample(files map[string][]byte, dir string, rename *strings.Replacer) error {

@@ -1,4 +1,4 @@
-// Package cguest_test compiles the guest in C of abi/SPEC.md and calls
+// Package cguest_test compiles the guests in C and Rust of abi/SPEC.md and calls
 // them through a host of ABI v1 that is written here from SPEC.md and nothing
 // else, and through the manager's own engine: the text, the guests and the engine
 // agree.
@@ -35,6 +35,7 @@ func eachGuest(t *testing.T, test func(t *testing.T, wasm []byte)) {
 	for lang, command := range map[string][]string{
 		"c": {"clang-19", "--target=wasm32", "-O2", "-Wall", "-Wextra", "-Werror",
 			"-nostdlib", "-ffreestanding", "-fno-builtin", "-Wl,--no-entry", "-Wl,--strip-all", "guest.c", "-o"},
+		"rust": {"sh", "build.sh"},
 	} {
 		t.Run(lang, func(t *testing.T) {
 			dir, out := "../../../guests/example-"+lang, filepath.Join(t.TempDir(), "guest.wasm")
