@@ -68,9 +68,9 @@ func (h *healthy) second(t *testing.T, arguments ...string) *node {
 // ofServices are mistakes of who wants a load balancer.
 func ofServices() []mistake {
 	service := func(spec string) func(*testing.T, *healthy) func() {
-		return applied("{apiVersion: v1, kind: Service, metadata: {name: shop, namespace: default}, spec: {ports: [{port: 80}], " + spec + "}}")
+		return applied("{apiVersion: v1, kind: Service, metadata: {name: window, namespace: default}, spec: {ports: [{port: 80}], " + spec + "}}")
 	}
-	why := []string{"ccmctl", "why", "service", "shop"}
+	why := []string{"ccmctl", "why", "service", "window"}
 	return []mistake{
 		{name: "a Service of another class", make: service("type: LoadBalancer, loadBalancerClass: example.com/other"), asks: why, says: `OtherController|example\.com/other`},
 		{name: "a Service without a load balancer", make: service("type: ClusterIP"), asks: why, says: `NotALoadBalancer|type ClusterIP`},

@@ -26,7 +26,7 @@ func ofModules() []mistake {
 			h.kubectl(t, "-n", namespace, "delete", "configmap", "cloud-provider-remote")
 			return func() { h.module(t, "remote", "create", "provider.wasm="+built("faulty.wasm")) }
 		}},
-		{name: "the module has another key", make: offered("provider", faulty), says: `^\w+ .*(remote).*(provider\.wasm|no module)`, also: "SourceUnavailable|OfferRefused|NotUsable"},
+		{name: "the module has another key", make: offered("provider", faulty), says: `^\w+ .*remote.*NAME\.wasm`, also: "SourceUnavailable|OfferRefused|NotUsable"},
 		{name: "a text instead of a module", make: offered("provider.wasm", func(*testing.T) []byte { return []byte("<html>404 not found</html>") }), says: `^\w+ .*remote.*(magic|WebAssembly|wasm)`, also: "OfferRefused|NotUsable"},
 		{name: "half a module", make: offered("provider.wasm", func(t *testing.T) []byte { b := faulty(t); return b[:len(b)/2] }), says: `^\w+ .*remote`, also: "OfferRefused|NotUsable"},
 		{name: "a module that is no provider", make: offered("provider.wasm", func(*testing.T) []byte { return []byte("\x00asm\x01\x00\x00\x00") }), says: `^\w+ .*remote`, also: "OfferRefused|NotUsable"},
@@ -65,7 +65,7 @@ func ofClouds() []mistake {
 			h.kubectl(t, "create", "service", "loadbalancer", "shop", "--tcp=80:8080")
 			return func() {
 				h.cloud.answers.Store(0)
-				h.kubectl(t, "delete", "service", "shop", "--wait=false")
+				h.kubectl(t, "delete", "service", "shop", "--timeout=90s")
 			}
 		}
 	}
