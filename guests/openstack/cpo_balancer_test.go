@@ -15,20 +15,20 @@ func balancerAdapters() []adapter {
 	return []adapter{
 		{
 			test: "TestLbaasV2_GetLoadBalancerName", table: "tests", run: runName, how: "lb_name",
-			meant: map[string]string{"empty input": "A manager without --cluster-name has the name kubernetes, which the provider was configured with."},
+			meant: map[string]string{"empty input": "A manager without --cluster-name has the name kubernetes."},
 		},
 		{
 			test: "Test_getListenerProtocol", table: "tests", run: runListenerProtocol, how: "the listener that lb_ensure makes for a Service with those annotations; a case without a protocol gets TCP",
 		},
 		{
 			test: "TestLbaasV2_createLoadBalancerStatus", table: "tests", run: runStatus, how: "the status that lb_ensure answers for an internal Service, whose VIP has the case's address",
-			meant: map[string]string{"it should return hostname from service annotation": "The API server takes no name with capitals into a status, so theirs is never shown; here it is refused with words."},
+			meant: map[string]string{"it should return hostname from service annotation": "The API server takes no name with capitals into a status."},
 		},
 		{
 			test: "Test_buildPoolCreateOpt", table: "tests", run: runPool,
 			how: "the pool that lb_ensure makes. What their serviceConfig has together and their own check of a Service refuses (PROXY protocol with X-Forwarded-For) is put without X-Forwarded-For",
 			meant: map[string]string{
-				"test for pool protocol UDP with proxy protocol disabled": "Theirs makes a listener and a pool of HTTP out of a port that is UDP; here that is refused with words.",
+				"test for pool protocol UDP with proxy protocol disabled": "Theirs makes a listener and a pool of HTTP of a UDP port.",
 			},
 		},
 		{

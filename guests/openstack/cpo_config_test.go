@@ -19,7 +19,7 @@ func configAdapters() []adapter {
 			test: "TestReadConfig", cases: configCases, run: runConfig,
 			how: "each assertion on the configuration is a case; the file's line with the password is left out, since it makes the whole file refused: secrets belong into a Kubernetes Secret",
 		},
-		{test: "TestReadClouds", absent: "it needs use-clouds and trust-id, which are refused: there are no files here, and no trusts"},
+		{test: "TestReadClouds", absent: "use-clouds and trust-id are refused"},
 	}
 }
 
@@ -60,12 +60,12 @@ func runConfig(_ *testing.T, c Case) result {
 		}
 		return same(got, want)
 	}
-	return result{absent: "it is a key of the HostConfiguration or of the signer's Secret, or has no effect; a warning or an error says so: " + fmt.Sprint(len(warnings) > 0)}
+	return result{absent: "a key of the HostConfiguration or the signer's Secret, or without effect; a warning or an error says so: " + fmt.Sprint(len(warnings) > 0)}
 }
 
 func routeAdapters() []adapter {
 	return []adapter{
-		{test: "TestRoutes", absent: "it needs a cloud; the tests with the tag openstack make, list and delete routes in one"},
+		{test: "TestRoutes", absent: "the tests with the tag openstack do the same in a cloud"},
 		{test: "TestGetAddrByNodeName", cases: addressCases, run: runNextHop, how: "a route of the case's family is created for the node; its next hop is compared"},
 	}
 }
@@ -136,17 +136,17 @@ func addressType(symbol string) abi.AddressType {
 // absentAdapters are the tests of what this provider does not have.
 func absentAdapters() []adapter {
 	const (
-		keystone = "the signer authenticates (guests/signer-keystone has its own tests): no user, password or scope is in this provider"
-		live     = "it needs a cloud; the tests with the tag openstack do the same in one"
-		groups   = "security groups are not managed: manage-security-groups = true is refused"
-		rename   = "load balancers are not renamed when the cluster's name changes: the name of the cluster stays what it was"
+		keystone = "the signer authenticates"
+		live     = "the tests with the tag openstack do the same in a cloud"
+		groups   = "security groups are not managed"
+		rename   = "load balancers are not renamed when the cluster's name changes"
 	)
 	return []adapter{
 		{test: "TestToAuthOptions", absent: keystone}, {test: "TestToAuth3Options", absent: keystone}, {test: "TestToAuth3OptionsScope", absent: keystone},
 		{test: "TestNewOpenStack", absent: live}, {test: "TestLoadBalancer", absent: live},
-		{test: "TestCaller", absent: "a helper for undoing; what was half done is found again by its name here"},
-		{test: "TestZones", absent: "Zones is the machine's own metadata; the manager does not run on the machine that it asks about"},
-		{test: "TestUserAgentFlag", table: "tests", absent: "a flag of their manager; the host says who it is"},
+		{test: "TestCaller", absent: "a helper for undoing; here a half done object is found again by its name"},
+		{test: "TestZones", absent: "the manager does not run on the machine that it asks about"},
+		{test: "TestUserAgentFlag", table: "tests", absent: "a flag of their manager"},
 		{test: "TestGetRulesToCreateAndDelete", table: "tests", absent: groups}, {test: "Test_getSecurityGroupName", table: "tests", absent: groups},
 		{test: "TestReplaceClusterName", table: "tests", absent: rename}, {test: "TestDecomposeLBName", table: "tests", absent: rename},
 		{test: "TestLbaasV2_updateServiceAnnotations", absent: "nothing is written into Services"},

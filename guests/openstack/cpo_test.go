@@ -159,7 +159,7 @@ func short(text string) string {
 	if text == "" {
 		return "nothing"
 	}
-	return "`" + strings.ReplaceAll(text[:min(len(text), 200)], "\n", " ") + "`"
+	return "`" + strings.ReplaceAll(text[:min(len(text), 120)], "\n", " ") + "`"
 }
 
 func report(outcomes []outcome) string {
@@ -200,8 +200,8 @@ func notRun(outcomes []outcome) (all []absence) {
 
 const reportHead = `# The test tables of cloud-provider-openstack v1.31.2, run against this provider
 
-Written by ` + "`go test -tags cpo -run CPO ./openstack -update`" + ` in guests/, and compared by it. The cases come from the Go source of
-k8s.io/cloud-provider-openstack@v1.31.2/pkg/openstack and go to the provider through the ABI, before a cloud in memory. The
+Written by ` + "`go test -tags cpo -run CPO ./openstack -update`" + ` in guests/, and compared by it. The cases of
+k8s.io/cloud-provider-openstack@v1.31.2/pkg/openstack go to the provider through the ABI, before a cloud in memory. The
 adapters in guests/openstack/cpo_*_test.go say what each compares.
 
 Of %d tests with %d cases, %d cases agree, %d differ, and %d were not run; %d tests agree in all cases.

@@ -37,7 +37,7 @@ func valueAdapters() []adapter {
 		{
 			test: "TestLbaasV2_getMemberSubnetID", table: "tests", run: runSubnet("opts", "service", "members"), how: "the subnet of the member that lb_ensure makes",
 			meant: map[string]string{
-				"get member subnet id from service annotation": "A class that cloud.conf does not have is refused whatever else the Service says; theirs refuses it for external Services, for others only where it needs the class.",
+				"get member subnet id from service annotation": "A class that cloud.conf does not have is refused for each Service; theirs refuses it for external ones, for others only where it needs the class.",
 			},
 		},
 		{test: "Test_getSubnetID", table: "tests", run: runSubnet("args lbaasV2 0 opts", "args service", "vip_subnet_id"), how: "vip_subnet_id of the internal load balancer that lb_ensure makes"},
