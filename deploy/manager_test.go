@@ -135,7 +135,7 @@ func initialised(node *corev1.Node) bool {
 	return !tainted && node.Spec.ProviderID != ""
 }
 
-// configMapCommand is the command of README.md. A module that is too large for
+// configMapCommand is the command of docs/install.md. A module that is too large for
 // a ConfigMap, as that of stock Go, is compressed.
 func configMapCommand(t *testing.T, where, module string) []string {
 	t.Helper()
