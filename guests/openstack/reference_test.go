@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,13 +159,19 @@ func title(section string) string {
 }
 
 func writeAnnotations(b *strings.Builder, all []loadbalancer.Annotation) {
+	var same []string
 	row(b, "annotation", "type; default", "")
 	row(b, "---", "---", "---")
 	for _, a := range all {
-		if a.Status == loadbalancer.Supported {
+		switch {
+		case a.Status != loadbalancer.Supported:
+		case isKey(a):
+			same = append(same, code(a.Name))
+		default:
 			row(b, code(a.Name), form(a.Type+bounds(a), a.Default), a.Note)
 		}
 	}
+	fmt.Fprintf(b, "\nIn place of the key of [LoadBalancer] with the same name: %s.\n", strings.Join(same, ", "))
 	b.WriteString("\n### Not supported\n")
 	row(b, "annotation", "what happens", "why")
 	row(b, "---", "---", "---")
@@ -173,6 +180,13 @@ func writeAnnotations(b *strings.Builder, all []loadbalancer.Annotation) {
 			row(b, code(a.Name), string(a.Status), a.Note)
 		}
 	}
+}
+
+// isKey: the key of cloud.conf is the annotation's default, and its row says all.
+func isKey(a loadbalancer.Annotation) bool {
+	return slices.ContainsFunc(cloudconf.Keys(), func(k cloudconf.Key) bool {
+		return strings.HasSuffix(a.Name, "/"+k.Name) && a.Default == "["+k.Section+"] "+k.Name && a.Note == k.Note
+	})
 }
 
 func bounds(a loadbalancer.Annotation) string {

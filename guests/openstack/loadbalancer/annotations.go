@@ -73,18 +73,18 @@ func networkAnnotations() []Annotation {
 	return []Annotation{
 		flag(annInternal, "[LoadBalancer] internal-lb", "no floating IP; with internal-lb=true in cloud.conf it is always so"),
 		text(annClass, "", "a [LoadBalancerClass] of cloud.conf"),
-		text(annID, "", "share this load balancer instead of having one; it is not written back into Services, and need not be: load balancers are found by name and tag"),
+		text(annID, "", "share this load balancer instead of having one; it is not written back into Services"),
 		text(annPortID, "", "port of Neutron to be the VIP"),
 		text(annNetworkID, "[LoadBalancer] network-id", "network of the VIP"),
 		text(annSubnetID, "[LoadBalancer] subnet-id", "subnet of the VIP"),
 		text(annMemberSubnetID, "[LoadBalancer] member-subnet-id", "subnet of the members"),
-		text(annFloatingNetworkID, "[LoadBalancer] floating-network-id", "external network of the floating IP"),
+		text(annFloatingNetworkID, "[LoadBalancer] floating-network-id", "external network of the floating IPs"),
 		text(annFloatingSubnetID, "[LoadBalancer] floating-subnet-id", "its subnet"),
 		text(annFloatingSubnet, "[LoadBalancer] floating-subnet", "its subnets by name: a glob, or a regular expression behind ~; ! negates"),
 		text(annFloatingSubnetTags, "[LoadBalancer] floating-subnet-tags", "its subnets by tags; & wants all of them, ! negates"),
 		flag(annKeepFloatingIP, "false", "the floating IP stays when the Service goes or becomes internal"),
 		text(annHostname, "", "this name is the status, instead of the address"),
-		{Name: annAddress, Type: "string", Status: Ignored, Note: "cloud-provider-openstack writes it; here nothing is written into Services, and status.loadBalancer has the address"},
+		{Name: annAddress, Type: "string", Status: Ignored, Note: "nothing is written into Services: status.loadBalancer has the address"},
 	}
 }
 
