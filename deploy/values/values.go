@@ -42,8 +42,7 @@ type Values struct {
 	// Mounts of these volumes, as in a Pod.
 	VolumeMounts []map[string]any `json:"volumeMounts,omitempty"`
 
-	// The manager uses its machine's network, because it runs before there is a pod network. Set
-	// false only with a control plane elsewhere.
+	// The manager uses its machine's network. Set false only with a control plane elsewhere.
 	HostNetwork   bool          `json:"hostNetwork,omitempty"`
 	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
 	// Nodes that may run the manager, as in a Pod's nodeAffinity. []: every node.
@@ -69,8 +68,8 @@ type Values struct {
 
 // Cache is the directory of compiled modules.
 type Cache struct {
-	// Its limit, below which the manager stays: the least recently used modules go first; a module
-	// without room beside the serving ones is refused. A provider of 80 MB needs 4Gi.
+	// The least recently used modules go first; a module without room beside the serving ones is
+	// refused. A provider of 80 MB needs 4Gi.
 	SizeLimit string `json:"sizeLimit,omitempty"`
 }
 
@@ -87,8 +86,8 @@ type Provider struct {
 
 // CloudProviders are providers that are objects of the cluster.
 type CloudProviders struct {
-	// The manager reads CloudProviders. The chart installs the kind; uninstalling leaves it and
-	// its objects. Whoever may write CloudProviders decides what a provider may reach.
+	// The manager reads CloudProviders. The chart installs the kind; uninstalling leaves it.
+	// Whoever may write CloudProviders decides what a provider may reach.
 	Enabled bool `json:"enabled,omitempty"`
 	// The manager's rights for the CloudProviders of these names.
 	Rights []Rights `json:"rights,omitempty" jsonschema:"maxItems=16"`

@@ -75,7 +75,7 @@ type Provenance struct {
 	// refused.
 	Repository string `json:"repository,omitempty"`
 	// MinimumVersion is the least semantic version in a signed module's manifest. Without it,
-	// every module ever signed with a key is accepted, with its known holes.
+	// every module ever signed with a key is accepted.
 	MinimumVersion string `json:"minimumVersion,omitempty"`
 }
 

@@ -31,8 +31,7 @@ func Engines() []string { return []string{"wazero", "wasmtime"} }
 
 // Provider is one module and what it may do.
 type Provider struct {
-	// Name is a DNS label of at most 40 characters. ConfigMaps, messages, metrics, labels and
-	// annotations contain it.
+	// Name is a DNS label of at most 40 characters.
 	Name   string `json:"name"`
 	Source Source `json:"source"`
 	// ConfigFrom is where the provider's configuration is, if not beside its module.
@@ -62,13 +61,11 @@ type Provider struct {
 }
 
 // Addresses restrict the addresses and names that the provider may answer for load balancers, Nodes
-// and routes. Refused by default: loopback, link-local, metadata, multicast, broadcast and reserved
-// addresses, those of Services, names of this machine and of the cluster's DNS, and routes to any
-// of these or to everything. Entries are networks or DNS names with all names below them. At most
-// 64 of each.
+// and routes: deploy/docs/addresses.md has what is refused by default. Entries are networks or DNS
+// names with all names below them. At most 64 of each.
 type Addresses struct {
-	// Allow opens what is refused by default and lies within the entry: 10.0.0.0/8 does not open
-	// Services in 10.96.0.0/12. Multicast, broadcast and 0.0.0.0 stay refused.
+	// Allow are exceptions within what is refused by default: 10.0.0.0/8 does not open Services in
+	// 10.96.0.0/12. Multicast, broadcast and 0.0.0.0 stay refused.
 	Allow []string `json:"allow,omitempty"`
 	// Deny takes precedence over Allow.
 	Deny []string `json:"deny,omitempty"`
@@ -95,8 +92,8 @@ type OCISource struct {
 	// PullPolicy is when the registry is asked for a tag: Always at each interval, IfNotPresent
 	// once when the manager starts. Default Always. A digest has IfNotPresent, and no other.
 	PullPolicy PullPolicy `json:"pullPolicy,omitempty"`
-	// Interval is the longest time between two looks at the registry, also when it fails; each is
-	// a tenth to a fifth earlier. 10s to 24h, default 5m.
+	// Interval is the longest time between two looks at the registry; each is a tenth to a fifth
+	// earlier. 10s to 24h, default 5m.
 	Interval metav1.Duration `json:"interval,omitempty"`
 	// PullSecret is a Secret of the type kubernetes.io/dockerconfigjson. A change is used at once.
 	PullSecret *Reference `json:"pullSecret,omitempty"`
