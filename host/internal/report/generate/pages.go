@@ -24,18 +24,28 @@ func eventTables() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// causeTable is the table of reasons in deploy/docs/troubleshoot.md.
+// causeTable is the table of reasons in deploy/docs/troubleshoot.md. Neighbours with
+// one next step share a row.
 func causeTable() string {
-	var b strings.Builder
-	b.WriteString("| reason | what it means | what to do |\n|---|---|---|")
+	type row struct{ reasons, means, next string }
+	var rows []row
 	for _, c := range report.Causes() {
 		next := c.Next.What
 		if command := c.Next.Documented(); command != "" {
 			next += ": `" + strings.ReplaceAll(command, "|", "\\|") + "`"
 		}
-		fmt.Fprintf(&b, "\n| `%s` | %s | %s |", c.Reason, c.Means, next)
+		if last := len(rows) - 1; last >= 0 && next != "" && rows[last].next == next {
+			rows[last].reasons += ", `" + c.Reason + "`"
+			rows[last].means += "; " + c.Means
+			continue
+		}
+		rows = append(rows, row{"`" + c.Reason + "`", c.Means, next})
 	}
-	return b.String()
+	text := "| reason | what it means | what to do |\n|---|---|---|"
+	for _, r := range rows {
+		text += fmt.Sprintf("\n| %s | %s | %s |", r.reasons, r.means, r.next)
+	}
+	return text
 }
 
 // alertExpressions are those of deploy/docs/monitor.md.
