@@ -70,12 +70,10 @@ type Provenance struct {
 	// PublicKeys in PEM (PKIX; ECDSA on P-256, P-384 or P-521, Ed25519, RSA of 2048 to 8192 bits),
 	// one of which must have signed the module. At most 64.
 	PublicKeys []string `json:"publicKeys,omitempty"`
-	// Repository of the signed image, HOST/PATH: a key may sign for several. The image's signature
-	// names it (ccmctl push --key, cosign sign). A signature beside the module names none, and is
-	// refused.
+	// Repository that the signature of the image names, HOST/PATH. A signature beside the module
+	// names none, and is refused.
 	Repository string `json:"repository,omitempty"`
-	// MinimumVersion is the least semantic version in a signed module's manifest. Without it,
-	// every module ever signed with a key is accepted.
+	// MinimumVersion is the least semantic version in a signed module's manifest.
 	MinimumVersion string `json:"minimumVersion,omitempty"`
 }
 
@@ -102,8 +100,7 @@ type ServiceRouting struct {
 	// Default takes the Services that name no provider and no class. Only one provider may.
 	Default bool `json:"default,omitempty"`
 	// Classes are values of spec.loadBalancerClass, e.g. example.com/internal-vip. At most 16,
-	// each of one provider only. A single provider with nothing but classes also has all Services
-	// without one. Other classes belong to other controllers.
+	// each of one provider only. Other classes belong to other controllers.
 	Classes []string `json:"classes,omitempty"`
 }
 

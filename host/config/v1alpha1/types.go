@@ -167,9 +167,9 @@ type Read struct {
 	Method string `json:"method"`
 	// PathPrefix: default /, everything below the grant.
 	PathPrefix string `json:"pathPrefix,omitempty"`
-	// Actions restrict it to these: DescribeInstances, or Describe* as a prefix. The action is the
-	// parameter Action or command of query or form, or the last part of the header X-Amz-Target,
-	// X-TC-Action or SOAPAction. A request with two does not match. At most 64. Default: any.
+	// Actions restrict it to these, by parameter or header (deploy/docs/configure.md):
+	// DescribeInstances, or Describe* as a prefix. A request with two does not match. At most 64.
+	// Default: any.
 	Actions []string `json:"actions,omitempty"`
 }
 
