@@ -222,7 +222,7 @@ func runPriority(t *testing.T, c Case) result {
 	r := newRun(t)
 	r.set("Networking", "address-sort-order", "192.168.100.0/24, 2001:4800:790e::/64")
 	if _, err := netip.ParseAddr(text); err != nil {
-		return result{absent: fmt.Sprintf("%q: no IP address", text)}
+		return result{absent: "it has no IP address"}
 	}
 	got, err := r.addressesOf(withOrder([]string{none, "INTERNAL_IP " + text, second, first}))
 	place := slices.Index(got, "INTERNAL_IP "+text)
