@@ -139,7 +139,7 @@ func (h *history) told(call controllers.Call) {
 	}
 	if found, ok := h.heard.Get(key); ok {
 		before := found.(heardCall)
-		if before.uid == call.UID && before.last.Cause != "" && before.last.Op != call.Op && (call.Op == "get" || call.Op == "update") {
+		if before.uid == call.UID && before.last.Cause != "" && before.last.Op != call.Op && (call.Op == "get" && call.Err == nil || call.Op == "update") {
 			return // upstream also updates Services without a load balancer: the earlier failure still counts
 		}
 		if before.uid == call.UID && (before.last.Cause == "") == (next.last.Cause == "") && !h.old(before.began) {

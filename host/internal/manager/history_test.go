@@ -77,11 +77,20 @@ func TestAnUpdateDoesNotHideAFailure(t *testing.T) {
 	if now := heard("update", nil); now.Cause != report.Failed {
 		t.Errorf("an update hides it: %+v", now)
 	}
+	if now := heard("get", nil); now.Cause != report.Failed {
+		t.Errorf("a question hides it: %+v", now)
+	}
 	if now := heard("ensure", errors.New("still no")); !now.Since.Equal(first.Since) || now.Message != "still no" {
 		t.Errorf("it fails since %v, want %v: %q", now.Since, first.Since, now.Message)
 	}
 	if now := heard("ensure", nil); now.Cause != "" {
 		t.Errorf("it succeeded: %+v", now)
+	}
+	if now := heard("get", errors.New("unknown")); now.Message != "unknown" { // it is deleted: upstream asks first
+		t.Errorf("the deletion fails: %+v", now)
+	}
+	if now := heard("get", nil); now.Cause != "" {
+		t.Errorf("the question was answered: %+v", now)
 	}
 	if heard("ensure", context.Canceled).Cause != "" {
 		t.Error("the end of a loop is no failure")
