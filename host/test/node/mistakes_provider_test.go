@@ -62,6 +62,7 @@ func ofClouds() []mistake {
 		return func(t *testing.T, h *healthy) func() {
 			t.Helper()
 			h.cloud.answers.Store(status)
+			t.Cleanup(func() { h.cloud.answers.Store(0) })
 			h.kubectl(t, "create", "service", "loadbalancer", "shop", "--tcp=80:8080")
 			return func() {
 				h.cloud.answers.Store(0)
