@@ -25,6 +25,7 @@ import (
 	streamhttp "k8s.io/streaming/pkg/httpstream"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/check"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -125,7 +126,7 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 // nobody is the error without a running Pod of the manager.
 func (c *cluster) nobody(ctx context.Context, pods []corev1.Pod) error {
 	missing := check.Missing(ctx, c.client, c.namespace, pods)
-	if len(missing) == 1 && missing[0].Reason == check.NotInstalled {
+	if len(missing) == 1 && missing[0].Reason == report.NotInstalled {
 		return fmt.Errorf("no manager is installed in namespace %s: it has no DaemonSet and no Deployment %s. Install one (deploy/docs/install.md), or say where it is: --manager-namespace, or --server for one in no Pod", c.namespace, managerName)
 	}
 	said := fmt.Sprintf("no Pod of the manager runs in namespace %s (kubectl -n %[1]s get pods -l %[2]s); is it in another (--manager-namespace), or in no Pod (--server)?", c.namespace, selector)

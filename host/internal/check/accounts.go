@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -37,7 +38,7 @@ func (c *checker) rights(ctx context.Context) {
 			}
 		}
 		for _, right := range lacking {
-			c.error("RightMissing", "serviceaccount "+right.Account, fmt.Sprintf("it may not %s %s%s", strings.Join(right.Verbs, ", "), right.object(), in(right.Namespace)), text.AddRules(right.Namespace, right.Rule))
+			c.tell(report.RightMissing, "serviceaccount "+right.Account, fmt.Sprintf("it may not %s %s%s: %s", strings.Join(right.Verbs, ", "), right.object(), in(right.Namespace), text.AddRules(right.Namespace, right.Rule)))
 		}
 	})
 }
@@ -110,7 +111,7 @@ func (c *checker) account(ctx context.Context, namespace, name string) {
 	where := "serviceaccount " + namespace + "/" + name
 	_, err := c.client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !c.plan.has("ServiceAccount", namespace, name) {
-		c.error("ServiceAccountMissing", where, "it does not exist", "run helm upgrade: the manager makes no accounts")
+		c.tell(report.ServiceAccountMissing, where, "")
 		return
 	}
 	c.readable(where, err)

@@ -11,12 +11,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -158,9 +160,34 @@ func (c *checker) add(severity Severity, reason, where, what, mend string) {
 	})
 }
 
-func (c *checker) error(reason, where, what, mend string) { c.add(Error, reason, where, what, mend) }
+// tell adds a cause of the register about an object, KIND [NAMESPACE/]NAME, with the evidence.
+func (c *checker) tell(reason, where, evidence string) {
+	what, mend := words(reason, where, evidence, c.Namespace)
+	severity := Error
+	if report.Find(reason).Warning {
+		severity = Warning
+	}
+	c.add(severity, reason, where, what, mend)
+}
 
-func (c *checker) warn(reason, where, what, mend string) { c.add(Warning, reason, where, what, mend) }
+// words are the register's about an object: what is wrong, with the evidence, and the remedy.
+func words(reason, where, evidence, namespace string) (what, mend string) {
+	cause := report.Find(reason)
+	_, name, _ := strings.Cut(where, " ")
+	of := report.Of{Manager: namespace, Name: name}
+	if space, short, cut := strings.Cut(name, "/"); cut {
+		of.Namespace, of.Name = space, short
+	}
+	_, of.Provider, _ = strings.Cut(where, "provider ")
+	what, mend = cause.Means, cause.Next.What
+	if evidence != "" {
+		what += ": " + evidence
+	}
+	if command := cause.Next.Fill(of); command != "" {
+		mend += ": " + command
+	}
+	return what, mend
+}
 
 func (c *checker) unknown(reason, where, what string) { c.add(Unknown, reason, where, what, "") }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // maxFields bounds the missing fields that a finding names.
@@ -35,8 +36,7 @@ func (c *checker) definition(ctx context.Context, name string) {
 	if more := len(missing) - maxFields; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	c.warn("CRDOld", "crd "+name, "it is older than this ccmctl, and does not know "+named+": what is written there is not checked, and of a status it is lost",
-		"run helm upgrade with the chart of this release; without Helm, in its repository: kubectl apply -f deploy/chart/files/cloudproviders.yaml")
+	c.tell(report.CRDOld, "crd "+name, named)
 }
 
 // lacking are the fields of a CloudProvider that a definition lacks.

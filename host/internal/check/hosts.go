@@ -49,11 +49,11 @@ func (c *checker) hosts(p *status.Provider) {
 		state, asked := states[host]
 		switch {
 		case asked && state.Breaker != "closed":
-			c.error("HostUnreachable", where, "the manager gets no answer: "+state.LastFault, "look at its address, its certificate and the network of the manager's node (proxies, firewalls); then ccmctl why provider "+p.Name)
+			c.tell(report.HostUnreachable, where, state.LastFault)
 		case r.Result == status.HostReached:
 			c.certificate(where, &r)
 		case r.Result != "" && r.Result != status.HostNotAsked:
-			c.error("HostUnreachable", where, fmt.Sprintf("%s cannot connect to it (%s): %s", c.from, r.Result, r.Message), mendOf(r.Result))
+			c.tell(causeOf(r.Result), where, fmt.Sprintf("%s cannot connect to it: %s", c.from, r.Message))
 		case asked:
 			c.add(OK, "Host", where, "the manager sends requests to it", "")
 		default:
@@ -78,23 +78,23 @@ func (c *checker) unasked(provider, said string) string {
 func (c *checker) certificate(where string, r *status.HostReach) {
 	left := r.CertificateEnds.Sub(c.Clock())
 	if !r.CertificateEnds.IsZero() && left < report.CertificateAhead {
-		c.warn("CertificateEnds", where, fmt.Sprintf("its certificate ends in %d days (%s)", max(0, int(left.Hours()/24)), r.CertificateEnds.UTC().Format(time.DateOnly)), "whoever operates it renews its certificate; if another authority signs it then, put that into caBundle of the grant")
+		c.tell(report.CertificateEnds, where, fmt.Sprintf("in %d days (%s)", max(0, int(left.Hours()/24)), r.CertificateEnds.UTC().Format(time.DateOnly)))
 		return
 	}
 	c.add(OK, "Host", where, strings.TrimSpace(fmt.Sprintf("%s connects to it, at %s %s", c.from, r.Address, r.TLS)), "")
 }
 
-// mendOf is the remedy for the step at which a connection failed.
-func mendOf(result string) string {
+// causeOf a step at which a connection failed.
+func causeOf(result string) string {
 	switch result {
 	case status.HostNotResolved:
-		return "correct the host of the grant, or the DNS of the manager's Pod (dnsPolicy, hostAliases)"
+		return report.HostNotResolved
 	case status.HostAddressRefused:
-		return "if this address is the cloud's, put its network into cidrs of the grant"
+		return report.HostAddressRefused
 	case status.HostTLSFailed:
-		return "if its certificate has ended, whoever operates it renews it; if another authority has signed it, put that into caBundle of the grant; look at the host of the grant, its port, and the clock of the manager's node"
+		return report.HostTLSFailed
 	}
-	return "look at firewalls and NetworkPolicies between the manager's node and it, and at the port of the grant; proxies of the environment are not used"
+	return report.HostUnreachable
 }
 
 // granted are the hosts of a provider, each once.

@@ -34,7 +34,7 @@ func (c *checker) versions(ctx context.Context) error {
 	c.section("Versions", "kube-apiserver "+server.GitVersion, "it has what the manager reads", func() {
 		parsed, err := version.ParseGeneric(server.GitVersion)
 		if err == nil && parsed.LessThan(version.MustParseGeneric(minServer)) {
-			c.warn("APIServerOld", "kube-apiserver "+server.GitVersion, "it is older than "+minServer+": there are no ServiceCIDR objects, so a provider may answer with the address of a Service of the cluster", "upgrade it, or put the cluster's Service CIDR into addresses.deny of each provider")
+			c.tell(report.APIServerOld, "kube-apiserver "+server.GitVersion, "it is older than "+minServer)
 		}
 	})
 	if c.Status == nil {
@@ -51,14 +51,14 @@ func (c *checker) manager(ctx context.Context) {
 		if apierrors.IsForbidden(c.unreachable) {
 			c.unknown("MayNotRead", "manager", "not checked: whether providers serve, and reach their clouds: "+c.unreachable.Error())
 		} else if c.unreachable != nil && c.seen.workload != nil {
-			c.error("ManagerSilent", "namespace "+c.Namespace, "no manager answers on its secure port: "+c.unreachable.Error(), "ccmctl status says the same; look at the Pods and their logs. Whether providers serve, and reach their clouds, was not checked")
+			c.tell(report.ManagerSilent, "namespace "+c.Namespace, c.unreachable.Error())
 		} else {
 			c.unknown("Hosts", "cluster", "not checked: whether a manager reaches the granted hosts is known to a manager that runs")
 		}
 		return
 	}
 	if released(c.Version) != released(c.status.Manager.Version) {
-		c.warn("VersionsDiffer", "manager "+c.status.Manager.Host, fmt.Sprintf("it is %s, and ccmctl is %s", c.status.Manager.Version, c.Version), "use the ccmctl of the manager's release")
+		c.tell(report.VersionsDiffer, "manager "+c.status.Manager.Host, fmt.Sprintf("it is %s, and ccmctl is %s", c.status.Manager.Version, c.Version))
 	}
 	if !c.status.Manager.Leads {
 		c.unknown("Objects", "manager "+c.status.Manager.Host, "not checked: which Nodes and Services are stuck, and whether the deletion brake holds: this manager stands by, and only the one that leads knows")
@@ -92,37 +92,30 @@ func well(p *status.Provider) string {
 }
 
 func (c *checker) provider(p *status.Provider) {
-	where, why := "provider "+p.Name, "ccmctl why provider "+p.Name
+	where := "provider " + p.Name
 	said := p.Phase + " " + p.Reason + ": " + p.Message
 	switch {
 	case p.Serving == nil && p.Phase == "":
 		c.unknown("Provider", where, "not checked: the manager has just started, and says nothing of it yet")
 	case p.Serving == nil:
-		c.error(report.NothingServes, where, "no module serves: "+said, why)
+		c.tell(report.NothingServes, where, said)
 	case p.Refused():
-		c.error("OfferRefused", where, "what is offered does not serve: "+said, why)
+		c.tell(report.OfferRefused, where, said)
 	}
 	if p.Paused {
-		c.warn(report.Paused, where, "its rollouts are paused", "ccmctl rollout pause "+p.Name+" --resume")
+		c.tell(report.Paused, where, "")
 	}
 	if p.Brake != nil && p.Brake.Engaged {
-		c.error(report.DeletionBrakeEngaged, where, fmt.Sprintf("the deletion brake holds: by the provider's words %d of %d machines are gone", p.Brake.Gone, p.Brake.Nodes), why)
+		c.tell(report.DeletionBrakeEngaged, where, fmt.Sprintf("%d of %d", p.Brake.Gone, p.Brake.Nodes))
 	}
 	for _, fault := range p.Faults() {
-		cause := report.OfCondition(fault.Type, fault.Reason)
-		if cause.Reason == report.HostConfigurationRejected && c.told("ConfigurationInvalid", "configmap "+c.own()) {
+		cause := report.OfCondition(fault.Type, fault.Reason).Reason
+		if cause == report.HostConfigurationRejected && c.told(report.ConfigurationInvalid, "configmap "+c.own()) {
 			continue // of the same mistake
 		}
-		c.add(severityOf(cause), cause.Reason, where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message, why)
+		c.tell(cause, where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message)
 	}
 	c.stuck(p.Stuck)
-}
-
-func severityOf(c report.Cause) Severity {
-	if c.Warning {
-		return Warning
-	}
-	return Error
 }
 
 // stuck tells of each object; a cause that holds back all of a provider is told once, of its
@@ -132,7 +125,7 @@ func (c *checker) stuck(all []status.Explanation) {
 		if report.Find(e.Cause).Whole {
 			provider := "provider " + e.Provider
 			if where := provider + ", " + e.Object.Kind + "s"; !c.told(e.Cause, provider) && !c.told(e.Cause, where) {
-				c.error(e.Cause, where, e.Message, "ccmctl why "+provider)
+				c.add(Error, e.Cause, where, e.Message, "ccmctl why "+provider)
 			}
 			continue
 		}
@@ -141,7 +134,7 @@ func (c *checker) stuck(all []status.Explanation) {
 			namespace, flag = e.Object.Namespace+"/", " -n "+e.Object.Namespace
 		}
 		if where := kind + namespace + e.Object.Name; !c.told(e.Cause, where) {
-			c.error(e.Cause, where, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
+			c.add(Error, e.Cause, where, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
 		}
 	}
 }
@@ -162,7 +155,7 @@ func (c *checker) cloudProviders(ctx context.Context) {
 		list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			if !c.plan.has("CustomResourceDefinition", "", crd) {
-				c.error("CRDMissing", "crd "+crd, "it does not exist, or not in version "+resource.Version+", and cloudProviders.enabled is true", "run helm upgrade: the chart has it")
+				c.tell(report.CRDMissing, "crd "+crd, "in version "+resource.Version)
 			}
 			return
 		}
@@ -188,7 +181,7 @@ func (c *checker) cloudProvider(object *unstructured.Unstructured) {
 		err = validation.ValidateAmong(p, c.plan.providers).ToAggregate()
 	}
 	if err != nil {
-		c.error("CloudProviderInvalid", "cloudprovider "+object.GetName(), err.Error(), "correct the object; its status says the same")
+		c.tell(report.CloudProviderInvalid, "cloudprovider "+object.GetName(), err.Error())
 		return
 	}
 	c.plan.providers = append(c.plan.providers[:len(c.plan.providers):len(c.plan.providers)], *p)

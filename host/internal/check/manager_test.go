@@ -67,8 +67,8 @@ func TestHostsThatWereConnectedTo(t *testing.T) {
 	for _, want := range []Finding{
 		{Severity: OK, Reason: "Host", Where: "host good.example.com:443 of provider p", What: "manager node-1_4711 connects to it, at 192.0.2.1:443 TLS 1.3"},
 		{Severity: Warning, Reason: "CertificateEnds", Where: "host old.example.com:443 of provider p", What: "in 13 days (2026-11-14)"},
-		{Severity: Error, Reason: "HostUnreachable", Where: "host nowhere.example.com:443 of provider p", What: "manager node-1_4711 cannot connect to it (NotResolved): no such host"},
-		{Severity: Error, Reason: "HostUnreachable", Where: "host twice.example.com:443 of provider p", What: "(TLSFailed): unknown authority"},
+		{Severity: Error, Reason: "HostNotResolved", Where: "host nowhere.example.com:443 of provider p", What: "manager node-1_4711 cannot connect to it: no such host"},
+		{Severity: Error, Reason: "HostTLSFailed", Where: "host twice.example.com:443 of provider p", What: ": unknown authority"},
 		{Severity: Error, Reason: "HostUnreachable", Where: "host open.example.com:443 of provider p", What: "503"},
 		{Severity: Unknown, Reason: "HostNotAsked", Where: "host *.example.com:443 of provider p", What: "it stands for many hosts, and the manager has sent it nothing"},
 		{Severity: Unknown, Reason: "HostNotAsked", Where: "host 65.example.com:443 of provider p", What: "no more than 64 hosts of a provider are asked, and the manager"},

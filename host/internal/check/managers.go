@@ -9,6 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // managers looks for other programs with cloud loops.
@@ -29,10 +31,10 @@ func (c *checker) otherManager(pod *corev1.Pod) {
 		switch {
 		case runs(container, kubeManager):
 			if set && cloud != "" && cloud != "external" {
-				c.error("InTreeCloudProvider", podName(pod), fmt.Sprintf("kube-controller-manager has --cloud-provider=%s: its own cloud loops and the manager's would both write", cloud), "set --cloud-provider=external there, or remove the flag")
+				c.tell(report.InTreeCloudProvider, podName(pod), "--cloud-provider="+cloud)
 			}
 		case !c.ours(pod) && runs(container, managerName):
-			c.error("TwoManagers", podName(pod), "another cloud-controller-manager (container "+container.Name+"): both initialise and delete Nodes, and each removes what the other has made", "stop it, before this manager leads")
+			c.tell(report.TwoManagers, podName(pod), "another cloud-controller-manager (container "+container.Name+")")
 		}
 	}
 }
@@ -64,8 +66,7 @@ func (c *checker) otherLease(lease *coordinationv1.Lease) {
 	if lease.Namespace == c.Namespace || !c.live(lease) {
 		return
 	}
-	c.error("TwoManagers", "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, while the manager of namespace %s has a Lease of its own: two managers run the same loops", *lease.Spec.HolderIdentity, c.Namespace),
-		"stop one of them; if this is the one that you mean, say --manager-namespace "+lease.Namespace)
+	c.tell(report.TwoManagers, "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, while the manager of namespace %s has a Lease of its own", *lease.Spec.HolderIdentity, c.Namespace))
 }
 
 // leader checks the holder of the manager's Lease.
@@ -77,7 +78,7 @@ func (c *checker) leader(context.Context) {
 	c.section("Leader", where, "a manager leads", func() {
 		i := slices.IndexFunc(c.seen.leases, func(l coordinationv1.Lease) bool { return l.Namespace == c.Namespace })
 		if i < 0 || !c.live(&c.seen.leases[i]) {
-			c.error("NoLeader", where, "no manager leads", "kubectl -n "+c.Namespace+" get pods -l "+nameLabel+"="+managerName+"; their logs say why")
+			c.tell(report.NoLeader, where, "")
 			return
 		}
 		c.holder(where, *c.seen.leases[i].Spec.HolderIdentity)
@@ -92,11 +93,11 @@ func (c *checker) holder(where, holder string) {
 	case c.seen.pods == nil, slices.ContainsFunc(own, func(p corev1.Pod) bool { return holds(&p, holder) }):
 	case len(own) > 0 && c.status != nil && c.status.Manager.Leads && c.status.Manager.Lease == c.own():
 	case c.status != nil && c.status.Manager.Leads && c.status.Manager.Lease != c.own():
-		c.error("TwoManagers", where, fmt.Sprintf("%s leads by it, while manager %s leads %s: two managers run the same loops", holder, c.status.Manager.Host, by(c.status.Manager.Lease)), "stop one of them")
+		c.tell(report.TwoManagers, where, fmt.Sprintf("%s leads by it, while manager %s leads %s", holder, c.status.Manager.Host, by(c.status.Manager.Lease)))
 	case len(own) > 0 && (c.status == nil || c.unreachable != nil):
 		c.unknown("Leader", where, "not checked: whether "+holder+", who holds it, is a Pod of this manager: each of them has to answer")
 	default:
-		c.error("ForeignLeader", where, holder+" holds it, and is no Pod of this manager: while it leads, this manager waits for ever", "find what runs there (systemd, a static Pod, another chart), and stop it")
+		c.tell(report.ForeignLeader, where, holder)
 	}
 }
 

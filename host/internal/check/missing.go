@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // Missing returns the findings of a check that explain why no Pod of the
@@ -32,31 +34,30 @@ func Missing(ctx context.Context, client kubernetes.Interface, namespace string,
 // Fault says why the manager's container of a Pod does not run, and how to mend it; "" if
 // it does, or begins to.
 func Fault(pod *corev1.Pod) (what, mend string) {
-	describe := "kubectl -n " + pod.Namespace + " describe pod " + pod.Name
+	reason, evidence := fault(pod)
+	if reason == "" {
+		return "", ""
+	}
+	return words(reason, podName(pod), evidence, pod.Namespace)
+}
+
+// fault is the cause in the register, and the evidence.
+func fault(pod *corev1.Pod) (reason, evidence string) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != managerName && len(pod.Status.ContainerStatuses) > 1 {
 			continue // of somebody else, such as a proxy: the manager may answer
 		}
-		ended := s.State.Terminated
-		switch waiting := s.State.Waiting; {
-		case waiting == nil && ended == nil:
-			continue
-		case waiting != nil && begins(waiting):
-			continue
-		case waiting != nil:
-			what = strings.TrimSpace(waiting.Reason + " " + waiting.Message)
-			ended = s.LastTerminationState.Terminated
-		default:
-			what = "its container has ended"
+		ended, waiting := s.State.Terminated, s.State.Waiting
+		reason = report.PodEnded
+		if waiting != nil && !begins(waiting) {
+			reason, evidence, ended = report.PodNotRunning, strings.TrimSpace(waiting.Reason+" "+waiting.Message)+"; ", s.LastTerminationState.Terminated
+			if ended == nil { // it never ran: there is no log
+				return report.PodNotStarted, evidence + "image " + s.Image
+			}
 		}
-		if ended == nil { // it never ran: there is no log
-			return what, "see that the node gets the image " + s.Image + " and can start it: " + describe
+		if ended != nil {
+			return reason, evidence + strings.TrimSpace(fmt.Sprintf("exit code %d: %s %s", ended.ExitCode, ended.Reason, strings.TrimSpace(ended.Message)))
 		}
-		logs := "kubectl -n " + pod.Namespace + " logs " + pod.Name
-		if s.State.Terminated == nil { // else the log of the end is not yet that of a previous one
-			logs += " --previous"
-		}
-		return fmt.Sprintf("%s; the manager ended with exit code %d: %s", what, ended.ExitCode, strings.TrimSpace(ended.Reason+" "+ended.Message)), logs + "; " + describe
 	}
 	return "", ""
 }
@@ -76,27 +77,25 @@ func preparing(pod *corev1.Pod) bool {
 // counts compares the number of Pods with the wanted number.
 func (c *checker) counts(ctx context.Context, own int) {
 	w := c.seen.workload
-	describe := "kubectl -n " + c.Namespace + " describe " + w.where()
 	switch {
 	case w.kind == "Deployment" && w.replicas == 0:
 		c.noReplicas(w)
 	case !w.counted && own == 0:
-		c.error("NoPods", w.where(), "it has no Pod, and its controller has not counted how many it needs", "see that kube-controller-manager runs; "+describe)
+		c.tell(report.NoPods, w.where(), "its controller has not counted how many it needs")
 	case !w.counted:
 	case w.wanted == 0 && w.kind == "DaemonSet":
-		c.error("NoNodeMatches", w.where(), fmt.Sprintf("it has 0 of 0 Pods: no Node matches its nodeSelector %v, its affinity and its tolerations", w.pod.Spec.NodeSelector),
-			"label the nodes on which it is to run, or set nodeSelector in the values")
+		c.tell(report.NoNodeMatches, w.where(), fmt.Sprintf("nodeSelector %v", w.pod.Spec.NodeSelector))
 	case w.made < w.wanted:
-		refused, severity := w.refused, Error
+		refused, reason := w.refused, report.PodsMissing
 		if refused == "" {
 			refused = c.failedCreate(ctx, w)
 		}
 		if refused == "" { // the controller may be about to create them
-			refused, severity = fmt.Sprintf("no Event of the last %v says why", createRetry), Warning
+			refused, reason = fmt.Sprintf("no Event of the last %v says why", createRetry), report.PodsAwaited
 		}
-		c.add(severity, "PodsMissing", w.where(), fmt.Sprintf("it has %d of %d Pods: %s", w.made, w.wanted, refused), describe+"; kubectl -n "+c.Namespace+" get resourcequota")
+		c.tell(reason, w.where(), fmt.Sprintf("it has %d of %d Pods: %s", w.made, w.wanted, refused))
 	case own == 0:
-		c.error("NoPods", w.where(), fmt.Sprintf("it has %d Pods by its controller's count, and none with the label %s=%s that has not ended", w.made, nameLabel, managerName), describe+"; kubectl -n "+c.Namespace+" get pods --show-labels")
+		c.tell(report.NoPods, w.where(), fmt.Sprintf("it has %d Pods by its controller's count, and none with the label %s=%s that has not ended", w.made, nameLabel, managerName))
 	}
 }
 

@@ -42,15 +42,12 @@ func (c *checker) node(node *corev1.Node) {
 	age := c.dates.now().Sub(node.CreationTimestamp.Time)
 	switch {
 	case !waits(node) && node.Spec.ProviderID == "":
-		c.error(report.NotHandedOver, where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider+": its kubelet runs without --cloud-provider=external, so no manager ever initialises it",
-			"start the kubelet with --cloud-provider=external, delete the Node, and let the kubelet register again")
+		c.tell(report.NotHandedOver, where, "it has neither a providerID nor the taint "+cloudproviderapi.TaintExternalCloudProvider)
 	case waits(node) && c.installed() && age > c.Patience:
-		c.error(report.NodeNotInitialized, where, fmt.Sprintf("it keeps the taint %s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)),
-			"ccmctl why node "+node.Name)
+		c.tell(report.NodeNotInitialized, where, fmt.Sprintf("%s, %v after it has come", cloudproviderapi.TaintExternalCloudProvider, age.Round(time.Second)))
 	}
 	if strings.Contains(node.Spec.ProviderID, " ") || node.Spec.ProviderID != "" && !strings.Contains(node.Spec.ProviderID, "://") {
-		c.error("ProviderIDInvalid", where, fmt.Sprintf("its providerID %q is not SCHEME://ID; a kubelet with --provider-id has set it", node.Spec.ProviderID),
-			"remove --provider-id of the kubelet, delete the Node, and let the kubelet register again")
+		c.tell(report.ProviderIDInvalid, where, fmt.Sprintf("%q; a kubelet with --provider-id has set it", node.Spec.ProviderID))
 	}
 }
 
@@ -66,11 +63,11 @@ func (c *checker) routes(context.Context) {
 	}
 	c.section("Routes", w.where(), "with cloud routes, each Node has a pod CIDR", func() {
 		if cidr, _ := flag(w.container(), "cluster-cidr"); cidr == "" {
-			c.error("ClusterCIDRMissing", w.where(), "it configures routes (--configure-cloud-routes) without --cluster-cidr, and ends at once", "set routes.clusterCIDR in the values, or routes.enabled: false")
+			c.tell(report.ClusterCIDRMissing, w.where(), "")
 		}
 		for i := range c.seen.nodes {
 			if c.seen.nodes[i].Spec.PodCIDR == "" {
-				c.error(report.NoPodCIDR, "node "+c.seen.nodes[i].Name, "it has no pod CIDR, so it gets no route", "start kube-controller-manager with --allocate-node-cidrs=true and the same --cluster-cidr, or set routes.enabled: false")
+				c.tell(report.NoPodCIDR, "node "+c.seen.nodes[i].Name, "")
 			}
 		}
 	}, ofNodes)

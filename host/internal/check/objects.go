@@ -16,6 +16,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/grant"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 )
 
@@ -59,11 +60,11 @@ func (c *checker) usable(p *v1alpha1.Provider, r reference, kind string, data ma
 	where := fmt.Sprintf("%s %s/%s", kind, r.Namespace, r.Name)
 	if key := keyOf(p, r); key != "" {
 		if _, ok := data[key]; !ok {
-			c.error("KeyMissing", where, fmt.Sprintf("provider %s: %s needs the key %s, which it has not", p.Name, r.field, key), "add the key, or name another one in "+c.plan.place())
+			c.tell(report.KeyMissing, where, fmt.Sprintf("provider %s: %s needs the key %s", p.Name, r.field, key))
 		}
 	}
 	if err := check(); err != nil {
-		c.error("NotUsable", where, fmt.Sprintf("provider %s: %s: %v", p.Name, r.field, err), "put right what it says; the manager takes the change by itself")
+		c.tell(report.NotUsable, where, fmt.Sprintf("provider %s: %s: %v", p.Name, r.field, err))
 	}
 }
 
@@ -164,19 +165,12 @@ func (c *checker) planned(kind string, r reference, into any) bool {
 func (c *checker) there(p *v1alpha1.Provider, r reference, kind string, err error) bool {
 	where := fmt.Sprintf("%s %s/%s", kind, r.Namespace, r.Name)
 	if apierrors.IsNotFound(err) {
-		c.error("ObjectMissing", where, fmt.Sprintf("it does not exist; provider %s names it (%s)", p.Name, r.field), "create it: kubectl -n "+r.Namespace+" create "+creation(r))
+		missing := report.ConfigMapMissing
+		if r.resource == "secrets" {
+			missing = report.SecretMissing
+		}
+		c.tell(missing, where, fmt.Sprintf("provider %s names it (%s)", p.Name, r.field))
 		return false
 	}
 	return c.readable(where, err)
-}
-
-// creation is the kubectl command that creates an object.
-func creation(r reference) string {
-	switch {
-	case r.resource == "secrets":
-		return "secret generic " + r.Name + " --from-literal=KEY=VALUE"
-	case r.field == "configFrom.configMap":
-		return "configmap " + r.Name + " --from-file=config.yaml=FILE"
-	}
-	return "configmap " + r.Name + " --from-file=provider.wasm=MODULE"
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/config/validation"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // plan is a future installation.
@@ -41,14 +42,6 @@ type plan struct {
 func (p *plan) manifests() bool { return p.objects != nil }
 
 func objectKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-
-// place is the place where a person corrects a field of the HostConfiguration.
-func (p *plan) place() string {
-	if p.configuration != nil && !p.manifests() {
-		return p.name
-	}
-	return "the values"
-}
 
 func (p *plan) has(kind, namespace, name string) bool {
 	return p.objects[objectKey(kind, namespace, name)] != nil
@@ -137,7 +130,7 @@ func (c *checker) configuration(context.Context) {
 		where = "configmap " + c.own()
 		content, ok := c.seen.config.Data["config.yaml"]
 		if !ok {
-			c.error("ConfigurationMissing", where, "it has no key config.yaml", "run helm upgrade")
+			c.tell(report.ConfigurationMissing, where, "")
 			return
 		}
 		data = []byte(content)
@@ -145,7 +138,7 @@ func (c *checker) configuration(context.Context) {
 	c.section("Configuration", where, "the HostConfiguration is valid", func() {
 		decoded, err := validation.Decode(data)
 		for _, one := range apart(err) {
-			c.error("ConfigurationInvalid", where, one.Error(), "correct it in "+c.plan.place()+"; a manager that runs keeps what it had, and one that starts ends")
+			c.tell(report.ConfigurationInvalid, where, one.Error())
 		}
 		if err != nil {
 			return

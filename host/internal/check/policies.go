@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
@@ -64,11 +65,10 @@ func narrowed(m *admissionv1.MatchResources, w written) bool {
 }
 
 func (c *checker) policy(p *admissionv1.ValidatingAdmissionPolicy, stopped string) {
-	what := fmt.Sprintf("it decides about each write of %s, the manager's too: what it refuses is not initialised, or nobody leads", stopped)
+	what := fmt.Sprintf("each write of %s, the manager's too", stopped)
 	ignored := p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy == admissionv1.Ignore
 	if checked := p.Status.TypeChecking; checked != nil && len(checked.ExpressionWarnings) > 0 && !ignored {
 		what += "; an expression of it that fails refuses, and by the API server " + text.Name(checked.ExpressionWarnings[0].FieldRef) + " may fail: " + checked.ExpressionWarnings[0].Warning
 	}
-	c.warn("PolicyInTheWay", "validatingadmissionpolicy "+p.Name, what,
-		"let it pass the manager's accounts (matchConditions on request.userInfo.username), or the validationActions of its binding be Warn and Audit; the manager's Events say what was refused")
+	c.tell(report.PolicyInTheWay, "validatingadmissionpolicy "+p.Name, what)
 }

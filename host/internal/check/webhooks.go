@@ -10,6 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // webhook is a validating or a mutating one.
@@ -59,17 +61,15 @@ func (c *checker) webhook(ctx context.Context, w *webhook) {
 	if ignored || stopped == "" {
 		return
 	}
-	const mend = "take the manager's objects out of its rules (for kube-system and cluster-wide objects: rules, objectSelector, matchConditions), or set failurePolicy: Ignore"
 	server := "its URL"
 	if s := w.service; s != nil {
 		server = "Service " + s.Namespace + "/" + s.Name
 		if !c.served(ctx, s) {
-			c.error("WebhookBlocks", w.configuration, fmt.Sprintf("nothing ready is behind %s of webhook %s, and so each write of %s is refused: the manager can initialise no Node, or cannot lead", server, w.name, stopped),
-				"start its Pods on the nodes that there are; "+mend)
+			c.tell(report.WebhookBlocks, w.configuration, fmt.Sprintf("nothing ready is behind %s of webhook %s, and so each write of %s is refused", server, w.name, stopped))
 			return
 		}
 	}
-	c.warn("WebhookInTheWay", w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail: while %s does not answer, the manager's are refused; if that needs a Node which the manager has initialised, a cluster that was off does not start", w.name, stopped, server), mend)
+	c.tell(report.WebhookInTheWay, w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail, and %s answers", w.name, stopped, server))
 }
 
 // served reports whether a Service has a ready endpoint, or that is unknown.

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 )
 
 // workload checks the manager's DaemonSet or Deployment.
@@ -27,13 +29,9 @@ func (c *checker) workload(ctx context.Context) {
 	})
 }
 
-// NotInstalled is the reason where neither a manager nor a plan is there.
-const NotInstalled = "NotInstalled"
-
 func (c *checker) notInstalled() {
 	if c.plan.configuration == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
-		c.warn(NotInstalled, "namespace "+c.Namespace, "there is no DaemonSet and no Deployment "+managerName+": only the cluster is checked",
-			"install the chart, check a configuration before (-f), or name the namespace (--manager-namespace)")
+		c.tell(report.NotInstalled, "namespace "+c.Namespace, "")
 	}
 }
 
@@ -45,8 +43,7 @@ func (c *checker) tolerations(w *workload) {
 		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
 	} {
 		if !slices.ContainsFunc(w.pod.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) }) {
-			c.error("TolerationMissing", w.where(), fmt.Sprintf("it does not tolerate %s:%s: it cannot start, or stay, on a Node that waits for it", taint.Key, taint.Effect),
-				"the chart's template tolerates it: run helm upgrade, and let nothing change the Pods")
+			c.tell(report.TolerationMissing, w.where(), fmt.Sprintf("%s:%s", taint.Key, taint.Effect))
 		}
 	}
 }
@@ -60,10 +57,10 @@ func (c *checker) election(w *workload) {
 	elects, set := flag(w.container(), "leader-elect")
 	several := w.replicas > 1 || w.kind == "DaemonSet" && len(c.seen.nodes) > 1
 	if set && elects == "false" && several {
-		c.error("NoLeaderElection", w.where(), "it has --leader-elect=false and several Pods: all of them run the control loops at once", "remove the flag, or run one Pod")
+		c.tell(report.NoLeaderElection, w.where(), "")
 	}
 	if port, set := flag(w.container(), "secure-port"); set && port == "0" {
-		c.error("SecurePortOff", w.where(), "it has --secure-port=0: there is no liveness probe, no metrics and no ccmctl status", "set ports.secure in the values")
+		c.tell(report.SecurePortOff, w.where(), "")
 	}
 	if w.kind == "Deployment" && w.replicas == 0 && (w != c.seen.workload || c.seen.pods == nil) { // else counts says so
 		c.noReplicas(w)
@@ -71,7 +68,7 @@ func (c *checker) election(w *workload) {
 }
 
 func (c *checker) noReplicas(w *workload) {
-	c.error("NoReplicas", w.where(), "it has 0 replicas", "kubectl -n "+c.Namespace+" scale deployment "+managerName+" --replicas=2")
+	c.tell(report.NoReplicas, w.where(), "")
 }
 
 // network looks whether the manager works before there is a pod network.
@@ -79,21 +76,21 @@ func (c *checker) network(w *workload) {
 	spec := w.pod.Spec
 	switch {
 	case !spec.HostNetwork:
-		c.warn("NoHostNetwork", w.where(), "it is not on the host network: it starts only where there is a pod network already, and many of these wait for the manager", "set hostNetwork: true in the values, unless the pod network needs no initialised Node")
+		c.tell(report.NoHostNetwork, w.where(), "")
 	case spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet:
-		c.warn("ClusterDNS", w.where(), "it asks the cluster's DNS (dnsPolicy ClusterFirstWithHostNet), which does not run before a Node is initialised", "use dnsPolicy Default, as the chart does")
+		c.tell(report.ClusterDNS, w.where(), "")
 	}
 }
 
 func (c *checker) priority(ctx context.Context, w *workload) {
 	name := w.pod.Spec.PriorityClassName
 	if name == "" {
-		c.warn("NoPriorityClass", w.where(), "it has no priorityClassName: its Pods are the first to be evicted", "set priorityClassName: system-node-critical in the values")
+		c.tell(report.NoPriorityClass, w.where(), "")
 		return
 	}
 	_, err := c.client.SchedulingV1().PriorityClasses().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !c.plan.has("PriorityClass", "", name) {
-		c.error("PriorityClassMissing", "priorityclass "+name, "it does not exist, and the API server refuses the Pods that name it", "create it, or set priorityClassName: system-node-critical in the values")
+		c.tell(report.PriorityClassMissing, "priorityclass "+name, "")
 		return
 	}
 	c.readable("priorityclass "+name, err)
@@ -124,31 +121,32 @@ func readyPod(pod corev1.Pod) bool {
 }
 
 func (c *checker) pod(ctx context.Context, pod *corev1.Pod) {
-	describe, logs := "kubectl -n "+pod.Namespace+" describe pod "+pod.Name, "kubectl -n "+pod.Namespace+" logs "+pod.Name
-	what, mend := Fault(pod)
-	if what == "" && preparing(pod) {
-		what, mend = c.warned(ctx, pod), "see that the node has what the Pod names: "+describe
+	reason, evidence := fault(pod)
+	if reason == "" && preparing(pod) {
+		if evidence = c.warned(ctx, pod); evidence != "" {
+			reason = report.PodNotStarted
+		}
 	}
-	if what != "" {
-		c.error("PodNotRunning", podName(pod), what, mend)
+	if reason != "" {
+		c.tell(reason, podName(pod), evidence)
 		return
 	}
 	for _, condition := range pod.Status.Conditions {
 		switch {
 		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
-			c.error("PodNotScheduled", podName(pod), condition.Message, describe)
+			c.tell(report.PodNotScheduled, podName(pod), condition.Message)
 		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience:
-			c.error("PodNotReady", podName(pod), "it is not ready: "+unready(pod), "ccmctl status; "+logs)
+			c.tell(unready(pod), podName(pod), "")
 		}
 	}
 }
 
-// unready is what is known of a Pod that is not ready.
-func unready(pod *corev1.Pod) string {
+// unready is why a Pod is not ready.
+func unready(pod *corev1.Pod) (reason string) {
 	if preparing(pod) {
-		return "its container has not started"
+		return report.PodNotStarted
 	}
-	return "no provider serves in it"
+	return report.PodNotReady
 }
 
 // ports looks for foreign Pods on host ports that the manager needs.
@@ -161,7 +159,7 @@ func (c *checker) ports(context.Context) {
 		for i := range c.seen.pods {
 			pod := &c.seen.pods[i]
 			if port := takes(pod, wanted); port != 0 && !c.ours(pod) {
-				c.error("PortTaken", podName(pod), fmt.Sprintf("it has port %d of node %s, which the manager needs there", port, pod.Spec.NodeName), "stop it, or set other ports in the values (ports.secure, ports.probes)")
+				c.tell(report.PortTaken, podName(pod), fmt.Sprintf("port %d of node %s", port, pod.Spec.NodeName))
 			}
 		}
 	}, ofPods)

@@ -1,5 +1,7 @@
 package report
 
+import "slices"
+
 // Causes of what does not go on, in the CamelCase of Events: ccmctl status, why and
 // check and the metric wasm_ccm_stuck have the same. A rollout's causes are its own
 // reasons.
@@ -63,13 +65,15 @@ type Tell struct {
 }
 
 // Causes are all of them, in the order of the documents.
-func Causes() []Cause { return append([]Cause(nil), causes...) }
+func Causes() []Cause { return slices.Concat(causes, findings) }
 
 // Find returns a cause of the register. Others' reasons have the next step of Failed.
 func Find(reason string) Cause {
-	for _, c := range causes {
-		if c.Reason == reason {
-			return c
+	for _, all := range [][]Cause{causes, findings} {
+		for i := range all {
+			if all[i].Reason == reason {
+				return all[i]
+			}
 		}
 	}
 	return Cause{Reason: reason, Next: Find(Failed).Next}
@@ -122,7 +126,7 @@ var causes = []Cause{
 	{OtherController, "the class of the Service is another controller's", Step{"if a provider should serve it, add the class to providers[].routing.services.classes of the values", values}, Tell{}},
 	{NotALoadBalancer, "the Service asks for no load balancer", Step{"if it should have one, change its type", "kubectl -n {namespace} patch service {name} -p '{\"spec\":{\"type\":\"LoadBalancer\"}}'"}, Tell{}},
 	{RoutesOff, "the manager makes no routes", Step{What: "if the cloud is to route the pod network, set routes.enabled and routes.clusterCIDR in the values"}, Tell{}},
-	{Paused, "somebody has paused the provider's rollouts", Step{"resume it", "ccmctl rollout pause {provider} --resume"}, Tell{}},
+	{Paused, "somebody has paused the provider's rollouts", Step{"resume it", "ccmctl rollout pause {provider} --resume"}, Tell{Warning: true}},
 	{SourceUnavailable, "the registry cannot be asked for another module", Step{"correct what the message names: the registry, its name, or the pull Secret", values}, Tell{Warning: true}},
 	{NotDurable, "what serves could not be saved: a restart begins with the module of the source", Step{"give the manager the right that the message names; a module that is too large cannot be saved", upgrade}, Tell{}},
 	{TickFailed, "the background work of the module failed, and is tried again at its period", Step{"mend what the message names", logs}, Tell{Warning: true}},
