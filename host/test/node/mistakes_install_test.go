@@ -117,9 +117,9 @@ func refused() []mistake {
 func ofPods() []mistake {
 	const silent = "NoLeader|ManagerSilent|PodNotReady|NodeNotInitialized|ForeignLeader"
 	return []mistake{
-		{name: "an image that does not exist", make: valued("", "image: {repository: localhost/wasm-ccm/ccm}"), says: `^PodNotRunning pod kube-system/\S+: .*(ErrImagePull|ImagePullBackOff)`, also: silent},
-		{name: "a flag that does not exist", make: valued("", "args: [--cloud=aws]"), says: `^PodNotRunning pod kube-system/\S+: .*exit code`, also: silent},
-		{name: "too little memory", make: valued("", "resources: {limits: {memory: 12Mi}, requests: {memory: 12Mi}}"), says: `^PodNotRunning pod kube-system/\S+: .*OOMKilled`, also: silent},
+		{name: "an image that does not exist", make: valued("", "image: {repository: localhost/wasm-ccm/ccm}"), says: `^PodNotStarted pod kube-system/\S+: .*(ErrImagePull|ImagePullBackOff)`, also: silent},
+		{name: "a flag that does not exist", make: valued("", "args: [--cloud=aws]"), says: `^(PodNotRunning|PodEnded) pod kube-system/\S+: .*exit code`, also: silent},
+		{name: "too little memory", make: valued("", "resources: {limits: {memory: 12Mi}, requests: {memory: 12Mi}}"), says: `^(PodNotRunning|PodEnded) pod kube-system/\S+: .*OOMKilled`, also: silent},
 		{name: "too many CPUs", make: valued("", "resources: {requests: {cpu: 64}}"), says: `^PodNotScheduled pod kube-system/\S+: .*Insufficient cpu`, also: silent},
 		{name: "a node selector that nothing matches", make: valued("", "nodeSelectorTerms: [{matchExpressions: [{key: node-role.kubernetes.io/master, operator: Exists}]}]"), says: `^NoNodeMatches daemonset `, also: silent},
 		{name: "a Node without the label", says: `^NoNodeMatches daemonset `, also: silent, make: func(t *testing.T, h *healthy) func() {
@@ -139,14 +139,14 @@ func ofPods() []mistake {
 			}
 		}},
 		{name: "a priority class that does not exist", make: valued("", "priorityClassName: urgent"), says: `^PriorityClassMissing priorityclass urgent: `, also: silent + "|PodsMissing"},
-		{name: "a port of the kubelet", make: valued("", "ports: {secure: 10250}"), says: `^PodNotRunning pod kube-system/\S+: .*10250`, also: silent},
+		{name: "a port of the kubelet", make: valued("", "ports: {secure: 10250}"), says: `^(PodNotRunning|PodEnded) pod kube-system/\S+: .*10250`, also: silent},
 		{name: "a port of another Pod", says: `^PortTaken pod default/squatter: `, also: silent + "|PodNotScheduled|PodsMissing", make: func(t *testing.T, h *healthy) func() {
 			end := applied("{apiVersion: v1, kind: Pod, metadata: {name: squatter, namespace: default}, spec: {automountServiceAccountToken: false, hostNetwork: true, tolerations: [{operator: Exists}], containers: [{name: c, image: '"+pauseImage+"', ports: [{containerPort: 10333}]}]}}")(t, h)
 			h.kubectl(t, "wait", "pod/squatter", "--for=condition=PodScheduled")
 			mend := valued("", "ports: {secure: 10333}")(t, h)
 			return func() { end(); mend() }
 		}},
-		{name: "a volume that does not exist", make: valued("", "volumes: [{name: ca, configMap: {name: our-ca}}]\nvolumeMounts: [{name: ca, mountPath: /ca}]"), says: `^PodNot\w+ pod kube-system/\S+: .*our-ca`, also: silent},
-		{name: "an image in a volume that does not exist", make: valued("- name: remote\n", "- name: remote\n  volume: {image: {reference: localhost/none:v1, pullPolicy: IfNotPresent}}\n"), says: `^PodNot\w+ pod kube-system/\S+: .*localhost/none:v1`, also: silent},
+		{name: "a volume that does not exist", make: valued("", "volumes: [{name: ca, configMap: {name: our-ca}}]\nvolumeMounts: [{name: ca, mountPath: /ca}]"), says: `^PodNotStarted pod kube-system/\S+: .*our-ca`, also: silent},
+		{name: "an image in a volume that does not exist", make: valued("- name: remote\n", "- name: remote\n  volume: {image: {reference: localhost/none:v1, pullPolicy: IfNotPresent}}\n"), says: `^PodNotStarted pod kube-system/\S+: .*localhost/none:v1`, also: silent},
 	}
 }
