@@ -31,7 +31,7 @@ func TestCheckAPlanWithoutACluster(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, want := range []string{"providers[0].grants[0].host", "providers[0].grants[1].scheme"} {
-			if n := len(linesWith(out.String(), plan+": "+want)); n != 1 {
+			if n := len(linesWith(out.String(), plan+": the HostConfiguration is invalid: "+want)); n != 1 {
 				t.Errorf("%s: %d lines begin with %s in\n%s", name, n, want, out.String())
 			}
 		}

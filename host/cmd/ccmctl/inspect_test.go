@@ -171,7 +171,7 @@ func TestWhatInspectPrintsIsAPlan(t *testing.T) {
 // A mistake in a plan is reported with the name of its file, as the place to correct.
 func TestCheckNamesThePlan(t *testing.T) {
 	checked := checkPlan(t, "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders: [{name: x, speed: 7}]\n")
-	for _, want := range []string{"/plan.yaml: ", "correct it in ", "/plan.yaml; "} {
+	for _, want := range []string{"/plan.yaml: ", "correct it there"} {
 		if !strings.Contains(checked, want) {
 			t.Errorf("no %q in\n%s", want, checked)
 		}

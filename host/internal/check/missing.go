@@ -56,7 +56,7 @@ func fault(pod *corev1.Pod) (reason, evidence string) {
 			}
 		}
 		if ended != nil {
-			return reason, evidence + strings.TrimSpace(fmt.Sprintf("exit code %d: %s %s", ended.ExitCode, ended.Reason, strings.TrimSpace(ended.Message)))
+			return reason, evidence + fmt.Sprintf("exit code %d: %s", ended.ExitCode, strings.TrimSpace(ended.Reason+" "+ended.Message))
 		}
 	}
 	return "", ""
