@@ -2,12 +2,10 @@ package manager
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/provenance"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 )
 
@@ -60,17 +58,5 @@ func TestALargeModuleIsAdmitted(t *testing.T) {
 				t.Errorf("%s, %s pinned: %v", name, digest, err)
 			}
 		}
-	}
-}
-
-// The API shows everything about a module, except the manager's own revision.
-func TestTheAPITellsAModuleWhole(t *testing.T) {
-	known := status.Version{Name: "m", Version: "1", Digest: "d", ConfigDigest: "c", Image: "sha256:i", Engine: "wazero"}
-	want, err := json.Marshal(known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := json.Marshal(moduleOf(&known)); err != nil || string(got) != string(want) {
-		t.Errorf("%s, error %v, want %s", got, err, want)
 	}
 }

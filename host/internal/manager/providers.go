@@ -86,7 +86,7 @@ func (s *providers) told(name string) func(status.Status) {
 	if s.objects == nil {
 		return func(status.Status) {}
 	}
-	return func(x status.Status) { s.objects.Report(name, x) }
+	return func(x status.Status) { s.objects.Report(name, x.Public(name)) }
 }
 
 // replace exchanges the list of providers, and returns the argument of lead.

@@ -13,7 +13,6 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/egress"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
@@ -102,12 +101,11 @@ func (s *statusSource) holder(ctx context.Context) string {
 
 // provider is the status of one provider, without its objects.
 func (s *statusSource) provider(one *managed) v1alpha1.Provider {
-	out := v1alpha1.Provider{Name: one.name, Source: sourceOf(one.loader.config().Source)}
+	out := v1alpha1.Provider{Name: one.name}
 	if now := one.status.Newest(); now != nil {
-		out.Phase, out.Reason, out.Message, out.Since = now.Phase, now.Reason, now.Message, metav1.NewTime(now.Since)
-		out.Generation, out.Paused, out.Conditions = now.Generation, now.Paused, now.Conditions
-		out.Serving, out.Offered, out.Candidate, out.Good = moduleOf(now.Serving), moduleOf(now.Offered), moduleOf(now.Candidate), moduleOf(now.Good)
+		out = now.Public(one.name)
 	}
+	out.Source = sourceOf(one.loader.config().Source)
 	for _, l := range s.manager.loops.States(one.name) {
 		out.Loops = append(out.Loops, v1alpha1.Loop{Name: l.Name, Running: l.Running, Reason: text.Line(l.Reason, v1alpha1.MaxText), Off: l.Off})
 	}
@@ -120,13 +118,6 @@ func (s *statusSource) provider(one *managed) v1alpha1.Provider {
 		out.Brake = &v1alpha1.Brake{Engaged: b.Engaged, Gone: b.Gone, Nodes: b.Size, Permits: int(b.Permits)}
 	}
 	return out
-}
-
-func moduleOf(v *status.Version) *v1alpha1.Module {
-	if v == nil {
-		return nil
-	}
-	return &v1alpha1.Module{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image, Engine: v.Engine}
 }
 
 // hostsOf returns the states of the hosts of a provider's cloud.

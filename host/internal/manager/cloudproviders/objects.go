@@ -25,8 +25,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Options of Objects.
@@ -64,7 +64,7 @@ type Objects struct {
 	mu     sync.Mutex
 	failed error            // of the last list or watch
 	states map[string]state // of the existing objects
-	known  map[string]status.Status
+	known  map[string]status.Provider
 
 	// written are the statuses that the watch may not show yet; only
 	// WriteStatuses uses them.
@@ -92,7 +92,7 @@ func New(o Options) *Objects {
 	return &Objects{
 		options: o, informer: all.Informer(), changed: make(chan struct{}, 1),
 		queue:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		states: map[string]state{}, known: map[string]status.Status{}, written: map[string]written{}, missing: map[types.UID]struct{}{},
+		states: map[string]state{}, known: map[string]status.Provider{}, written: map[string]written{}, missing: map[types.UID]struct{}{},
 	}
 }
 
@@ -338,7 +338,7 @@ func (o *Objects) Has(name string) bool {
 }
 
 // Report receives a provider's status. It does not block.
-func (o *Objects) Report(provider string, s status.Status) {
+func (o *Objects) Report(provider string, s status.Provider) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.known[provider] = s

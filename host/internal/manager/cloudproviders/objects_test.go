@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // world is a cluster with objects, and a manager that applies them.
@@ -167,8 +167,8 @@ func (w *world) wantConditions(name, want string) {
 	}
 }
 
-func kept(version string) status.Status {
-	return status.Status{Phase: "Kept", Generation: 1, Offered: &status.Version{Digest: "d"}, Serving: &status.Version{Name: "m", Version: version, Digest: "d"}}
+func kept(version string) status.Provider {
+	return status.Provider{Phase: "Kept", Generation: 1, Offered: &status.Module{Digest: "d"}, Serving: &status.Module{Name: "m", Version: version, Digest: "d"}}
 }
 
 func TestObjectsComeAndGo(t *testing.T) {
@@ -329,17 +329,5 @@ func TestObjectsThatCannotBeListed(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		wg.Wait()
-	}
-}
-
-// A status has everything about a module, except the manager's own revision.
-func TestAModuleIsToldWhole(t *testing.T) {
-	known := status.Version{Name: "m", Version: "1", Digest: "d", ConfigDigest: "c", Image: "sha256:i", Engine: "wazero"}
-	want, err := json.Marshal(known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := json.Marshal(versionOf(&known)); err != nil || string(got) != string(want) {
-		t.Errorf("%s, error %v, want %s", got, err, want)
 	}
 }

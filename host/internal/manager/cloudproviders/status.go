@@ -9,8 +9,8 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // maxMessage bounds a message, in bytes.
@@ -21,14 +21,14 @@ const reasonStarting = "Starting"
 
 // statusOf returns the new status of an object of that generation, after the
 // status before. Known is its provider's last report, nil without one.
-func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, known *status.Status) v1alpha1.CloudProviderStatus {
+func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, known *status.Provider) v1alpha1.CloudProviderStatus {
 	s := v1alpha1.CloudProviderStatus{ObservedGeneration: generation, Conditions: slices.Clone(before.Conditions)}
 	if known == nil {
 		s.Phase, s.Reason = string(rollout.Waiting), reasonStarting
 	} else {
 		s.Phase, s.Reason, s.Message = known.Phase, known.Reason, text.Line(known.Message, maxMessage)
 		s.Generation, s.Paused = known.Generation, known.Paused
-		s.Offered, s.Serving = versionOf(known.Offered), versionOf(known.Serving)
+		s.Offered, s.Serving = (*v1alpha1.ModuleVersion)(known.Offered), (*v1alpha1.ModuleVersion)(known.Serving)
 	}
 	if v.reason != "" {
 		message := v.message
@@ -45,16 +45,9 @@ func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, 
 	return s
 }
 
-func versionOf(v *status.Version) *v1alpha1.ModuleVersion {
-	if v == nil {
-		return nil
-	}
-	return &v1alpha1.ModuleVersion{Name: v.Name, Version: v.Version, Digest: v.Digest, ConfigDigest: v.ConfigDigest, ImageDigest: v.Image, Engine: v.Engine}
-}
-
 // setConditions follows kstatus: an object is complete when neither Reconciling
 // nor Stalled is present and Ready is true.
-func setConditions(s *v1alpha1.CloudProviderStatus, v verdict, known *status.Status) {
+func setConditions(s *v1alpha1.CloudProviderStatus, v verdict, known *status.Provider) {
 	reason := conditionReason(s.Reason, s.Phase)
 	degraded := isFailure(s.Phase)
 	// An empty source is no final failure: its module may follow later, as

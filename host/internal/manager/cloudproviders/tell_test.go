@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // An object's important changes are Events on it, once, by the leader.
@@ -21,7 +21,7 @@ func TestWhatGoesWrongIsAnEventOnTheObject(t *testing.T) {
 		w.lead().settled()
 		broken := kept("1.0")
 		broken.Phase, broken.Reason, broken.Message = "Rejected", "ConfigNotFound", "waiting for ConfigMap kube-system/c"
-		for _, report := range []status.Status{kept("1.0"), broken, broken, kept("1.1")} {
+		for _, report := range []status.Provider{kept("1.0"), broken, broken, kept("1.1")} {
 			w.Report("one", report)
 			w.settled()
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 const (
@@ -144,7 +144,7 @@ func (o *Objects) next(object *unstructured.Unstructured, before v1alpha1.CloudP
 	return statusOf(generation, before, state.verdict, known), true
 }
 
-func (o *Objects) knownOf(name string, state state) *status.Status {
+func (o *Objects) knownOf(name string, state state) *status.Provider {
 	known, ok := o.known[name]
 	if !ok || state.inForce == 0 {
 		return nil
