@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -250,6 +251,7 @@ func refusal(code int, data []byte) error {
 		if said.Reason == "" {
 			return errors.New("the manager has no such path: it is older than this ccmctl")
 		}
+		return &apierrors.StatusError{ErrStatus: said}
 	}
 	return errors.New(said.Message)
 }
