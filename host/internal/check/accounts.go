@@ -38,9 +38,16 @@ func (c *checker) rights(ctx context.Context) {
 			}
 		}
 		for _, right := range lacking {
-			c.tell(report.RightMissing, "serviceaccount "+right.Account, fmt.Sprintf("it may not %s %s%s: %s", strings.Join(right.Verbs, ", "), right.object(), in(right.Namespace), text.AddRules(right.Namespace, right.Rule)))
+			c.lacks(right)
 		}
 	})
+}
+
+// lacks tells of a right that is missing, and the rule that gives it.
+func (c *checker) lacks(right Right) {
+	where := "serviceaccount " + right.Account
+	what, mend := words(report.RightMissing, where, fmt.Sprintf("it may not %s %s%s", strings.Join(right.Verbs, ", "), right.object(), in(right.Namespace)), c.Namespace)
+	c.add(Error, report.RightMissing, where, what, mend+"; or "+text.AddRules(right.Namespace, right.Rule))
 }
 
 // together adds a missing right to the list, merged with the last one if they

@@ -79,7 +79,7 @@ func TestWhichPoliciesDecide(t *testing.T) {
 func TestAWebhookIsServedByWhatIsReady(t *testing.T) {
 	for conditions, want := range map[string]Finding{
 		`{"ready": false}`: {Severity: Error, Reason: "WebhookBlocks", What: "nothing ready is behind Service guards/guard of webhook nodes.example.com"},
-		`{"ready": true}`:  {Severity: Warning, Reason: "WebhookInTheWay", What: "and Service guards/guard answers"},
+		`{"ready": true}`:  {Severity: Warning, Reason: "WebhookInTheWay", What: "ready Pods are behind Service guards/guard"},
 		`{}`:               {Severity: Warning, Reason: "WebhookInTheWay"},
 	} {
 		answers := map[string]string{

@@ -105,7 +105,7 @@ func TestMissing(t *testing.T) {
 	eventsOf := func(ages ...time.Duration) map[string]any {
 		list := &corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}}
 		for _, age := range ages {
-			list.Items = append(list.Items, corev1.Event{Message: fmt.Sprintf("quota %v", age), LastTimestamp: metav1.NewTime(time.Now().Add(-age))})
+			list.Items = append(list.Items, corev1.Event{Reason: "FailedCreate", Message: fmt.Sprintf("quota %v", age), LastTimestamp: metav1.NewTime(time.Now().Add(-age))})
 		}
 		return map[string]any{daemonSets: daemonSet(2, 3, 0), "/api/v1/namespaces/kube-system/events": list}
 	}
@@ -118,6 +118,7 @@ func TestMissing(t *testing.T) {
 	idle := deployment.DeepCopy()
 	idle.Spec.Replicas, idle.Status.Conditions = new(int32), nil
 	unmounted := eventsOf(time.Minute)
+	unmounted["/api/v1/namespaces/kube-system/events"].(*corev1.EventList).Items[0].Count = 2
 	unmounted[daemonSets] = daemonSet(2, 1, 1)
 	ended, evicted := waiting("", nil), waiting("", nil)
 	evicted.Status.Phase, evicted.Status.ContainerStatuses = corev1.PodFailed, nil

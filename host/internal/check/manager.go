@@ -50,7 +50,7 @@ func (c *checker) manager(ctx context.Context) {
 	if c.status == nil {
 		if apierrors.IsForbidden(c.unreachable) {
 			c.unknown("MayNotRead", "manager", "not checked: whether providers serve, and reach their clouds: "+c.unreachable.Error())
-		} else if c.unreachable != nil && c.seen.workload != nil {
+		} else if c.unreachable != nil && c.seen.workload != nil && !c.noneRuns() {
 			c.tell(report.ManagerSilent, "namespace "+c.Namespace, c.unreachable.Error())
 		} else {
 			c.unknown("Hosts", "cluster", "not checked: whether a manager reaches the granted hosts is known to a manager that runs")
@@ -66,7 +66,10 @@ func (c *checker) manager(ctx context.Context) {
 	c.reach(ctx)
 	for i := range c.status.Providers {
 		p := &c.status.Providers[i]
-		c.section("Provider", "provider "+p.Name, well(p), func() { c.provider(p) })
+		before := len(c.findings)
+		if c.provider(p); len(c.findings) == before && len(p.Stuck) == 0 && len(p.Faults()) == 0 { // each may be told already
+			c.add(OK, "Provider", "provider "+p.Name, well(p), "")
+		}
 		c.hosts(p)
 	}
 	c.stuck(c.status.Nobodys)
@@ -110,8 +113,8 @@ func (c *checker) provider(p *status.Provider) {
 	}
 	for _, fault := range p.Faults() {
 		cause := report.OfCondition(fault.Type, fault.Reason).Reason
-		if cause == report.HostConfigurationRejected && c.told(report.ConfigurationInvalid, "configmap "+c.own()) {
-			continue // of the same mistake
+		if cause == report.HostConfigurationRejected && c.invalid(fault.Message) {
+			continue
 		}
 		c.tell(cause, where, fault.Type+" is False ("+fault.Reason+"): "+fault.Message)
 	}
@@ -137,6 +140,16 @@ func (c *checker) stuck(all []status.Explanation) {
 			c.add(Error, e.Cause, where, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
 		}
 	}
+}
+
+// invalid reports whether a mistake of the configuration, as the manager tells it of each
+// provider, is told already.
+func (c *checker) invalid(message string) bool {
+	return slices.ContainsFunc(c.findings, func(f Finding) bool {
+		_, evidence, _ := strings.Cut(f.What, ": ")
+		return f.Reason == report.ConfigurationInvalid && strings.Contains(message, evidence) ||
+			f.Reason == report.HostConfigurationRejected && strings.HasSuffix(evidence, message)
+	})
 }
 
 func (c *checker) told(reason, where string) bool {

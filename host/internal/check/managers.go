@@ -78,6 +78,10 @@ func (c *checker) leader(context.Context) {
 	c.section("Leader", where, "a manager leads", func() {
 		i := slices.IndexFunc(c.seen.leases, func(l coordinationv1.Lease) bool { return l.Namespace == c.Namespace })
 		if i < 0 || !c.live(&c.seen.leases[i]) {
+			if c.noneRuns() {
+				c.unknown("Leader", where, "no manager leads, as none runs")
+				return
+			}
 			c.tell(report.NoLeader, where, "")
 			return
 		}

@@ -51,7 +51,7 @@ func fault(pod *corev1.Pod) (reason, evidence string) {
 		reason = report.PodEnded
 		if waiting != nil && !begins(waiting) {
 			reason, evidence, ended = report.PodNotRunning, strings.TrimSpace(waiting.Reason+" "+waiting.Message)+"; ", s.LastTerminationState.Terminated
-			if ended == nil { // it never ran: there is no log
+			if ended == nil || waiting.Reason != crashLoop { // its image or its configuration is at fault, and no log says so
 				return report.PodNotStarted, evidence + "image " + s.Image
 			}
 		}
@@ -62,6 +62,9 @@ func fault(pod *corev1.Pod) (reason, evidence string) {
 	return "", ""
 }
 
+// crashLoop is the kubelet's reason of a container that ends again and again.
+const crashLoop = "CrashLoopBackOff"
+
 func begins(waiting *corev1.ContainerStateWaiting) bool {
 	return waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing"
 }
@@ -71,6 +74,18 @@ func begins(waiting *corev1.ContainerStateWaiting) bool {
 func preparing(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && begins(s.State.Waiting)
+	})
+}
+
+// noneRuns reports whether no container of the manager runs: then the findings about its Pods
+// are the cause of all silence.
+func (c *checker) noneRuns() bool {
+	if c.seen.pods == nil {
+		return false
+	}
+	return !slices.ContainsFunc(c.ownPods(), func(pod corev1.Pod) bool {
+		reason, _ := fault(&pod)
+		return reason == "" && len(pod.Status.ContainerStatuses) > 0 && !preparing(&pod)
 	})
 }
 
@@ -106,24 +121,26 @@ const createRetry = 20 * time.Minute
 // failedCreate is the message of the latest Event about a failed creation of Pods, and its
 // age; "" if none is recent.
 func (c *checker) failedCreate(ctx context.Context, w *workload) (said string) {
-	return c.lastEvent(ctx, fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}, createRetry)
+	return c.lastEvent(ctx, fields.Set{"involvedObject.name": managerName, "involvedObject.kind": w.kind, "reason": "FailedCreate"}, createRetry, 1)
 }
 
 // mountRetry is a little more than the longest pause of a kubelet between two attempts to
 // mount a volume.
 const mountRetry = 3 * time.Minute
 
-// warned is what the kubelet has said last of a Pod that it prepares.
+// warned is what the kubelet has said last of a Pod that it prepares. What failed once may be
+// about to succeed, as a ConfigMap that it has not read yet.
 func (c *checker) warned(ctx context.Context, pod *corev1.Pod) (said string) {
-	return c.lastEvent(ctx, fields.Set{"involvedObject.uid": string(pod.UID), "type": corev1.EventTypeWarning}, mountRetry)
+	return c.lastEvent(ctx, fields.Set{"involvedObject.uid": string(pod.UID), "type": corev1.EventTypeWarning}, mountRetry, 2)
 }
 
-// lastEvent is the message of the latest of some Events, and its age; "" if none is as recent.
-func (c *checker) lastEvent(ctx context.Context, which fields.Set, recent time.Duration) (said string) {
+// lastEvent is the message of the latest of some Events of failures, and its age; "" if none
+// is as recent, and was seen so many times.
+func (c *checker) lastEvent(ctx context.Context, which fields.Set, recent time.Duration, times int32) (said string) {
 	now := c.dates.now()
 	at := now.Add(-recent)
 	err := each(ctx, c.client.CoreV1().Events(c.Namespace).List, metav1.ListOptions{FieldSelector: which.String()}, func(e *corev1.Event) {
-		if e.LastTimestamp.After(at) {
+		if e.LastTimestamp.After(at) && strings.HasPrefix(e.Reason, "Failed") && max(e.Count, 1) >= times {
 			said, at = e.Message, e.LastTimestamp.Time
 		}
 	})

@@ -40,7 +40,7 @@ func TestTheRoleOfCcmctlTellsWhyNoPodRuns(t *testing.T) {
 				Status: appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 3}})
 		case info.Resource == "events":
 			_ = json.NewEncoder(w).Encode(corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"},
-				Items: []corev1.Event{{Message: "exceeded quota", LastTimestamp: metav1.Now()}}})
+				Items: []corev1.Event{{Reason: "FailedCreate", Message: "exceeded quota", LastTimestamp: metav1.Now()}}})
 		default:
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		}

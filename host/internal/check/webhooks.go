@@ -61,31 +61,35 @@ func (c *checker) webhook(ctx context.Context, w *webhook) {
 	if ignored || stopped == "" {
 		return
 	}
-	server := "its URL"
+	server := "whether its URL answers is not known"
 	if s := w.service; s != nil {
-		server = "Service " + s.Namespace + "/" + s.Name
-		if !c.served(ctx, s) {
-			c.tell(report.WebhookBlocks, w.configuration, fmt.Sprintf("nothing ready is behind %s of webhook %s, and so each write of %s is refused", server, w.name, stopped))
+		name := "Service " + s.Namespace + "/" + s.Name
+		switch known, ready := c.served(ctx, s); {
+		case known && !ready:
+			c.tell(report.WebhookBlocks, w.configuration, fmt.Sprintf("nothing ready is behind %s of webhook %s, and so each write of %s is refused", name, w.name, stopped))
 			return
+		case known:
+			server = "ready Pods are behind " + name
+		default:
+			server = "whether " + name + " answers is not known"
 		}
 	}
-	c.tell(report.WebhookInTheWay, w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail, and %s answers", w.name, stopped, server))
+	c.tell(report.WebhookInTheWay, w.configuration, fmt.Sprintf("webhook %s sees each write of %s with failurePolicy Fail; %s", w.name, stopped, server))
 }
 
-// served reports whether a Service has a ready endpoint, or that is unknown.
-func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) bool {
+// served reports whether a Service has a ready endpoint, if that is known.
+func (c *checker) served(ctx context.Context, s *admissionv1.ServiceReference) (known, ready bool) {
 	service, err := c.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false
+		return true, false
 	}
 	if !c.readable("service "+s.Namespace+"/"+s.Name, err) || service.Spec.Type == corev1.ServiceTypeExternalName {
-		return true
+		return false, false
 	}
-	ready := false
 	err = each(ctx, c.client.DiscoveryV1().EndpointSlices(s.Namespace).List, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name}, func(slice *discoveryv1.EndpointSlice) {
 		ready = ready || slices.ContainsFunc(slice.Endpoints, isReady)
 	})
-	return !c.readable("endpointslices of service "+s.Namespace+"/"+s.Name, err) || ready
+	return c.readable("endpointslices of service "+s.Namespace+"/"+s.Name, err), ready
 }
 
 // isReady reports whether an endpoint takes connections; one without the condition does.

@@ -136,7 +136,7 @@ func (c *checker) pod(ctx context.Context, pod *corev1.Pod) {
 		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
 			c.tell(report.PodNotScheduled, podName(pod), condition.Message)
 		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience:
-			c.tell(unready(pod), podName(pod), "")
+			c.tell(unready(pod), podName(pod), condition.Message)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func (s *statusSource) Why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Ex
 		return &e, nil
 	}
 	if o.Kind == v1alpha1.KindVolume {
+		if !s.volumesSynced() {
+			return nil, apierrors.NewServiceUnavailable("this manager has not read the PersistentVolumes yet: ask again")
+		}
 		volume, err := s.volumes.Get(o.Name)
 		if err != nil {
 			return nil, err

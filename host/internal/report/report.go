@@ -7,7 +7,10 @@ package report
 
 //go:generate go run ./generate ../../../deploy
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Step is something that a person can do.
 type Step struct {
@@ -27,11 +30,18 @@ type Of struct {
 // Fill returns the command about these objects. A value is not looked into for more
 // placeholders.
 func (s Step) Fill(o Of) string {
+	command := s.Command
+	if o.Manager != "" && o.Manager != "kube-system" { // the default of ccmctl
+		command = ofManager.ReplaceAllString(command, "$1 --manager-namespace {manager}")
+	}
 	return strings.NewReplacer(
 		"{manager}", o.Manager, "{namespace}", o.Namespace, "{name}", o.Name,
 		"{provider}", o.Provider, "{choice}", o.Choice, "{digest}", o.Digest,
-	).Replace(s.Command)
+	).Replace(command)
 }
+
+// ofManager is each command that asks a manager.
+var ofManager = regexp.MustCompile(`(ccmctl (?:status|why|check|rollout)[^;|]*)`)
 
 // Documented returns the command as the documents show it.
 func (s Step) Documented() string {

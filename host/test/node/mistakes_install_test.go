@@ -85,8 +85,8 @@ func before() []mistake {
 		{name: "status of what is not installed", make: nothing, asks: []string{"ccmctl", "status"}, says: `no manager is installed in namespace kube-system: `},
 		{name: "another namespace", make: nothing, asks: []string{"ccmctl", "status", "--manager-namespace=ccm"}, says: `no manager is installed in namespace ccm: `},
 		plan("mistyped", "grant: []", `error +ConfigurationInvalid +\S*mistyped.yaml: .*"providers\[0\].grant"`),
-		plan("no-module", "store: static", `error +ObjectMissing +configmap kube-system/cloud-provider-static: `),
-		plan("no-secret", "grants: [{host: api.example.com, credentials: [api]}], credentials: [{name: api, secret: {namespace: kube-system, name: cloud}, bearer: {}}]", `error +ObjectMissing +secret kube-system/cloud: `),
+		plan("no-module", "store: static", `error +ConfigMapMissing +configmap kube-system/cloud-provider-static: `),
+		plan("no-secret", "grants: [{host: api.example.com, credentials: [api]}], credentials: [{name: api, secret: {namespace: kube-system, name: cloud}, bearer: {}}]", `error +SecretMissing +secret kube-system/cloud: `),
 		plan("scheme-in-host", "grants: [{host: 'https://api.example.com'}]", `error +ConfigurationInvalid .*grants\[0\].host`),
 	}
 }

@@ -22,7 +22,7 @@ func faulty(t *testing.T) []byte { t.Helper(); return readFile(t, built("faulty.
 func ofModules() []mistake {
 	const remote = `provider remote: `
 	return []mistake{
-		{name: "the module is deleted", says: `^ObjectMissing configmap kube-system/cloud-provider-remote: `, also: "SourceUnavailable|OfferRefused", make: func(t *testing.T, h *healthy) func() {
+		{name: "the module is deleted", says: `^ConfigMapMissing configmap kube-system/cloud-provider-remote: `, also: "SourceUnavailable|OfferRefused", make: func(t *testing.T, h *healthy) func() {
 			h.kubectl(t, "-n", namespace, "delete", "configmap", "cloud-provider-remote")
 			return func() { h.module(t, "remote", "create", "provider.wasm="+built("faulty.wasm")) }
 		}},
@@ -47,7 +47,7 @@ func ofModules() []mistake {
 			h.kubectl(t, "replace", "-f", written(t, "edited.yaml", strings.Replace(before, "providers:", "provders:", 1)))
 			return func() { h.restore(t) }
 		}},
-		{name: "its Secret does not exist", make: valued("  grants:\n", "  credentials: [{name: cloud, secret: {namespace: kube-system, name: keys}, bearer: {}}]\n  grants:\n"), says: `^ObjectMissing secret kube-system/keys: `, also: "NotUsable|OfferRefused|RightMissing|HostConfigurationRejected"},
+		{name: "its Secret does not exist", make: valued("  grants:\n", "  credentials: [{name: cloud, secret: {namespace: kube-system, name: keys}, bearer: {}}]\n  grants:\n"), says: `^SecretMissing secret kube-system/keys: `, also: "NotUsable|OfferRefused|RightMissing|HostConfigurationRejected"},
 		{name: "its Secret has another key", says: `^NotUsable secret kube-system/keys: .*"token"`, also: "OfferRefused|HostConfigurationRejected", make: func(t *testing.T, h *healthy) func() {
 			h.kubectl(t, "-n", namespace, "create", "secret", "generic", "keys", "--from-literal=api-token=0123456789abcdef")
 			mend := valued("  grants:\n", "  credentials: [{name: cloud, secret: {namespace: kube-system, name: keys}, bearer: {}}]\n  grants:\n")(t, h)
@@ -77,9 +77,9 @@ func ofClouds() []mistake {
 		{name: "the cloud refuses the credentials", make: answers(401), says: `^CredentialsRefused service default/shop: .*401`},
 		{name: "the cloud has an outage", make: answers(503), says: `^(CloudUnavailable|Breaker) (service default/shop|provider remote)`},
 		{name: "the cloud is another server", make: answers(302), says: `^CloudUnavailable service default/shop: .*302`},
-		{name: "a grant of a name that does not exist", make: grant("{scheme: https, host: cloud.invalid}"), says: `^HostUnreachable host cloud.invalid:443 .*NotResolved`},
+		{name: "a grant of a name that does not exist", make: grant("{scheme: https, host: cloud.invalid}"), says: `^HostNotResolved host cloud.invalid:443 `},
 		{name: "a grant of a port that is closed", make: grant("{scheme: http, host: " + bridgeAddress + ", port: 9}"), says: `^HostUnreachable host ` + bridgeAddress + `:9 .*refused`},
-		{name: "a grant of the machine itself", make: grant("{scheme: https, host: localhost}"), says: `^HostUnreachable host localhost:443 .*AddressRefused`},
+		{name: "a grant of the machine itself", make: grant("{scheme: https, host: localhost}"), says: `^HostAddressRefused host localhost:443 `},
 		{name: "no grant", make: func(t *testing.T, h *healthy) func() {
 			t.Helper()
 			mend := valued("  - {scheme: http, host: "+bridgeAddress, "  - {scheme: http, host: 10.77.0.99")(t, h)
