@@ -32,7 +32,8 @@ while read -r package changelog commit; do
   short=${package%/v1*} short=${short##*/}
   while IFS= read -r change; do
     name=$short.${change#- } name=${name%%: *}
-    [ -n "$change" ] && ! grep -qF "\`$name\`" <<<"$(told "$changelog")" || continue
+    every=${name/(\**)./*.} # (*Type).Method: a list may name the method of all types
+    [ -n "$change" ] && ! grep -qF -e "\`$name\`" -e "\`$every\`" <<<"$(told "$changelog")" || continue
     echo "$package: $change; keep it, or say \`$name\` and what to write instead in $changelog" >&2
     untold=1
   done <<<"$changes"

@@ -7,7 +7,7 @@
 // of the generated codec.
 package abi
 
-//go:generate protoc --go-lite_out=. --go-lite_opt=paths=source_relative,features=marshal+unmarshal+size+equal ccm_v1.proto
+//go:generate protoc --go-lite_out=. --go-lite_opt=paths=source_relative,features=marshal+unmarshal+size ccm_v1.proto
 
 // Version is the number of this ABI.
 const Version = 1
@@ -127,7 +127,5 @@ type Message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(data []byte) (int, error)
 	UnmarshalVT(data []byte) error
-	// EqualMessageVT compares the values: encodings differ, as maps have no order.
-	EqualMessageVT(that any) bool
 	Reset()
 }

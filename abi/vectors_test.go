@@ -70,10 +70,15 @@ func marshal(t *testing.T, m abi.Message) []byte {
 	return data
 }
 
-// equal compares by the generated code, which takes absent and empty bytes for
-// the same, as proto3 does.
-func equal(a, b abi.Message) bool {
-	return a.(interface{ EqualMessageVT(any) bool }).EqualMessageVT(b)
+// equal compares what is encoded, where absent and empty bytes are the same.
+func equal(t *testing.T, a, b abi.Message) bool {
+	t.Helper()
+	one, err := wire.Marshal(a)
+	other, otherErr := wire.Marshal(b)
+	if err != nil || otherErr != nil {
+		t.Fatal(err, otherErr)
+	}
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && bytes.Equal(one, other)
 }
 
 // newMessage makes an empty message by its name in ccm_v1.proto.
@@ -134,7 +139,7 @@ func TestVectors(t *testing.T) {
 			if malformed := v.Outcome == outcomeMalformed; (err != nil) != malformed {
 				t.Fatalf("decoding says %v, want %s", err, v.Outcome)
 			}
-			if v.Canonical && !equal(got, made[i].value) {
+			if v.Canonical && !equal(t, got, made[i].value) {
 				t.Errorf("decoded %+v, want %+v", got, made[i].value)
 			}
 			if v.Canonical && !bytes.Equal(marshal(t, got), v.bytes(t)) {
@@ -199,7 +204,7 @@ func FuzzUnmarshal(f *testing.F) {
 				continue
 			}
 			again := reflect.New(reflect.TypeOf(m).Elem()).Interface().(abi.Message)
-			if err := again.UnmarshalVT(marshal(t, m)); err != nil || !equal(m, again) {
+			if err := again.UnmarshalVT(marshal(t, m)); err != nil || !equal(t, m, again) {
 				t.Fatalf("%T of %x does not survive encoding: %v", m, data, err)
 			}
 		}

@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"errors"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -185,7 +186,7 @@ func TestEventAndTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &abi.EventRequest{Warning: true, Reason: "Reason", Message: "message"}
-	if events := h.Events(); len(events) != 1 || !want.EqualVT(events[0]) {
+	if events := h.Events(); len(events) != 1 || !reflect.DeepEqual(want, events[0]) {
 		t.Errorf("events: %v", events)
 	}
 	h.Time = time.Minute

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func TestDescribeConfigureProbe(t *testing.T) {
 		t.Error(diff)
 	}
 	want := abi.ConfigureResponse{Accepted: true, HasClusterId: true, DisabledOps: []uint32{uint32(abi.OpRouteList)}, Warnings: []string{"w"}}
-	if !configure.EqualVT(&want) {
+	if !reflect.DeepEqual(&configure, &want) {
 		t.Errorf("configure: %v", &configure)
 	}
 	if !probe.Ready || probe.Summary != "all is well" {
@@ -244,7 +245,7 @@ func TestAnswers(t *testing.T) {
 		name:   func() (string, error) { return "lb", nil },
 		ensure: func(*sdk.Op, *abi.LoadBalancerRequest) (*abi.LoadBalancerStatus, error) { return status, nil },
 	})
-	wants := map[abi.Op]interface{ EqualMessageVT(any) bool }{
+	wants := map[abi.Op]abi.Message{
 		abi.OpInstanceExists:     &abi.InstanceExistsResponse{Existence: sdk.DoesNotExist},
 		abi.OpInstanceShutdown:   &abi.InstanceShutdownResponse{State: sdk.Shutdown},
 		abi.OpInstanceMetadata:   &abi.InstanceMetadataResponse{Metadata: &abi.InstanceMetadata{ProviderId: "cloud://n"}},
@@ -261,7 +262,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for op, want := range wants {
 		req, resp := requests()[op]()
-		if err := h.Call(op, req, resp); err != nil || !want.EqualMessageVT(resp) {
+		if err := h.Call(op, req, resp); err != nil || !reflect.DeepEqual(want, resp) {
 			t.Errorf("%s: %v, %v, want %v", op, resp, err, want)
 		}
 	}
@@ -319,7 +320,7 @@ func TestInstanceNodeFields(t *testing.T) {
 	if err := h.Call(abi.OpInstanceExists, &abi.InstanceRequest{Node: node}, &abi.InstanceExistsResponse{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := (&abi.Node{Name: "n", Addresses: node.Addresses}); !want.EqualVT(got) {
+	if want := (&abi.Node{Name: "n", Addresses: node.Addresses}); !reflect.DeepEqual(want, got) {
 		t.Errorf("the node is %v, want %v", got, want)
 	}
 	server := sdk.NewServer(p)

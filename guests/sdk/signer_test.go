@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestSignature(t *testing.T) {
 		Method: "PUT", Url: "https://c/x?y=1&sig=a%2Bb%3D%26c", Body: []byte("body"),
 		Headers: append(header("Accept", "a/b"), header("Authorization", "Key opensesame")...),
 	}
-	if !want.EqualVT(signed) {
+	if !reflect.DeepEqual(want, signed) {
 		t.Errorf("signed %v, want %v", signed, want)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestParseInventory(t *testing.T) {
 		},
 	}
 	for i := range want {
-		if got := &inv.machines[i].metadata; !got.EqualVT(&want[i]) {
+		if got := &inv.machines[i].metadata; !reflect.DeepEqual(got, &want[i]) {
 			t.Errorf("machine %d: %v, want %v", i, got, &want[i])
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,7 @@ func configured(t *testing.T, config string) *sdktest.Host {
 func TestConfigureAndProbe(t *testing.T) {
 	h := sdktest.New(t)
 	resp := h.Configure(&provider{}, example)
-	if want := (&abi.ConfigureResponse{Accepted: true, HasClusterId: true}); !want.EqualVT(resp) {
+	if want := (&abi.ConfigureResponse{Accepted: true, HasClusterId: true}); !reflect.DeepEqual(want, resp) {
 		t.Errorf("configure: %v, want %v", resp, want)
 	}
 	var probe abi.ProbeResponse

@@ -304,7 +304,7 @@ func testOps(t *testing.T, guest caller) {
 			if diff := cmp.Diff(test.err, call(t, guest, test.op, test.req, got)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			if test.err == nil && !test.want.(interface{ EqualMessageVT(any) bool }).EqualMessageVT(got) {
+			if test.err == nil && !reflect.DeepEqual(test.want, got) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})

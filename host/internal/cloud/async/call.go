@@ -86,7 +86,7 @@ func (c *call) same(other *call) bool {
 	if about && both && a.Node != nil && b.Node != nil {
 		return machineOf(a.Node) == machineOf(b.Node)
 	}
-	return c.req.EqualMessageVT(other.req)
+	return reflect.DeepEqual(c.req, other.req)
 }
 
 // machineOf returns the fields that identify a Node's machine. Other fields change as often

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +31,7 @@ func TestServicesAsPeopleHaveThem(t *testing.T) {
 			before := s.DeepCopy()
 			got, decoded := Service(s), &abi.Service{}
 			roundTrip(t, got, decoded)
-			if !got.EqualVT(Service(s.DeepCopy())) || !decoded.EqualVT(got) {
+			if !reflect.DeepEqual(got, Service(s.DeepCopy())) || !reflect.DeepEqual(decoded, got) {
 				t.Error("two conversions of one Service differ")
 			}
 			if diff := cmp.Diff(before, s); diff != "" {
@@ -57,7 +58,7 @@ func TestNodesAsPeopleHaveThem(t *testing.T) {
 			before := n.DeepCopy()
 			got, decoded := Node(n), &abi.Node{}
 			roundTrip(t, got, decoded)
-			if !got.EqualVT(Node(n.DeepCopy())) || !decoded.EqualVT(got) {
+			if !reflect.DeepEqual(got, Node(n.DeepCopy())) || !reflect.DeepEqual(decoded, got) {
 				t.Error("two conversions of one Node differ")
 			}
 			if diff := cmp.Diff(before, n); diff != "" {

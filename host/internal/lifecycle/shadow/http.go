@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"net/http"
+	"reflect"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/wire"
@@ -70,7 +71,7 @@ func (x exchanges) take(r *abi.HttpRequest) *exchange {
 
 func (e *exchange) fit(r *abi.HttpRequest) int {
 	fit := 0
-	if e.request.EqualVT(r) {
+	if reflect.DeepEqual(e.request, r) {
 		fit += 4
 	}
 	if e.request.GetCredential() == r.GetCredential() {
