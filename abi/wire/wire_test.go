@@ -84,9 +84,9 @@ func FuzzUnmarshal(f *testing.F) {
 
 func BenchmarkUnmarshal(b *testing.B) {
 	metadata := &abi.InstanceMetadata{ProviderId: "static://m1", InstanceType: "metal", Zone: "z", Region: "r"}
-	plain, _ := (&abi.InstanceMetadataResponse{Metadata: metadata}).MarshalVT()
+	plain, _ := wire.Marshal(&abi.InstanceMetadataResponse{Metadata: metadata})
 	metadata.Zone = "zürich"
-	text, _ := (&abi.InstanceMetadataResponse{Metadata: metadata}).MarshalVT()
+	text, _ := wire.Marshal(&abi.InstanceMetadataResponse{Metadata: metadata})
 	for name, data := range map[string][]byte{"ascii": plain, "utf8": text} {
 		b.Run(name, func(b *testing.B) {
 			m := new(abi.InstanceMetadataResponse)

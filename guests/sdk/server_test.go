@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk/sdktest"
 )
@@ -334,7 +335,7 @@ func TestInstanceNodeFields(t *testing.T) {
 // A guest's collector has to find the memory of each op: only the strings of
 // selected fields survive it.
 func TestInstanceNodeFieldsLeaveTheirTexts(t *testing.T) {
-	request, err := (&abi.InstanceRequest{Node: &abi.Node{Name: "n1", Uid: "u", Labels: map[string]string{"a": "b"}}}).MarshalVT()
+	request, err := wire.Marshal(&abi.InstanceRequest{Node: &abi.Node{Name: "n1", Uid: "u", Labels: map[string]string{"a": "b"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

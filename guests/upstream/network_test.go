@@ -19,6 +19,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/guests/sdk"
 	"github.com/wasm-ccm/wasm-ccm/guests/upstream/early"
 )
@@ -232,7 +233,7 @@ func (h *batching) HostCall(_ string, encoded []byte) (abi.Code, []byte) {
 	for _, r := range request.Requests {
 		response.Results = append(response.Results, &abi.HttpResult{Response: &abi.HttpResponse{Status: 200, Body: []byte(r.Url)}})
 	}
-	out, err := response.MarshalVT()
+	out, err := wire.Marshal(&response)
 	if err != nil {
 		return abi.CodeInternal, nil
 	}

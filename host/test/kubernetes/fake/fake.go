@@ -18,6 +18,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/provider"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine/wazero"
@@ -180,7 +181,7 @@ func emptyStore(request []byte) (abi.Code, []byte) {
 	if err := read.UnmarshalVT(request); err != nil || read.Write != nil {
 		return abi.CodeDenied, nil
 	}
-	response, err := (&abi.StoreResponse{Version: "empty"}).MarshalVT()
+	response, err := wire.Marshal(&abi.StoreResponse{Version: "empty"})
 	if err != nil {
 		return abi.CodeInternal, nil
 	}
