@@ -192,8 +192,6 @@ func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
 }
 
-func (*ErrorDetail) ProtoMessage() {}
-
 func (x *ErrorDetail) GetMessage() string {
 	if x != nil {
 		return x.Message
@@ -219,8 +217,6 @@ type DescribeRequest struct {
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
 }
-
-func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) GetAbiVersion() uint32 {
 	if x != nil {
@@ -258,8 +254,6 @@ type DescribeResponse struct {
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
 }
-
-func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) GetName() string {
 	if x != nil {
@@ -302,8 +296,6 @@ func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
 }
 
-func (*ConfigureRequest) ProtoMessage() {}
-
 func (x *ConfigureRequest) GetConfig() []byte {
 	if x != nil {
 		return x.Config
@@ -338,8 +330,6 @@ type ConfigureResponse struct {
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
 }
-
-func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) GetAccepted() bool {
 	if x != nil {
@@ -384,8 +374,6 @@ func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
 }
 
-func (*ProbeRequest) ProtoMessage() {}
-
 type ProbeResponse struct {
 	unknownFields []byte
 	// Must be true: a guest that cannot serve answers with an error.
@@ -397,8 +385,6 @@ type ProbeResponse struct {
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
 }
-
-func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) GetReady() bool {
 	if x != nil {
@@ -423,8 +409,6 @@ type NodeAddress struct {
 func (x *NodeAddress) Reset() {
 	*x = NodeAddress{}
 }
-
-func (*NodeAddress) ProtoMessage() {}
 
 func (x *NodeAddress) GetType() AddressType {
 	if x != nil {
@@ -458,8 +442,6 @@ type Node struct {
 func (x *Node) Reset() {
 	*x = Node{}
 }
-
-func (*Node) ProtoMessage() {}
 
 func (x *Node) GetName() string {
 	if x != nil {
@@ -533,8 +515,6 @@ func (x *InstanceRequest) Reset() {
 	*x = InstanceRequest{}
 }
 
-func (*InstanceRequest) ProtoMessage() {}
-
 func (x *InstanceRequest) GetNode() *Node {
 	if x != nil {
 		return x.Node
@@ -551,8 +531,6 @@ func (x *InstanceExistsResponse) Reset() {
 	*x = InstanceExistsResponse{}
 }
 
-func (*InstanceExistsResponse) ProtoMessage() {}
-
 func (x *InstanceExistsResponse) GetExistence() Existence {
 	if x != nil {
 		return x.Existence
@@ -568,8 +546,6 @@ type InstanceShutdownResponse struct {
 func (x *InstanceShutdownResponse) Reset() {
 	*x = InstanceShutdownResponse{}
 }
-
-func (*InstanceShutdownResponse) ProtoMessage() {}
 
 func (x *InstanceShutdownResponse) GetState() PowerState {
 	if x != nil {
@@ -591,8 +567,6 @@ type InstanceMetadata struct {
 func (x *InstanceMetadata) Reset() {
 	*x = InstanceMetadata{}
 }
-
-func (*InstanceMetadata) ProtoMessage() {}
 
 func (x *InstanceMetadata) GetProviderId() string {
 	if x != nil {
@@ -649,8 +623,6 @@ func (x *InstanceMetadataResponse) Reset() {
 	*x = InstanceMetadataResponse{}
 }
 
-func (*InstanceMetadataResponse) ProtoMessage() {}
-
 func (x *InstanceMetadataResponse) GetMetadata() *InstanceMetadata {
 	if x != nil {
 		return x.Metadata
@@ -675,8 +647,6 @@ type ListInstancesRequest struct {
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
 }
-
-func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) GetPageToken() string {
 	if x != nil {
@@ -703,8 +673,6 @@ type Instance struct {
 func (x *Instance) Reset() {
 	*x = Instance{}
 }
-
-func (*Instance) ProtoMessage() {}
 
 func (x *Instance) GetNodeName() string {
 	if x != nil {
@@ -739,8 +707,6 @@ type ListInstancesResponse struct {
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
 }
-
-func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) GetInstances() []*Instance {
 	if x != nil {
@@ -778,8 +744,6 @@ type ServicePort struct {
 func (x *ServicePort) Reset() {
 	*x = ServicePort{}
 }
-
-func (*ServicePort) ProtoMessage() {}
 
 func (x *ServicePort) GetName() string {
 	if x != nil {
@@ -834,8 +798,6 @@ func (x *PortStatus) Reset() {
 	*x = PortStatus{}
 }
 
-func (*PortStatus) ProtoMessage() {}
-
 func (x *PortStatus) GetPort() int32 {
 	if x != nil {
 		return x.Port
@@ -869,8 +831,6 @@ type LoadBalancerIngress struct {
 func (x *LoadBalancerIngress) Reset() {
 	*x = LoadBalancerIngress{}
 }
-
-func (*LoadBalancerIngress) ProtoMessage() {}
 
 func (x *LoadBalancerIngress) GetIp() string {
 	if x != nil {
@@ -908,8 +868,6 @@ type LoadBalancerStatus struct {
 func (x *LoadBalancerStatus) Reset() {
 	*x = LoadBalancerStatus{}
 }
-
-func (*LoadBalancerStatus) ProtoMessage() {}
 
 func (x *LoadBalancerStatus) GetIngress() []*LoadBalancerIngress {
 	if x != nil {
@@ -953,8 +911,6 @@ type Service struct {
 func (x *Service) Reset() {
 	*x = Service{}
 }
-
-func (*Service) ProtoMessage() {}
 
 func (x *Service) GetNamespace() string {
 	if x != nil {
@@ -1109,8 +1065,6 @@ func (x *NodeSnapshot) Reset() {
 	*x = NodeSnapshot{}
 }
 
-func (*NodeSnapshot) ProtoMessage() {}
-
 func (x *NodeSnapshot) GetId() uint32 {
 	if x != nil {
 		return x.Id
@@ -1136,8 +1090,6 @@ type LoadBalancerRequest struct {
 func (x *LoadBalancerRequest) Reset() {
 	*x = LoadBalancerRequest{}
 }
-
-func (*LoadBalancerRequest) ProtoMessage() {}
 
 func (x *LoadBalancerRequest) GetClusterName() string {
 	if x != nil {
@@ -1171,8 +1123,6 @@ func (x *LoadBalancerGetResponse) Reset() {
 	*x = LoadBalancerGetResponse{}
 }
 
-func (*LoadBalancerGetResponse) ProtoMessage() {}
-
 func (x *LoadBalancerGetResponse) GetExistence() Existence {
 	if x != nil {
 		return x.Existence
@@ -1197,8 +1147,6 @@ func (x *LoadBalancerNameResponse) Reset() {
 	*x = LoadBalancerNameResponse{}
 }
 
-func (*LoadBalancerNameResponse) ProtoMessage() {}
-
 func (x *LoadBalancerNameResponse) GetName() string {
 	if x != nil {
 		return x.Name
@@ -1215,8 +1163,6 @@ type LoadBalancerEnsureResponse struct {
 func (x *LoadBalancerEnsureResponse) Reset() {
 	*x = LoadBalancerEnsureResponse{}
 }
-
-func (*LoadBalancerEnsureResponse) ProtoMessage() {}
 
 func (x *LoadBalancerEnsureResponse) GetStatus() *LoadBalancerStatus {
 	if x != nil {
@@ -1235,8 +1181,6 @@ type Done struct {
 func (x *Done) Reset() {
 	*x = Done{}
 }
-
-func (*Done) ProtoMessage() {}
 
 func (x *Done) GetDone() bool {
 	if x != nil {
@@ -1259,8 +1203,6 @@ type Route struct {
 func (x *Route) Reset() {
 	*x = Route{}
 }
-
-func (*Route) ProtoMessage() {}
 
 func (x *Route) GetName() string {
 	if x != nil {
@@ -1313,8 +1255,6 @@ func (x *RouteListRequest) Reset() {
 	*x = RouteListRequest{}
 }
 
-func (*RouteListRequest) ProtoMessage() {}
-
 func (x *RouteListRequest) GetClusterName() string {
 	if x != nil {
 		return x.ClusterName
@@ -1332,8 +1272,6 @@ type RouteListResponse struct {
 func (x *RouteListResponse) Reset() {
 	*x = RouteListResponse{}
 }
-
-func (*RouteListResponse) ProtoMessage() {}
 
 func (x *RouteListResponse) GetRoutes() []*Route {
 	if x != nil {
@@ -1359,8 +1297,6 @@ type RouteCreateRequest struct {
 func (x *RouteCreateRequest) Reset() {
 	*x = RouteCreateRequest{}
 }
-
-func (*RouteCreateRequest) ProtoMessage() {}
 
 func (x *RouteCreateRequest) GetClusterName() string {
 	if x != nil {
@@ -1392,8 +1328,6 @@ type RouteDeleteRequest struct {
 func (x *RouteDeleteRequest) Reset() {
 	*x = RouteDeleteRequest{}
 }
-
-func (*RouteDeleteRequest) ProtoMessage() {}
 
 func (x *RouteDeleteRequest) GetClusterName() string {
 	if x != nil {
@@ -1434,8 +1368,6 @@ type Volume struct {
 func (x *Volume) Reset() {
 	*x = Volume{}
 }
-
-func (*Volume) ProtoMessage() {}
 
 func (x *Volume) GetName() string {
 	if x != nil {
@@ -1523,8 +1455,6 @@ func (x *VolumeLabelsRequest) Reset() {
 	*x = VolumeLabelsRequest{}
 }
 
-func (*VolumeLabelsRequest) ProtoMessage() {}
-
 func (x *VolumeLabelsRequest) GetVolume() *Volume {
 	if x != nil {
 		return x.Volume
@@ -1542,8 +1472,6 @@ type VolumeLabelsResponse struct {
 func (x *VolumeLabelsResponse) Reset() {
 	*x = VolumeLabelsResponse{}
 }
-
-func (*VolumeLabelsResponse) ProtoMessage() {}
 
 func (x *VolumeLabelsResponse) GetLabels() map[string]string {
 	if x != nil {
@@ -1568,8 +1496,6 @@ func (x *TickRequest) Reset() {
 	*x = TickRequest{}
 }
 
-func (*TickRequest) ProtoMessage() {}
-
 func (x *TickRequest) GetClusterName() string {
 	if x != nil {
 		return x.ClusterName
@@ -1587,8 +1513,6 @@ type LogRequest struct {
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
 }
-
-func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) GetSeverity() LogRequest_Severity {
 	if x != nil {
@@ -1621,8 +1545,6 @@ func (x *KeyValue) Reset() {
 	*x = KeyValue{}
 }
 
-func (*KeyValue) ProtoMessage() {}
-
 func (x *KeyValue) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -1650,8 +1572,6 @@ type EventRequest struct {
 func (x *EventRequest) Reset() {
 	*x = EventRequest{}
 }
-
-func (*EventRequest) ProtoMessage() {}
 
 func (x *EventRequest) GetWarning() bool {
 	if x != nil {
@@ -1687,8 +1607,6 @@ type NodesRequest struct {
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
 }
-
-func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) GetSnapshotId() uint32 {
 	if x != nil {
@@ -1728,8 +1646,6 @@ func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
 }
 
-func (*NodesResponse) ProtoMessage() {}
-
 func (x *NodesResponse) GetNodes() []*Node {
 	if x != nil {
 		return x.Nodes
@@ -1754,8 +1670,6 @@ type CacheRequest struct {
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
 }
-
-func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) GetKey() string {
 	if x != nil {
@@ -1782,8 +1696,6 @@ func (x *CacheValue) Reset() {
 	*x = CacheValue{}
 }
 
-func (*CacheValue) ProtoMessage() {}
-
 func (x *CacheValue) GetValue() []byte {
 	if x != nil {
 		return x.Value
@@ -1808,8 +1720,6 @@ func (x *CacheResponse) Reset() {
 	*x = CacheResponse{}
 }
 
-func (*CacheResponse) ProtoMessage() {}
-
 func (x *CacheResponse) GetFound() bool {
 	if x != nil {
 		return x.Found
@@ -1833,8 +1743,6 @@ type StoreEntry struct {
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
 }
-
-func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) GetKey() string {
 	if x != nil {
@@ -1861,8 +1769,6 @@ type StoreRequest struct {
 func (x *StoreRequest) Reset() {
 	*x = StoreRequest{}
 }
-
-func (*StoreRequest) ProtoMessage() {}
 
 func (x *StoreRequest) GetWrite() *StoreWrite {
 	if x != nil {
@@ -1891,8 +1797,6 @@ type StoreWrite struct {
 func (x *StoreWrite) Reset() {
 	*x = StoreWrite{}
 }
-
-func (*StoreWrite) ProtoMessage() {}
 
 func (x *StoreWrite) GetVersion() string {
 	if x != nil {
@@ -1926,8 +1830,6 @@ type StoreResponse struct {
 func (x *StoreResponse) Reset() {
 	*x = StoreResponse{}
 }
-
-func (*StoreResponse) ProtoMessage() {}
 
 func (x *StoreResponse) GetVersion() string {
 	if x != nil {
@@ -1966,8 +1868,6 @@ type KubeRequest struct {
 func (x *KubeRequest) Reset() {
 	*x = KubeRequest{}
 }
-
-func (*KubeRequest) ProtoMessage() {}
 
 func (x *KubeRequest) GetResource() string {
 	if x != nil {
@@ -2026,8 +1926,6 @@ func (x *KubePatch) Reset() {
 	*x = KubePatch{}
 }
 
-func (*KubePatch) ProtoMessage() {}
-
 func (x *KubePatch) GetUid() string {
 	if x != nil {
 		return x.Uid
@@ -2080,8 +1978,6 @@ type KubeObject struct {
 func (x *KubeObject) Reset() {
 	*x = KubeObject{}
 }
-
-func (*KubeObject) ProtoMessage() {}
 
 func (x *KubeObject) GetNamespace() string {
 	if x != nil {
@@ -2137,8 +2033,6 @@ func (x *KubeResponse) Reset() {
 	*x = KubeResponse{}
 }
 
-func (*KubeResponse) ProtoMessage() {}
-
 func (x *KubeResponse) GetObjects() []*KubeObject {
 	if x != nil {
 		return x.Objects
@@ -2184,8 +2078,6 @@ func (x *HttpHeader) Reset() {
 	*x = HttpHeader{}
 }
 
-func (*HttpHeader) ProtoMessage() {}
-
 func (x *HttpHeader) GetName() string {
 	if x != nil {
 		return x.Name
@@ -2222,8 +2114,6 @@ type HttpRequest struct {
 func (x *HttpRequest) Reset() {
 	*x = HttpRequest{}
 }
-
-func (*HttpRequest) ProtoMessage() {}
 
 func (x *HttpRequest) GetMethod() string {
 	if x != nil {
@@ -2292,8 +2182,6 @@ func (x *HttpResponse) Reset() {
 	*x = HttpResponse{}
 }
 
-func (*HttpResponse) ProtoMessage() {}
-
 func (x *HttpResponse) GetStatus() int32 {
 	if x != nil {
 		return x.Status
@@ -2328,8 +2216,6 @@ func (x *HttpResult) Reset() {
 	*x = HttpResult{}
 }
 
-func (*HttpResult) ProtoMessage() {}
-
 func (x *HttpResult) GetResponse() *HttpResponse {
 	if x != nil {
 		return x.Response
@@ -2361,8 +2247,6 @@ func (x *HttpSendRequest) Reset() {
 	*x = HttpSendRequest{}
 }
 
-func (*HttpSendRequest) ProtoMessage() {}
-
 func (x *HttpSendRequest) GetRequests() []*HttpRequest {
 	if x != nil {
 		return x.Requests
@@ -2380,8 +2264,6 @@ func (x *HttpSendResponse) Reset() {
 	*x = HttpSendResponse{}
 }
 
-func (*HttpSendResponse) ProtoMessage() {}
-
 func (x *HttpSendResponse) GetResults() []*HttpResult {
 	if x != nil {
 		return x.Results
@@ -2398,8 +2280,6 @@ type SecretValue struct {
 func (x *SecretValue) Reset() {
 	*x = SecretValue{}
 }
-
-func (*SecretValue) ProtoMessage() {}
 
 func (x *SecretValue) GetKey() string {
 	if x != nil {
@@ -2438,8 +2318,6 @@ type SignRequest struct {
 func (x *SignRequest) Reset() {
 	*x = SignRequest{}
 }
-
-func (*SignRequest) ProtoMessage() {}
 
 func (x *SignRequest) GetSecret() []*SecretValue {
 	if x != nil {
@@ -2512,8 +2390,6 @@ func (x *SignResponse) Reset() {
 	*x = SignResponse{}
 }
 
-func (*SignResponse) ProtoMessage() {}
-
 func (x *SignResponse) GetDone() bool {
 	if x != nil {
 		return x.Done
@@ -2566,8 +2442,6 @@ func (x *Node_LabelsEntry) Reset() {
 	*x = Node_LabelsEntry{}
 }
 
-func (*Node_LabelsEntry) ProtoMessage() {}
-
 func (x *Node_LabelsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2591,8 +2465,6 @@ type Node_AnnotationsEntry struct {
 func (x *Node_AnnotationsEntry) Reset() {
 	*x = Node_AnnotationsEntry{}
 }
-
-func (*Node_AnnotationsEntry) ProtoMessage() {}
 
 func (x *Node_AnnotationsEntry) GetKey() string {
 	if x != nil {
@@ -2618,8 +2490,6 @@ func (x *InstanceMetadata_AdditionalLabelsEntry) Reset() {
 	*x = InstanceMetadata_AdditionalLabelsEntry{}
 }
 
-func (*InstanceMetadata_AdditionalLabelsEntry) ProtoMessage() {}
-
 func (x *InstanceMetadata_AdditionalLabelsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2643,8 +2513,6 @@ type Service_LabelsEntry struct {
 func (x *Service_LabelsEntry) Reset() {
 	*x = Service_LabelsEntry{}
 }
-
-func (*Service_LabelsEntry) ProtoMessage() {}
 
 func (x *Service_LabelsEntry) GetKey() string {
 	if x != nil {
@@ -2670,8 +2538,6 @@ func (x *Service_AnnotationsEntry) Reset() {
 	*x = Service_AnnotationsEntry{}
 }
 
-func (*Service_AnnotationsEntry) ProtoMessage() {}
-
 func (x *Service_AnnotationsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2695,8 +2561,6 @@ type Volume_LabelsEntry struct {
 func (x *Volume_LabelsEntry) Reset() {
 	*x = Volume_LabelsEntry{}
 }
-
-func (*Volume_LabelsEntry) ProtoMessage() {}
 
 func (x *Volume_LabelsEntry) GetKey() string {
 	if x != nil {
@@ -2722,8 +2586,6 @@ func (x *Volume_AnnotationsEntry) Reset() {
 	*x = Volume_AnnotationsEntry{}
 }
 
-func (*Volume_AnnotationsEntry) ProtoMessage() {}
-
 func (x *Volume_AnnotationsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2747,8 +2609,6 @@ type Volume_AttributesEntry struct {
 func (x *Volume_AttributesEntry) Reset() {
 	*x = Volume_AttributesEntry{}
 }
-
-func (*Volume_AttributesEntry) ProtoMessage() {}
 
 func (x *Volume_AttributesEntry) GetKey() string {
 	if x != nil {
@@ -2774,8 +2634,6 @@ func (x *VolumeLabelsResponse_LabelsEntry) Reset() {
 	*x = VolumeLabelsResponse_LabelsEntry{}
 }
 
-func (*VolumeLabelsResponse_LabelsEntry) ProtoMessage() {}
-
 func (x *VolumeLabelsResponse_LabelsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2800,8 +2658,6 @@ func (x *KubePatch_AnnotationsEntry) Reset() {
 	*x = KubePatch_AnnotationsEntry{}
 }
 
-func (*KubePatch_AnnotationsEntry) ProtoMessage() {}
-
 func (x *KubePatch_AnnotationsEntry) GetKey() string {
 	if x != nil {
 		return x.Key
@@ -2825,8 +2681,6 @@ type KubePatch_LabelsEntry struct {
 func (x *KubePatch_LabelsEntry) Reset() {
 	*x = KubePatch_LabelsEntry{}
 }
-
-func (*KubePatch_LabelsEntry) ProtoMessage() {}
 
 func (x *KubePatch_LabelsEntry) GetKey() string {
 	if x != nil {
