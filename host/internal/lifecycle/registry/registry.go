@@ -49,12 +49,6 @@ func ParseReference(text string) (Reference, error) {
 	return Reference{ref}, nil
 }
 
-// CheckReference checks the text of a reference.
-func CheckReference(text string) error {
-	_, err := ParseReference(text)
-	return err
-}
-
 // Digest is the digest of a reference by digest, "" for a tag.
 func (r Reference) Digest() string {
 	if d, ok := r.Reference.(name.Digest); ok {

@@ -150,7 +150,7 @@ func TestReferences(t *testing.T) {
 		"https://registry.example.com/p:v1": false, "oci://registry.example.com/p:v1": false, "registry.example.com/" + strings.Repeat("a", 600) + ":v1": false,
 		"registry.example.com/p@sha512:" + strings.Repeat("a", 128): false, "registry.example.com/../p:v1": false, "user:password@registry.example.com/p:v1": false,
 	} {
-		err := registry.CheckReference(text)
+		_, err := registry.ParseReference(text)
 		if (err == nil) != good {
 			t.Errorf("%q: %v", text, err)
 		}
