@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
 	"github.com/wasm-ccm/wasm-ccm/abi/manifest"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/hostfunc"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/hostcall/kubecache"
@@ -72,10 +73,7 @@ func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi
 		return g.Host.HostCall(ctx, name, request)
 	}
 	detail := &abi.ErrorDetail{Message: name + ": it is no longer granted: " + module.Mend(name)}
-	data := make([]byte, detail.SizeVT())
-	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
-		return abi.CodeDenied, nil
-	}
+	data, _ := wire.Marshal(detail) // without it the code suffices
 	return abi.CodeDenied, data
 }
 

@@ -102,12 +102,6 @@ func (c *call) about() string {
 	return c.op.String() + " " + c.name
 }
 
-func encode(m abi.Message) ([]byte, error) {
-	data := make([]byte, m.SizeVT())
-	n, err := m.MarshalToSizedBufferVT(data)
-	return data[len(data)-n:], err
-}
-
 // emptyCopy returns a new message of the type of m.
 func emptyCopy(m abi.Message) abi.Message {
 	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(abi.Message)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 )
 
 // task is a running op.
@@ -94,7 +95,7 @@ func (i *Invoker) run(ctx context.Context, t *task) {
 	defer t.cancel()
 	r := &reply{err: i.contained(ctx, t)}
 	if r.err == nil {
-		r.data, r.err = encode(t.resp)
+		r.data, r.err = wire.Marshal(t.resp)
 	}
 	i.finish(t, r)
 }

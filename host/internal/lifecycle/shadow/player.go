@@ -133,12 +133,11 @@ func (p *player) put(key string, value []byte) {
 
 // encode encodes the answer to a host call.
 func encode(m abi.Message) (abi.Code, []byte) {
-	size := m.SizeVT()
-	if size > abi.MaxHostResultBytes {
+	if m.SizeVT() > abi.MaxHostResultBytes {
 		return abi.CodeTooLarge, nil
 	}
-	data := make([]byte, size)
-	if _, err := m.MarshalToSizedBufferVT(data); err != nil {
+	data, err := wire.Marshal(m)
+	if err != nil {
 		return abi.CodeInternal, nil
 	}
 	return abi.CodeOK, data

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
+	"github.com/wasm-ccm/wasm-ccm/abi/wire"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 )
 
@@ -158,11 +159,7 @@ func (c *Call) ask(ctx context.Context, name string, request []byte) (abi.Code, 
 
 // detailOf encodes an error of this package. It is short.
 func detailOf(format string, args ...any) []byte {
-	detail := &abi.ErrorDetail{Message: fmt.Sprintf(format, args...)}
-	data := make([]byte, detail.SizeVT())
-	if _, err := detail.MarshalToSizedBufferVT(data); err != nil {
-		return nil // the code suffices
-	}
+	data, _ := wire.Marshal(&abi.ErrorDetail{Message: fmt.Sprintf(format, args...)}) // without it the code suffices
 	return data
 }
 
