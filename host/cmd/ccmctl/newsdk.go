@@ -46,7 +46,7 @@ func (f *newFlags) checkSDK() error {
 
 // sdkFiles are the example's files under another name.
 func (f *newFlags) sdkFiles() (map[string][]byte, error) {
-	files := map[string][]byte{".gitignore": []byte("/build/\n/secrets/\n")}
+	files := map[string][]byte{".gitignore": []byte("/build/\n/secrets/\n*.wasm\n*.wasm.stamp\n")}
 	rename := strings.NewReplacer(
 		"Command example is a whole provider, for guests/README.md and as a start for\n// a new one.", "Command "+path.Base(f.Module)+" is a provider.",
 		home+"guests/example", f.Module, "example://", f.Name+"://", `"example"`, `"`+f.Name+`"`, "mycloud", f.Name)

@@ -98,3 +98,15 @@ func TestTheRuleIsWhole(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(mend), mend)
 	}
 }
+
+// A manager of another namespace is no second one where none is installed.
+func TestAManagerOfAnotherNamespace(t *testing.T) {
+	now, holder, seconds := metav1.NowMicro(), "host_1", int32(3600)
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ccm", Name: managerName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now}}
+	c := &checker{Options: Options{Namespace: "kube-system"}, dates: &dates{clock: time.Now}, seen: cluster{leases: []coordinationv1.Lease{lease}}}
+	c.managers(t.Context())
+	c.workload(t.Context())
+	if Count(c.findings, Error) != 0 || !found(c.findings, Finding{Severity: Warning, Reason: report.NotInstalled, What: "namespace ccm"}) {
+		t.Errorf("%+v", c.findings)
+	}
+}

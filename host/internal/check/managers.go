@@ -63,10 +63,10 @@ func runs(container corev1.Container, program string) bool {
 }
 
 func (c *checker) otherLease(lease *coordinationv1.Lease) {
-	if lease.Namespace == c.Namespace || !c.live(lease) {
+	if lease.Namespace == c.Namespace || !c.live(lease) || c.target() == nil { // without a manager here it may be the one
 		return
 	}
-	c.tell(report.TwoManagers, "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, while the manager of namespace %s has a Lease of its own", *lease.Spec.HolderIdentity, c.Namespace))
+	c.tell(report.TwoManagers, "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, and the manager of namespace %s by another", *lease.Spec.HolderIdentity, c.Namespace))
 }
 
 // leader checks the holder of the manager's Lease.

@@ -96,7 +96,7 @@ const (
 var causes = []Cause{
 	{NothingServes, "no module of the provider serves", Step{"see why the provider serves nothing", whyItself}, Tell{Whole: true}},
 	{LoopNotRunning, "the control loop does not run for this provider", Step{"see what its module can do, and the manager's flags", whyItself}, Tell{Whole: true}},
-	{Breaker, "requests to a host of the cloud failed, and none is sent but one from time to time", Step{"look at the cloud's own console: the manager sends again when a request succeeds", "ccmctl status -o wide"}, Tell{Whole: true}},
+	{Breaker, "requests to a host of the cloud failed, and none is sent but one from time to time", Step{"look at the cloud's own console: the manager sends again when a request succeeds", "ccmctl calls --provider {provider}"}, Tell{Whole: true}},
 	{HostConfigurationRejected, "the manager's configuration is not in force as it is written", Step{"correct the field that the message names, before the manager restarts", "kubectl -n {manager} get configmap cloud-controller-manager -o yaml"}, Tell{Whole: true}},
 	{HostConfigurationPending, "the manager's configuration is valid, and waits for something; it is tried every 10 seconds", Step{}, Tell{Whole: true, Warning: true}},
 	{DeletionBrakeEngaged, "the machines of many Nodes are said to be gone, and the Nodes wait", Step{"compare the provider's words with the cloud's own console", whyItself}, Tell{Whole: true}},
@@ -111,7 +111,7 @@ var causes = []Cause{
 	{InProgress, "an op runs", Step{}, Tell{}},
 	{Postponed, "the provider asks for patience, for more than " + words(SlowAfter), Step{"wait; if it takes too long, look at the cloud's own console, and at the provider", whyItself}, Tell{}},
 	{Throttled, "the cloud limits requests", Step{"lower providers[].requests of the values, or have the limit raised", values}, Tell{}},
-	{CloudUnavailable, "the cloud cannot be reached, or fails", Step{"look at its own console, and at the calls that fail", "ccmctl status -o wide"}, Tell{}},
+	{CloudUnavailable, "the cloud cannot be reached, or fails", Step{"look at its own console, and at the calls that fail", "ccmctl calls --provider {provider}"}, Tell{}},
 	{CredentialsRefused, "the cloud does not accept the credentials", Step{"correct the Secret that providers[].credentials names; it is taken up at once", values}, Tell{}},
 	{NotGranted, "the module asks for what is not granted", Step{"if it should have it, add it to providers[].grants (or capabilities) of the values", values}, Tell{}},
 	{Forbidden, "the manager lacks a right", Step{"give it the right that the message names; with the chart, install this release again", upgrade}, Tell{}},

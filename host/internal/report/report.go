@@ -41,7 +41,7 @@ func (s Step) Fill(o Of) string {
 }
 
 // ofManager is each command that asks a manager.
-var ofManager = regexp.MustCompile(`(ccmctl (?:status|why|check|rollout)[^;|]*)`)
+var ofManager = regexp.MustCompile(`(ccmctl (?:status|why|check|calls|rollout)[^;|]*)`)
 
 // Documented returns the command as the documents show it.
 func (s Step) Documented() string {

@@ -50,6 +50,9 @@ func TestShow(t *testing.T) {
 		stays: once == "" || once == "0", interrupted: ctx.Done(),
 	}}
 	dir := filepath.Join(h.build, "demo")
+	if err := claim(t, dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755), h.openCluster(t, dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +65,23 @@ func TestShow(t *testing.T) {
 	if !t.Failed() {
 		h.show.step("every step happened, everything is taken down")
 	}
+}
+
+// claim keeps the directory of a demonstration that is up from a second one.
+func claim(t *testing.T, dir string) error {
+	t.Helper()
+	if kubeconfig, err := filepath.Abs(os.Getenv("KUBECONFIG")); err == nil && strings.HasPrefix(kubeconfig, dir+string(filepath.Separator)) {
+		return errors.New("KUBECONFIG is that of an earlier make run: unset KUBECONFIG")
+	}
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { _ = lock.Close() })
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("%s: another make run is up: end it first (%w)", dir, err)
+	}
+	return nil
 }
 
 // openCluster starts a control plane, or takes that of $KUBECONFIG and a
