@@ -55,10 +55,10 @@ func ofNodes() []mistake {
 // second is a machine that is there once, with a kubelet of these arguments.
 func (h *healthy) second(t *testing.T, arguments ...string) *node {
 	t.Helper()
-	if len(h.cluster.nodes) == 1 {
+	if len(h.nodes) == 1 {
 		return h.start(t, 2, arguments...)
 	}
-	n := h.cluster.nodes[1]
+	n := h.nodes[1]
 	n.arguments = append(n.arguments[:4:4], arguments...)
 	n.startKubelet(t)
 	h.registered(t, n)
