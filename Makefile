@@ -340,7 +340,9 @@ test-node: build image ccmctl guests guests-test helm $(REGISTRY) $(CONTROL_PLAN
 	@.ci/debian-packages runc containernetworking-plugins iptables iproute2 util-linux
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o $(BUILD)/pause ./host/test/node/pause
 	$(call say,the manager on real nodes)
-	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 45m ./host/test/node
+	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 20m -run '^TestNode$$' ./host/test/node
+	$(call say,seventy mistakes of a new operator)
+	$(TEST_ENV) $(GO) test -tags node -count=1 -v -timeout 30m -run '^TestMistakes$$' ./host/test/node
 	$(call say,what an image costs in a cgroup of the shipped limit)
 	$(TEST_ENV) CCM_CGROUPS=1 $(GO) test -count=1 -v -timeout 20m -run '^TestALayerThatExpands$$' ./host/test/e2e
 

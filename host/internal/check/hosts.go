@@ -48,12 +48,12 @@ func (c *checker) hosts(p *status.Provider) {
 		r := c.reached[hostOf{p.Name, host}]
 		state, asked := states[host]
 		switch {
-		case asked && state.Breaker != "closed":
-			c.tell(report.HostUnreachable, where, state.LastFault)
+		case r.Result != "" && r.Result != status.HostNotAsked && r.Result != status.HostReached:
+			c.tell(causeOf(r.Result), where, fmt.Sprintf("%s cannot connect to it: %s", c.from, r.Message))
+		case asked && state.Breaker != "closed": // it may have answered, with an error
+			c.tell(report.Breaker, where, state.LastFault)
 		case r.Result == status.HostReached:
 			c.certificate(where, &r)
-		case r.Result != "" && r.Result != status.HostNotAsked:
-			c.tell(causeOf(r.Result), where, fmt.Sprintf("%s cannot connect to it: %s", c.from, r.Message))
 		case asked:
 			c.add(OK, "Host", where, "the manager sends requests to it", "")
 		default:

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/host/config/v1alpha1"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	status "github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
@@ -23,7 +24,7 @@ func TestHosts(t *testing.T) {
 	}}}}
 	c.manager(t.Context())
 	for _, want := range []Finding{
-		{Severity: Error, Reason: "HostUnreachable", Where: "host open.example.com:443 of provider p", What: "connection refused"},
+		{Severity: Error, Reason: report.Breaker, Where: "host open.example.com:443 of provider p", What: "connection refused"},
 		{Severity: Unknown, Reason: "HostNotAsked", Where: "host new.example.com:443 of provider p", What: "not checked"},
 		{Severity: OK, Reason: "Host", Where: "host good.example.com:8443 of provider p"},
 	} {
@@ -69,7 +70,7 @@ func TestHostsThatWereConnectedTo(t *testing.T) {
 		{Severity: Warning, Reason: "CertificateEnds", Where: "host old.example.com:443 of provider p", What: "in 13 days (2026-11-14)"},
 		{Severity: Error, Reason: "HostNotResolved", Where: "host nowhere.example.com:443 of provider p", What: "manager node-1_4711 cannot connect to it: no such host"},
 		{Severity: Error, Reason: "HostTLSFailed", Where: "host twice.example.com:443 of provider p", What: ": unknown authority"},
-		{Severity: Error, Reason: "HostUnreachable", Where: "host open.example.com:443 of provider p", What: "503"},
+		{Severity: Error, Reason: report.Breaker, Where: "host open.example.com:443 of provider p", What: "503"},
 		{Severity: Unknown, Reason: "HostNotAsked", Where: "host *.example.com:443 of provider p", What: "it stands for many hosts, and the manager has sent it nothing"},
 		{Severity: Unknown, Reason: "HostNotAsked", Where: "host 65.example.com:443 of provider p", What: "no more than 64 hosts of a provider are asked, and the manager"},
 	} {

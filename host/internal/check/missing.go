@@ -43,6 +43,9 @@ func Fault(pod *corev1.Pod) (what, mend string) {
 
 // fault is the cause in the register, and the evidence.
 func fault(pod *corev1.Pod) (reason, evidence string) {
+	if pod.DeletionTimestamp != nil { // it ends as it should
+		return "", ""
+	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != managerName && len(pod.Status.ContainerStatuses) > 1 {
 			continue // of somebody else, such as a proxy: the manager may answer
@@ -84,8 +87,9 @@ func (c *checker) noneRuns() bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.ownPods(), func(pod corev1.Pod) bool {
-		reason, _ := fault(&pod)
-		return reason == "" && len(pod.Status.ContainerStatuses) > 0 && !preparing(&pod)
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Running != nil && (s.Name == managerName || len(pod.Status.ContainerStatuses) == 1)
+		})
 	})
 }
 

@@ -75,7 +75,7 @@ func ofClouds() []mistake {
 	}
 	return []mistake{
 		{name: "the cloud refuses the credentials", make: answers(401), says: `^CredentialsRefused service default/shop: .*401`},
-		{name: "the cloud has an outage", make: answers(503), says: `^(CloudUnavailable|Breaker) (service default/shop|provider remote)`},
+		{name: "the cloud has an outage", make: answers(503), says: `^(CloudUnavailable|Breaker) (service default/shop|provider remote)`, also: "Breaker"},
 		{name: "the cloud is another server", make: answers(302), says: `^CloudUnavailable service default/shop: .*302`},
 		{name: "a grant of a name that does not exist", make: grant("{scheme: https, host: cloud.invalid}"), says: `^HostNotResolved host cloud.invalid:443 `},
 		{name: "a grant of a port that is closed", make: grant("{scheme: http, host: " + bridgeAddress + ", port: 9}"), says: `^HostUnreachable host ` + bridgeAddress + `:9 .*refused`},
