@@ -68,27 +68,33 @@ static int get_varint(reader *r, uint64_t *v) {
   return 0;
 }
 
-// The next field. For wire type 2 value is its content. 0 at the end or when
-// the message is malformed; then at != end.
+// The next field; a group (wire types 3 and 4) is one. For wire type 2 value is
+// its content. 0 at the end or when the message is malformed; then at != end.
 static int get_field(reader *r, uint32_t *field, reader *value) {
-  uint64_t tag, n;
-  if (r->at == r->end || !get_varint(r, &tag)) return 0;
+  uint64_t tag, number, open = 0; // groups: only counted, so nesting costs nothing
+  if (r->at == r->end) return 0;
+  do {
+    uint64_t n = 0;
+    int ok = get_varint(r, &tag);
+    switch (tag & 7) {
+    case 0: ok &= get_varint(r, &number); break;
+    case 1: n = 8; break;
+    case 2: ok &= get_varint(r, &n); break;
+    case 3: open++; break;
+    case 4: ok &= open-- > 0; break;
+    case 5: n = 4; break;
+    default: ok = 0;
+    }
+    if (!ok || n > (uint64_t)(r->end - r->at)) return r->at = 0, 0;
+    *value = (tag & 7) == 2 ? (reader){r->at, r->at + n} : (reader){0, 0};
+    r->at += n;
+  } while (open);
   *field = (uint32_t)(tag >> 3);
-  *value = (reader){0, 0};
-  switch (tag & 7) {
-  case 0: return get_varint(r, &n);
-  case 1: n = 8; break;
-  case 2: if (!get_varint(r, &n)) return 0; break;
-  case 5: n = 4; break;
-  default: return 0;
-  }
-  if (n > (uint64_t)(r->end - r->at)) return 0;
-  if ((tag & 7) == 2) *value = (reader){r->at, r->at + n};
-  r->at += n;
   return 1;
 }
 
-// The last field of that number, as proto3 wants; empty when there is none.
+// The last field of that number, empty when there is none. Text and bytes want
+// this; a message that comes twice SHOULD be merged, but the host writes none.
 static int find(reader r, uint32_t want, reader *found) {
   uint32_t field;
   reader value;
@@ -301,12 +307,6 @@ static void put_status(buffer *b, uint32_t field, uint32_t number) {
   put_message(b, field, &status);
 }
 
-static uint32_t lb_get(buffer *b, const view *v) {
-  put_number(b, 1, v->number ? EXISTS : DOES_NOT_EXIST);
-  if (v->number) put_status(b, 2, v->number);
-  return answer(b);
-}
-
 // What the cloud cannot do is an error: a user would rely on it. 0: it can all.
 static const char *refusal(reader service) {
   uint32_t field;
@@ -369,14 +369,15 @@ static uint32_t balancer(uint32_t op, buffer *b, reader req) {
   }
   uint32_t code = look(&v, &name);
   if (code) return code;
-  if (op == LB_GET) return lb_get(b, &v);
-  return v.number ? done(b) : fail(NOT_FOUND, "tiny has no such load balancer"); // lb_update
+  if (op == LB_UPDATE) return v.number ? done(b) : fail(NOT_FOUND, "tiny has no such load balancer");
+  put_number(b, 1, v.number ? EXISTS : DOES_NOT_EXIST); // lb_get
+  if (v.number) put_status(b, 2, v.number);
+  return answer(b);
 }
 
 // ---- the exports -----------------------------------------------------------
 
 EXPORT("_initialize") void initialize(void) {}
-
 EXPORT("ccm_abi_v1") void ccm_abi_v1(void) {}
 
 EXPORT("ccm_call") uint32_t ccm_call(uint32_t op, uint32_t req_len) {
@@ -389,8 +390,7 @@ EXPORT("ccm_call") uint32_t ccm_call(uint32_t op, uint32_t req_len) {
   case DESCRIBE: return describe(&b);
   case CONFIGURE: return find(req, 1, &config) ? configure(&b, config) : fail(INVALID, "malformed ConfigureRequest");
   case PROBE: return probe(&b);
-  case INSTANCE_EXISTS:
-  case INSTANCE_SHUTDOWN:
+  case INSTANCE_EXISTS: case INSTANCE_SHUTDOWN:
   case INSTANCE_METADATA: return instance(op, &b, req);
   case LB_GET: case LB_NAME: case LB_ENSURE: case LB_UPDATE:
   case LB_DELETE: return balancer(op, &b, req);

@@ -181,23 +181,32 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// A group (wire types 3 and 4) is one field, without content.
     fn field(&mut self) -> Result<Field<'a>> {
-        let tag = self.varint()?;
-        let mut content: &[u8] = &[];
-        match tag & 7 {
-            0 => drop(self.varint()?),
-            1 => drop(self.take(8)?),
-            2 => {
-                let n = self.varint()?;
-                content = self.take(n)?;
+        let mut open = 0; // groups: only counted, so nesting costs nothing
+        loop {
+            let tag = self.varint()?;
+            let mut content: &[u8] = &[];
+            match tag & 7 {
+                0 => drop(self.varint()?),
+                1 => drop(self.take(8)?),
+                2 => {
+                    let n = self.varint()?;
+                    content = self.take(n)?;
+                }
+                3 => open += 1,
+                4 if open > 0 => open -= 1,
+                5 => drop(self.take(4)?),
+                _ => return Err(malformed()),
             }
-            5 => drop(self.take(4)?),
-            _ => return Err(malformed()),
+            if open == 0 {
+                return Ok(((tag >> 3) as u32, content));
+            }
         }
-        Ok(((tag >> 3) as u32, content))
     }
 
-    /// The last content of that field, as proto3 wants; empty when there is none.
+    /// The last content of that field, empty when there is none. Text and bytes want
+    /// this; a message that comes twice SHOULD be merged, but the host writes none.
     fn get(self, field: u32) -> Result<Reader<'a>> {
         let mut found: &[u8] = &[];
         for one in self {

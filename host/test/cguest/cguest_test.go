@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -250,6 +252,34 @@ func testSpec(t *testing.T, wasm []byte) {
 	testOps(t, h)
 	if len(h.logged) != 1 || h.logged[0].GetMessage() != "configured" || h.logged[0].GetSeverity() != abi.LogRequest_SEVERITY_INFO {
 		t.Errorf("logged %+v, want one line at info", h.logged)
+	}
+	testGroups(t, h)
+}
+
+// testGroups asks for m2 with an unknown group (wire types 3 and 4) in the Node.
+func testGroups(t *testing.T, guest caller) {
+	deep := strings.Repeat("\x9b\x06", 100_000) + strings.Repeat("\x9c\x06", 100_000)
+	exists := string(encoded(&abi.InstanceExistsResponse{Existence: abi.Existence_EXISTENCE_EXISTS}))
+	for _, test := range []struct {
+		name, group string
+		code        abi.Code
+		want        string
+	}{
+		{"empty", "\x9b\x06\x9c\x06", abi.CodeOK, exists},
+		{"with the fields of a Node", "\x9b\x06\x0a\x02m3\x10\x01\x19\x00\x00\x00\x00\x00\x00\x00\x00\x25\x00\x00\x00\x00\x9c\x06", abi.CodeOK, exists},
+		{"nested", "\x9b\x06\x0b\x0a\x02m3\x0c\x0a\x02m3\x9c\x06", abi.CodeOK, exists},
+		{"nested deep", deep, abi.CodeOK, exists},
+		{"unclosed", "\x9b\x06", abi.CodeInvalid, ""},
+		{"unclosed outside", "\x9b\x06\x0b\x0c", abi.CodeInvalid, ""},
+		{"unopened", "\x9c\x06", abi.CodeInvalid, ""},
+	} {
+		t.Run("group "+test.name, func(t *testing.T) {
+			node := protowire.AppendBytes([]byte("\x0a"), []byte("\x0a\x02m2"+test.group))
+			got, err := guest.Call(t.Context(), abi.OpInstanceExists, node)
+			if err != nil || got.Code != test.code || string(got.Response) != test.want {
+				t.Errorf("code %s, response %x, %v; want code %s, response %x", got.Code, got.Response, err, test.code, test.want)
+			}
+		})
 	}
 }
 
