@@ -107,7 +107,7 @@ func plannedMistakes() []mistake {
 		}
 	}
 	return []mistake{
-		{reason: "ConfigurationInvalid", severity: "error", says: `\S+: .*"providers\[0\].grant"`, plan: provider("grant: []")},
+		{reason: "HostConfigurationInvalid", severity: "error", says: `\S+: .*"providers\[0\].grant"`, plan: provider("grant: []")},
 		{reason: "NotUsable", severity: "error", says: "configmap kube-system/cloud-provider-static-config: .*provider static: source.configMap: .*there is no module", name: "module",
 			plan: func(t *testing.T) string {
 				return strings.Replace(provider("store: static")(t), "cloud-provider-static", "cloud-provider-static-config", 1)

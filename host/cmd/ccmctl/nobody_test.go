@@ -30,7 +30,7 @@ func TestNobody(t *testing.T) {
 		"not installed":   {nil, appsv1.DaemonSetStatus{ObservedGeneration: -1}, "or --server for one in no Pod"},
 		"no node matches": {nil, appsv1.DaemonSetStatus{ObservedGeneration: 1}, "0 of 0 Pods: no Node matches"},
 		"no image":        {[]corev1.Pod{waiting(corev1.PodPending, "ErrImagePull")}, appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 1, CurrentNumberScheduled: 1}, "ErrImagePull"},
-		"it cannot start": {[]corev1.Pod{waiting(corev1.PodRunning, "CrashLoopBackOff")}, appsv1.DaemonSetStatus{}, "pod p: the manager ends again and again: CrashLoopBackOff; exit code 1: no provider; at all"},
+		"it cannot start": {[]corev1.Pod{waiting(corev1.PodRunning, "CrashLoopBackOff")}, appsv1.DaemonSetStatus{}, "pod p: the manager has ended, and does not run: CrashLoopBackOff; exit code 1: no provider; at all"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

@@ -40,7 +40,7 @@ func TestAnotherMistakeOfTheConfiguration(t *testing.T) {
 	q := servedProvider(rejected)
 	q.Name = "q"
 	c := &checker{status: &status.Status{Manager: status.Manager{Leads: true}, Providers: []status.Provider{servedProvider(rejected), q}}}
-	c.tell(report.ConfigurationInvalid, "configmap "+c.own(), "providers[1].name: must not be empty")
+	c.tell(report.HostConfigurationInvalid, "configmap "+c.own(), "providers[1].name: must not be empty")
 	c.manager(t.Context())
 	if Count(c.findings, Error) != 2 || !found(c.findings, Finding{Severity: Error, Reason: report.HostConfigurationRejected, What: "cannot change"}) {
 		t.Errorf("%+v", c.findings)

@@ -194,7 +194,7 @@ func TestOneMistakeIsToldOnce(t *testing.T) {
 	node := status.Explanation{Object: status.Object{Kind: "Node", Name: "n"}, Provider: "p", Cause: report.NotHandedOver}
 	c := &checker{Options: Options{Namespace: "kube-system"}, status: &status.Status{Providers: []status.Provider{{Name: "p", Phase: status.PhaseKept, Serving: &status.Module{}, Conditions: configured, Stuck: []status.Explanation{node}}}}}
 	c.tell(report.NotHandedOver, "node n", "")
-	c.tell(report.ConfigurationInvalid, "configmap "+c.own(), "")
+	c.tell(report.HostConfigurationInvalid, "configmap "+c.own(), "")
 	c.manager(t.Context())
 	if n := Count(c.findings, Error); n != 2 {
 		t.Errorf("%d errors: %+v", n, c.findings)

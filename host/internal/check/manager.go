@@ -147,7 +147,7 @@ func (c *checker) stuck(all []status.Explanation) {
 func (c *checker) invalid(message string) bool {
 	return slices.ContainsFunc(c.findings, func(f Finding) bool {
 		_, evidence, _ := strings.Cut(f.What, ": ")
-		return f.Reason == report.ConfigurationInvalid && strings.Contains(message, evidence) ||
+		return f.Reason == report.HostConfigurationInvalid && strings.Contains(message, evidence) ||
 			f.Reason == report.HostConfigurationRejected && strings.HasSuffix(evidence, message)
 	})
 }

@@ -138,7 +138,7 @@ func (c *checker) configuration(context.Context) {
 	c.section("Configuration", where, "the HostConfiguration is valid", func() {
 		decoded, err := validation.Decode(data)
 		for _, one := range apart(err) {
-			c.tell(report.ConfigurationInvalid, where, one.Error())
+			c.tell(report.HostConfigurationInvalid, where, one.Error())
 		}
 		if err != nil {
 			return

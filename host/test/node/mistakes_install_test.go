@@ -84,10 +84,10 @@ func before() []mistake {
 		{name: "a Node waits for it", make: nothing, asks: []string{"ccmctl", "check", "--all"}, says: `^ok +Nodes +cluster: 1 of 1 Nodes wait for`},
 		{name: "status of what is not installed", make: nothing, asks: []string{"ccmctl", "status"}, says: `no manager is installed in namespace kube-system: `},
 		{name: "another namespace", make: nothing, asks: []string{"ccmctl", "status", "--manager-namespace=ccm"}, says: `no manager is installed in namespace ccm: `},
-		plan("mistyped", "grant: []", `error +ConfigurationInvalid +\S*mistyped.yaml: .*"providers\[0\].grant"`),
+		plan("mistyped", "grant: []", `error +HostConfigurationInvalid +\S*mistyped.yaml: .*"providers\[0\].grant"`),
 		plan("no-module", "store: static", `error +ConfigMapMissing +configmap kube-system/cloud-provider-static: `),
 		plan("no-secret", "grants: [{host: api.example.com, credentials: [api]}], credentials: [{name: api, secret: {namespace: kube-system, name: cloud}, bearer: {}}]", `error +SecretMissing +secret kube-system/cloud: `),
-		plan("scheme-in-host", "grants: [{host: 'https://api.example.com'}]", `error +ConfigurationInvalid .*grants\[0\].host`),
+		plan("scheme-in-host", "grants: [{host: 'https://api.example.com'}]", `error +HostConfigurationInvalid .*grants\[0\].host`),
 	}
 }
 

@@ -39,7 +39,7 @@ func ofModules() []mistake {
 			h.says(t, nil, "rollout", "pause", "remote")
 			return func() { h.says(t, nil, "rollout", "pause", "remote", "--resume") }
 		}},
-		{name: "the configuration is edited by hand", says: `^(HostConfigurationRejected|ConfigurationInvalid) .*provders`, also: "ConfigurationInvalid|HostConfigurationRejected|ObjectMissing", make: func(t *testing.T, h *healthy) func() {
+		{name: "the configuration is edited by hand", says: `^(HostConfigurationRejected|HostConfigurationInvalid) .*provders`, also: "ConfigurationInvalid|HostConfigurationRejected|ObjectMissing", make: func(t *testing.T, h *healthy) func() {
 			before, err := h.quietly(t, "-n", namespace, "get", "configmap", workload, "-o", "yaml")
 			if err != nil {
 				t.Fatal(err)

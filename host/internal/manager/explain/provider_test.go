@@ -47,6 +47,7 @@ func TestTheNextStepOfAProviderHelps(t *testing.T) {
 	}{
 		{phase: v1alpha1.PhaseRejected, reason: "ModuleInvalid", command: "kubectl -n ccm describe configmap cloud", source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "ccm", Name: "cloud"}},
 		{phase: v1alpha1.PhaseRejected, reason: "ModuleInvalid", command: "ccmctl rollout history static", source: &v1alpha1.Object{Kind: "Image", Name: "registry.example/cloud:v1"}},
+		{phase: v1alpha1.PhaseRejected, reason: "ConfigurationInvalid", command: "kubectl -n ccm describe configmap cloud", source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "ccm", Name: "cloud"}},
 		{phase: v1alpha1.PhaseWaiting, command: "ccmctl rollout history static", source: &v1alpha1.Object{Kind: "Directory", Name: "/cloud"}},
 		{phase: v1alpha1.PhaseRejected, reason: "RehearsalFailed", command: "ccmctl rollout promote static aaaaaaaaaaaa"},
 		{phase: v1alpha1.PhaseServing, paused: true, command: "ccmctl rollout pause static --resume"},
