@@ -55,7 +55,12 @@ func (s *statusSource) Why(ctx context.Context, o v1alpha1.Object) (*v1alpha1.Ex
 	}
 	e = s.node(node, s.statuses())
 	if o.Kind == v1alpha1.KindRoute {
-		e = s.route(node, s.statuses())
+		all := s.statuses()
+		var old []string // an old route may be on its way out
+		if p := s.asked(node, all); p != nil {
+			old = p.one.invoker.Routes(node.Name)
+		}
+		e = s.route(node, all, old...)
 	}
 	return &e, nil
 }
@@ -150,12 +155,13 @@ func heldOf(h *brake.Held) *explain.Held {
 	return &explain.Held{Reason: string(h.Reason), Message: h.Message, Since: h.Since, Until: h.Until, Lifts: h.Reason.Lifts()}
 }
 
-func (s *statusSource) route(o *corev1.Node, all []view) v1alpha1.Explanation {
+// route explains the routes of a Node to its pod CIDRs, and to these.
+func (s *statusSource) route(o *corev1.Node, all []view, old ...string) v1alpha1.Explanation {
 	p := s.asked(o, all)
 	f := s.facts(p)
 	f.Advice = s.manager.router.AdviseNode(o)
 	if p != nil {
-		for _, cidr := range o.Spec.PodCIDRs {
+		for _, cidr := range append(old, o.Spec.PodCIDRs...) {
 			p.one.recall(&f, abi.GroupRoutes, cidr+" of "+o.Name)
 		}
 		f.Asked = p.one.history.last(abi.GroupRoutes, o.Name, "")

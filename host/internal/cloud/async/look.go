@@ -1,6 +1,7 @@
 package async
 
 import (
+	"strings"
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -68,6 +69,20 @@ func (i *Invoker) Look(group abi.Group, name string) (running *Running, failing 
 		}
 	}
 	return running, failing
+}
+
+// Routes returns the destinations of a Node's routes with an op that runs or has failed,
+// old routes included. It looks through all objects.
+func (i *Invoker) Routes(node string) (cidrs []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for key := range i.objects {
+		route, isRoute := strings.CutPrefix(key, "Route ")
+		if cidr, of := strings.CutSuffix(route, " of "+node); isRoute && of {
+			cidrs = append(cidrs, cidr)
+		}
+	}
+	return cidrs
 }
 
 // objectsOf returns the objects whose keys name this one (newCall).
