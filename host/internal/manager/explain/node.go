@@ -20,7 +20,7 @@ func Node(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	case f.Provider == nil && f.Advice != "":
 		is(&e, v1alpha1.StateStuck, report.NoProvider, "%s", f.Advice)
 		since(&e, n.CreationTimestamp.Time)
-		next(&e, fmt.Sprintf("kubectl label --overwrite node %s wasm-ccm.dev/provider=%s", n.Name, oneOf(f.Providers)), "name the provider that has the machine")
+		next(&e, fmt.Sprintf("kubectl label --overwrite node %s wasm-ccm.dev/provider=%s", n.Name, oneOf(f.Providers)), "for example")
 	case f.Provider == nil:
 		is(&e, v1alpha1.StateIgnored, report.NoProvider, "no provider of this manager has it (its provider ID is %q), so it is left alone", n.Spec.ProviderID)
 	case f.Held != nil:

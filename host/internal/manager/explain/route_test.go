@@ -24,3 +24,17 @@ func TestRoutesThatAreOff(t *testing.T) {
 		}
 	}
 }
+
+// What to do about an object without a provider is in the message: the step is the command.
+func TestTheRemedyWithoutAProviderIsSaidOnce(t *testing.T) {
+	facts := explain.Facts{Providers: []string{"a"}, Advice: "Set it to one of: a", Namespace: "ccm"}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	for want, e := range map[string]v1alpha1.Explanation{
+		"kubectl label --overwrite node n1 wasm-ccm.dev/provider=a":                explain.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, facts),
+		"kubectl -n web annotate --overwrite service shop wasm-ccm.dev/provider=a": explain.Service(service, facts),
+	} {
+		if e.Message != facts.Advice || len(e.Next) != 1 || e.Next[0].What != "for example" || e.Next[0].Command != want {
+			t.Errorf("%+v", e)
+		}
+	}
+}

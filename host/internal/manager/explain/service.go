@@ -58,10 +58,10 @@ func nobodysService(e *v1alpha1.Explanation, s *corev1.Service, f Facts) {
 	is(e, v1alpha1.StateStuck, report.NoProvider, "%s", f.Advice)
 	since(e, s.CreationTimestamp.Time)
 	if s.Labels["wasm-ccm.dev/load-balancer-provider"] != "" {
-		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "configure that provider again; or, when its load balancer is gone, remove the label wasm-ccm.dev/load-balancer-provider")
+		next(e, fmt.Sprintf("helm -n %s get values ccm", f.Namespace), "what is configured")
 		return
 	}
-	next(e, fmt.Sprintf("kubectl -n %s annotate --overwrite service %s wasm-ccm.dev/provider=%s", s.Namespace, s.Name, oneOf(f.Providers)), "name a provider; or make one the default (routing.services.default)")
+	next(e, fmt.Sprintf("kubectl -n %s annotate --overwrite service %s wasm-ccm.dev/provider=%s", s.Namespace, s.Name, oneOf(f.Providers)), "for example")
 }
 
 // oneOf is the provider for a suggested command, if there is only one to choose.
