@@ -73,6 +73,10 @@ func TestAlerts(t *testing.T) {
 		if !regexp.MustCompile(`: (ccmctl|kubectl) `).MatchString(a.Next) {
 			t.Errorf("%s: the next step %q has no command", a.Name, a.Next)
 		}
+		// A configuration that waits fires as well, and has another Event.
+		if a.Name == "WasmCCMConfigRejected" && strings.Contains(a.Next, report.HostConfigurationRejected) {
+			t.Errorf("%s: the next step %q finds nothing of a configuration that waits", a.Name, a.Next)
+		}
 	}
 }
 
