@@ -64,8 +64,11 @@ type Tell struct {
 	Warning bool
 }
 
-// Causes are all of them, in the order of the documents.
-func Causes() []Cause { return slices.Concat(causes, findings) }
+// Causes are those of what does not go on, in the order of the documents.
+func Causes() []Cause { return slices.Clone(causes) }
+
+// Findings are what only ccmctl check finds, which says it whole.
+func Findings() []Cause { return slices.Clone(findings) }
 
 // Find returns a cause of the register. Others' reasons have the next step of Failed.
 func Find(reason string) Cause {

@@ -18,7 +18,7 @@ import (
 // Each cause has words, stands once, and its command is complete when it is filled.
 func TestCauses(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range report.Causes() {
+	for _, c := range slices.Concat(report.Causes(), report.Findings()) {
 		if seen[c.Reason] {
 			t.Errorf("%s stands twice", c.Reason)
 		}
