@@ -28,6 +28,8 @@ func TestTheRoutesOfANodeAreFound(t *testing.T) {
 		if running, _ := i.Look(abi.GroupRoutes, "10.9.0.0/24 of node-1"); running == nil || running.Op != abi.OpRouteDelete {
 			t.Errorf("%+v runs", running)
 		}
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("it has ended, after less than 20 s")
+		}
 	})
 }
