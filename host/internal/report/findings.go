@@ -101,7 +101,7 @@ var findings = []Cause{
 	{PodsMissing, "Pods of the manager cannot be made", Step{"correct what the message names", workload}, Tell{}},
 	{PodsAwaited, "Pods of the manager are missing, and nothing says why yet", Step{"check again; then see why", workload}, Tell{Warning: true}},
 	{PodNotStarted, "the manager's container has not started", Step{"see that the node gets what the message names, and can start it", describe}, Tell{}},
-	{PodNotRunning, "the manager ends again and again", Step{"its log says why", "kubectl -n {namespace} logs {name} --previous; " + describe}, Tell{}},
+	{PodNotRunning, "the manager has ended, and does not run", Step{"its log says why", "kubectl -n {namespace} logs {name} --previous; " + describe}, Tell{}},
 	{PodEnded, "the manager has just ended", Step{"its log says why", "kubectl -n {namespace} logs {name}; " + describe}, Tell{}},
 	{PodNotScheduled, "no node takes a Pod of the manager", Step{"see why", describe}, Tell{}},
 	{PodNotReady, "a Pod of the manager is not ready: no provider serves in it, or its node does not answer", Step{"see why", "ccmctl status; kubectl -n {namespace} logs {name}"}, Tell{}},
