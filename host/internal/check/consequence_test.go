@@ -110,3 +110,16 @@ func TestAManagerOfAnotherNamespace(t *testing.T) {
 		t.Errorf("%+v", c.findings)
 	}
 }
+
+// A kubelet that says nothing is told, and not taken for a manager that begins.
+func TestAKubeletThatSaysNothing(t *testing.T) {
+	pod := podIn(corev1.ContainerState{})
+	pod.Spec.NodeName = "m1"
+	pod.Status.ContainerStatuses = nil
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	c := &checker{Options: Options{Namespace: "kube-system", Patience: time.Minute}, dates: &dates{clock: time.Now}, seen: cluster{workload: &workload{kind: "DaemonSet", counted: true, wanted: 1, made: 1}, pods: []corev1.Pod{pod}}}
+	c.pods(t.Context())
+	if len(c.findings) != 1 || !found(c.findings, Finding{Severity: Error, Reason: report.PodNotStarted, What: "the kubelet of node m1 says nothing"}) {
+		t.Errorf("%+v", c.findings)
+	}
+}

@@ -128,7 +128,7 @@ func (c *checker) stuck(all []status.Explanation) {
 		if report.Find(e.Cause).Whole {
 			provider := "provider " + e.Provider
 			if where := provider + ", " + e.Object.Kind + "s"; !c.told(e.Cause, provider) && !c.told(e.Cause, where) {
-				c.add(Error, e.Cause, where, e.Message, "ccmctl why "+provider)
+				c.add(Error, e.Cause, where, e.Message, report.ForManager(c.Namespace, "ccmctl why "+provider))
 			}
 			continue
 		}
@@ -137,7 +137,7 @@ func (c *checker) stuck(all []status.Explanation) {
 			namespace, flag = e.Object.Namespace+"/", " -n "+e.Object.Namespace
 		}
 		if where := kind + namespace + e.Object.Name; !c.told(e.Cause, where) {
-			c.add(Error, e.Cause, where, e.Message, "ccmctl why "+kind+e.Object.Name+flag)
+			c.add(Error, e.Cause, where, e.Message, report.ForManager(c.Namespace, "ccmctl why "+kind+e.Object.Name+flag))
 		}
 	}
 }

@@ -15,6 +15,9 @@ import (
 
 // managers looks for other programs with cloud loops.
 func (c *checker) managers(context.Context) {
+	if c.bare() && c.elsewhere() != "" { // it may be the manager that is meant: notInstalled says so
+		return
+	}
 	c.section("Managers", "cluster", "nobody else runs the control loops of a cloud", func() {
 		for i := range c.seen.pods {
 			c.otherManager(&c.seen.pods[i])
@@ -63,7 +66,7 @@ func runs(container corev1.Container, program string) bool {
 }
 
 func (c *checker) otherLease(lease *coordinationv1.Lease) {
-	if lease.Namespace == c.Namespace || !c.live(lease) || c.target() == nil { // without a manager here it may be the one
+	if lease.Namespace == c.Namespace || !c.live(lease) {
 		return
 	}
 	c.tell(report.TwoManagers, "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, and the manager of namespace %s by another", *lease.Spec.HolderIdentity, c.Namespace))

@@ -144,7 +144,7 @@ func (c *checker) lastEvent(ctx context.Context, which fields.Set, recent time.D
 	now := c.dates.now()
 	at := now.Add(-recent)
 	err := each(ctx, c.client.CoreV1().Events(c.Namespace).List, metav1.ListOptions{FieldSelector: which.String()}, func(e *corev1.Event) {
-		if e.LastTimestamp.After(at) && strings.HasPrefix(e.Reason, "Failed") && max(e.Count, 1) >= times {
+		if e.LastTimestamp.After(at) && (strings.HasPrefix(e.Reason, "Failed") || e.Reason == "NetworkNotReady") && max(e.Count, 1) >= times {
 			said, at = e.Message, e.LastTimestamp.Time
 		}
 	})

@@ -30,9 +30,14 @@ func (c *checker) workload(ctx context.Context) {
 }
 
 func (c *checker) notInstalled() {
-	if c.plan.configuration == nil && c.status == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()] {
+	if c.bare() {
 		c.tell(report.NotInstalled, "namespace "+c.Namespace, c.elsewhere())
 	}
+}
+
+// bare reports whether no manager is installed, planned, or answers.
+func (c *checker) bare() bool {
+	return c.target() == nil && c.plan.configuration == nil && c.status == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()]
 }
 
 // elsewhere names the Lease by which a manager of another namespace leads; "" without one.
@@ -142,10 +147,13 @@ func (c *checker) pod(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	for _, condition := range pod.Status.Conditions {
+		long := c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience
 		switch {
+		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue && len(pod.Status.ContainerStatuses) == 0 && long:
+			c.tell(report.PodNotStarted, podName(pod), "the kubelet of node "+pod.Spec.NodeName+" says nothing of it")
 		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
 			c.tell(report.PodNotScheduled, podName(pod), condition.Message)
-		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && c.dates.now().Sub(condition.LastTransitionTime.Time) > c.Patience:
+		case condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && long:
 			c.tell(unready(pod), podName(pod), condition.Message)
 		}
 	}

@@ -62,7 +62,7 @@ var alerts = []Alert{
 	{"WasmCCMConfigRejected", `wasm_ccm_config_rejected > 0`,
 		"5m", "warning",
 		`The HostConfiguration is not in force as it is written, but the previous one; if it is invalid, a manager that restarts ends at once`,
-		`See which field is wrong, or what it waits for: ccmctl status`,
+		`See which field is wrong, or what it waits for: ccmctl status; ccmctl check`,
 		"deploy/docs/configure.md"},
 	{"WasmCCMRolloutStopped", `wasm_ccm_provider_rollout_phase{phase=~"Rejected|Held|RolledBack"} > 0`,
 		"5m", "warning",

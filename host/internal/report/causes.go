@@ -100,7 +100,7 @@ var causes = []Cause{
 	{NothingServes, "no module of the provider serves", Step{"see why the provider serves nothing", whyItself}, Tell{Whole: true}},
 	{LoopNotRunning, "the control loop does not run for this provider", Step{"see what its module can do, and the manager's flags", whyItself}, Tell{Whole: true}},
 	{Breaker, "requests to a host of the cloud failed, and none is sent but one from time to time", Step{"look at the cloud's own console: the manager sends again when a request succeeds", "ccmctl calls --provider {provider}"}, Tell{Whole: true}},
-	{HostConfigurationRejected, "the manager's configuration is not in force as it is written", Step{"correct the field that the message names, before the manager restarts", "kubectl -n {manager} get configmap cloud-controller-manager -o yaml"}, Tell{Whole: true}},
+	{HostConfigurationRejected, "the manager's configuration is not in force as it is written", Step{"do what the message says, before the manager restarts", "kubectl -n {manager} get configmap cloud-controller-manager -o yaml"}, Tell{Whole: true}},
 	{HostConfigurationPending, "the manager's configuration is valid, and waits for something; it is tried every 10 seconds", Step{}, Tell{Whole: true, Warning: true}},
 	{DeletionBrakeEngaged, "the machines of many Nodes are said to be gone, and the Nodes wait", Step{"compare the provider's words with the cloud's own console", whyItself}, Tell{Whole: true}},
 	{NoProvider, "no provider has the object", Step{What: "name one"}, Tell{}},

@@ -40,6 +40,11 @@ func (s Step) Fill(o Of) string {
 	).Replace(command)
 }
 
+// ForManager is a command of ccmctl that asks the manager of a namespace.
+func ForManager(namespace, command string) string {
+	return Step{Command: command}.Fill(Of{Manager: namespace})
+}
+
 // ofManager is each command that asks a manager.
 var ofManager = regexp.MustCompile(`(ccmctl (?:status|why|check|calls|rollout)[^;|]*)`)
 

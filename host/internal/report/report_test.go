@@ -110,3 +110,21 @@ func TestTimes(t *testing.T) {
 		}
 	}
 }
+
+// In another namespace each command of ccmctl names it, and no other command does.
+func TestForManager(t *testing.T) {
+	for command, want := range map[string]string{
+		"ccmctl why node n":                  "ccmctl why node n --manager-namespace ccm",
+		"ccmctl status; kubectl -n x logs p": "ccmctl status --manager-namespace ccm; kubectl -n x logs p",
+		"ccmctl digest MODULE.wasm":          "ccmctl digest MODULE.wasm",
+		"kubectl get nodes":                  "kubectl get nodes",
+		"ccmctl rollout pause p --resume":    "ccmctl rollout pause p --resume --manager-namespace ccm",
+	} {
+		if got := report.ForManager("ccm", command); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := report.ForManager("kube-system", command); got != command {
+			t.Errorf("%q, want %q", got, command)
+		}
+	}
+}

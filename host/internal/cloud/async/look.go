@@ -1,6 +1,7 @@
 package async
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -71,17 +72,19 @@ func (i *Invoker) Look(group abi.Group, name string) (running *Running, failing 
 	return running, failing
 }
 
-// Routes returns the destinations of a Node's routes with an op that runs or has failed,
-// old routes included. It looks through all objects.
+// Routes returns the destinations of a Node's routes with an op that runs, or whose deletion
+// has failed, old routes included, in order. It looks through all objects.
 func (i *Invoker) Routes(node string) (cidrs []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for key := range i.objects {
+	for key, o := range i.objects {
 		route, isRoute := strings.CutPrefix(key, "Route ")
-		if cidr, of := strings.CutSuffix(route, " of "+node); isRoute && of {
+		deletion := o.ops[abi.OpRouteDelete]
+		if cidr, of := strings.CutSuffix(route, " of "+node); isRoute && of && (o.running != nil || deletion != nil && deletion.failures > 0) {
 			cidrs = append(cidrs, cidr)
 		}
 	}
+	slices.Sort(cidrs)
 	return cidrs
 }
 

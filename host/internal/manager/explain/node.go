@@ -108,7 +108,7 @@ func Route(n *corev1.Node, f Facts) v1alpha1.Explanation {
 	switch {
 	case f.Provider == nil:
 		is(&e, v1alpha1.StateIgnored, report.NoProvider, "its Node has no provider: %s", orNone(f.Advice))
-		next(&e, "ccmctl why node "+n.Name, "see why")
+		next(&e, report.ForManager(f.Namespace, "ccmctl why node "+n.Name), "see why")
 	case slices.ContainsFunc(f.Provider.Loops, func(l v1alpha1.Loop) bool { return l.Name == routeLoop && l.Off }):
 		is(&e, v1alpha1.StateIgnored, report.RoutesOff, "the manager makes no routes for provider %s: --configure-cloud-routes is false, or its module has none", e.Provider)
 		advise(&e, f)

@@ -68,7 +68,7 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		if p.Paused {
 			resume(e, f)
 		}
-		next(e, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p)), "let it serve anyway")
+		next(e, report.ForManager(f.Namespace, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p))), "let it serve anyway")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it has no module to serve: %s", said)
