@@ -86,10 +86,15 @@ func (c *checker) noneRuns() bool {
 	if c.seen.pods == nil {
 		return false
 	}
-	return !slices.ContainsFunc(c.ownPods(), func(pod corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.State.Running != nil && (s.Name == managerName || len(pod.Status.ContainerStatuses) == 1)
-		})
+	return !slices.ContainsFunc(c.ownPods(), up)
+}
+
+// up reports whether the manager's container of a Pod runs, by its status, or else by the
+// phase.
+func up(pod corev1.Pod) bool {
+	all := pod.Status.ContainerStatuses
+	return len(all) == 0 && pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil && (s.Name == managerName || len(all) == 1)
 	})
 }
 
