@@ -66,7 +66,7 @@ func ofClouds() []mistake {
 			h.kubectl(t, "create", "service", "loadbalancer", "shop", "--tcp=80:8080")
 			return func() {
 				h.cloud.answers.Store(0)
-				h.kubectl(t, "delete", "service", "shop", "--timeout=90s")
+				h.kubectl(t, "delete", "service", "shop", "--timeout=5m") // upstream tries again after up to 5 minutes
 			}
 		}
 	}
