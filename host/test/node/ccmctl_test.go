@@ -152,10 +152,10 @@ func testCcmctlRights(t *testing.T, c *cluster) {
 func testCcmctlNobody(t *testing.T, c *cluster) {
 	u := c.administrator()
 	for _, args := range [][]string{{"status"}, {"why", "node", "cp-1"}, {"calls"}, {"calls", "--watch"}, {"dashboard"}, {"dev", providerName, built("static-next.wasm"), "--once", "--timeout=3s"}} {
-		u.fails(t, `no Pod of the manager runs in namespace kube-system`, args...)
+		u.fails(t, `no manager is installed in namespace kube-system`, args...)
 	}
 	u.says(t, []string{`NotInstalled`}, "check")
-	u.says(t, []string{`no Pod of the manager runs`}, "bundle", "-o", filepath.Join(t.TempDir(), "bundle.tar.gz"))
+	u.says(t, []string{`no manager is installed`}, "bundle", "-o", filepath.Join(t.TempDir(), "bundle.tar.gz"))
 	u.says(t, []string{`now: phase `}, "rollout", "history", providerName)
 	u.fails(t, `the manager has not answered yet`, "rollout", "pause", providerName, "--timeout=2s")
 	u.fails(t, `the manager has not answered yet`, "rollout", "pause", providerName, "--resume", "--timeout=2s")
