@@ -21,11 +21,7 @@ import (
 func testFirstNode(t *testing.T, c *cluster) {
 	cp1 := c.join(t, 1)
 	file := values(t, inventory(1), "")
-	// As in every cluster that is older than some seconds: helm refuses what comes while it looks.
-	c.await(t, "kube-controller-manager has its ServiceAccount", patience, func(ctx context.Context) bool {
-		_, err := c.admin.CoreV1().ServiceAccounts("kube-system").Get(ctx, "node-controller", metav1.GetOptions{})
-		return err == nil
-	})
+	c.settled(t)
 	begun := time.Now()
 	c.offer(t, "create", module("static.wasm"))
 	c.helm(t, "install", "--values", file)
@@ -40,6 +36,16 @@ func testFirstNode(t *testing.T, c *cluster) {
 		t.Errorf("Node %s %v %v", n.Spec.ProviderID, n.Labels, n.Status.Addresses)
 	}
 	c.kubectl(t, "get", "nodes,pods", "-A", "-o", "wide")
+}
+
+// settled waits until the cluster is as one that is older than some seconds: helm refuses
+// what comes while it looks.
+func (c *cluster) settled(t *testing.T) {
+	t.Helper()
+	c.await(t, "kube-controller-manager has its ServiceAccount", patience, func(ctx context.Context) bool {
+		_, err := c.admin.CoreV1().ServiceAccounts("kube-system").Get(ctx, "node-controller", metav1.GetOptions{})
+		return err == nil
+	})
 }
 
 // testConfined looks at the process itself: what it may, and where it listens.

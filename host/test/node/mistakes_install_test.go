@@ -27,6 +27,7 @@ func (h *healthy) base() string {
 // install brings the cluster into the state in which nothing is wrong.
 func (h *healthy) install(t *testing.T) {
 	t.Helper()
+	h.settled(t)
 	h.module(t, "static", "create", "provider.wasm="+built("static.wasm"))
 	h.module(t, "remote", "create", "provider.wasm="+built("faulty.wasm"))
 	h.helm(t, "install", "--values", written(t, "values.yaml", h.base()))
