@@ -16,7 +16,7 @@ BIN     := $(BUILD)/bin
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION ?= v0.1.0-dev+$(COMMIT)
 # The modules of this repository. Each is checked and tested.
-MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/registry testdata/node/containerd testdata/cpo testdata/helm testdata/prometheus testdata/awsccm testdata/vcsim testdata/browser
+MODULES := . abi guests guests/upstream guests/upstream/aws guests/upstream/vsphere guests/toolchain testdata/controlplane testdata/tools testdata/cpo testdata/prometheus testdata/vcsim
 # Those whose cgo needs LLVM are vetted with the tag that finds Debian's.
 export GOFLAGS ?= -trimpath
 
@@ -127,10 +127,10 @@ $(CONTROL_PLANE): testdata/controlplane/go.sum testdata/controlplane/assets.sh
 
 .PHONY: helm
 helm: $(BIN)/helm ## Helm in build/bin, for the chart's tests.
-$(BIN)/helm: testdata/helm/go.mod testdata/helm/go.sum
+$(BIN)/helm: testdata/tools/go.sum
 	$(call say,building Helm)
 	mkdir -p $(BIN)
-	cd testdata/helm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ helm.sh/helm/v4/cmd/helm
+	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ helm.sh/helm/v4/cmd/helm
 	touch $@
 
 # The definition of CloudProviders is made of the Go types of the HostConfiguration.
@@ -156,9 +156,9 @@ chart: $(BIN)/helm ## The schema and the reference of the chart, and the manifes
 
 .PHONY: registry
 registry: $(REGISTRY) ## distribution's registry in build/bin, for tests.
-$(REGISTRY): testdata/registry/go.sum testdata/registry/main.go
+$(REGISTRY): testdata/tools/go.sum testdata/tools/registry/main.go
 	$(call say,a registry)
-	cd testdata/registry && CGO_ENABLED=0 $(GO) build -o $@ .
+	cd testdata/tools && CGO_ENABLED=0 $(GO) build -o $@ ./registry
 
 # Its own command, without the clouds that it discovers targets in. The module is
 # not tidied: that takes the sources of all these clouds.
@@ -260,7 +260,7 @@ test-kubernetes: guests $(CONTROL_PLANE)
 test-browser: build ccmctl guests $(CONTROL_PLANE) ## The status page in Chromium from Debian's packages; pictures are in build/screenshots.
 	@.ci/debian-packages chromium fonts-dejavu-core
 	$(call say,the status page in a browser)
-	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/browser .
+	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/browser ./browser
 	$(TEST_ENV) $(GO) test -tags browser -count=1 -run '^TestStatusPageInABrowser$$' ./host/test/e2e
 
 .PHONY: test-alerts
@@ -276,7 +276,7 @@ test-dashboard: build ccmctl guests guests-test build-both helm $(CONTROL_PLANE)
 	cp -r testdata/dashboard/. $(BUILD)/dashboard-sources
 	cd $(BUILD)/dashboard-sources && npm ci --ignore-scripts --no-audit --no-fund && OUT=$(BUILD)/dashboard npm run build
 	cp deploy/chart/files/dashboard.json $(BUILD)/dashboard/
-	cd testdata/browser && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/panels ./panels
+	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/panels ./browser/panels
 	$(TEST_ENV) CCM_ALERTS=1 CCM_PANELS=1 $(GO) test -count=1 -v -run '^TestScripts$$/^alerts$$' ./host/test/e2e
 
 .PHONY: test-slow
@@ -305,10 +305,10 @@ test-openstack: build ccmctl guests guests-test $(CONTROL_PLANE) ## OpenStack's 
 
 # AWS' own manager, with which the guest is compared.
 NATIVE_AWS := $(BIN)/aws-cloud-controller-manager
-$(NATIVE_AWS): testdata/awsccm/go.mod testdata/awsccm/go.sum
+$(NATIVE_AWS): testdata/tools/go.sum
 	$(call say,building AWS' own manager)
 	mkdir -p $(BIN)
-	cd testdata/awsccm && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager
+	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager
 	touch $@
 
 .PHONY: test-upstream
@@ -330,7 +330,7 @@ $(CONTROLLERS): testdata/controlplane/go.sum testdata/controlplane/assets.sh | $
 	touch $@
 
 KUBELET := $(BIN)/.node
-$(KUBELET): testdata/controlplane/go.sum testdata/node/containerd/go.sum testdata/node/assets.sh
+$(KUBELET): testdata/controlplane/go.sum testdata/tools/go.sum testdata/node/assets.sh
 	$(call say,kubelet and containerd)
 	testdata/node/assets.sh $(BIN)
 	touch $@
@@ -441,13 +441,13 @@ vet:
 	$(GO) vet -tags openstack ./host/test/e2e
 	$(GO) vet -tags node ./deploy ./host/test/node/...
 	cd guests && $(GO) vet -tags openstack,cpo ./openstack/...
-	for module in guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/browser; do (cd $$module && $(GO) vet ./...); done
+	for module in guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/tools; do (cd $$module && $(GO) vet ./...); done
 	$(GO) vet -tags upstream ./host/test/e2e
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(call say,lint and import rules)
-	for module in . abi guests guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/browser; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo,node,upstream ./...); done
+	for module in . abi guests guests/upstream testdata/cpo testdata/prometheus testdata/vcsim testdata/tools; do (cd $$module && $< run --config $(CURDIR)/.golangci.yml --build-tags openstack,cpo,node,upstream ./...); done
 	CGO_ENABLED=1 $< run --config $(CURDIR)/.golangci.yml --build-tags wasmtime $(WASMTIME_PACKAGES)
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):

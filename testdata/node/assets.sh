@@ -4,7 +4,7 @@
 #   assets.sh OUTDIR
 #
 # kubelet, from the control plane's module; containerd, its shim and ctr, from the
-# module in containerd/, whose dependencies do not agree with Kubernetes'.
+# module of the tools, whose dependencies do not agree with Kubernetes'.
 # A program is built again only when its go.mod or go.sum has changed. The first
 # time takes minutes.
 set -euo pipefail
@@ -35,7 +35,7 @@ version() { (cd "$1" && go list -m -f '{{.Version}}' "$2"); }
 kubernetes=$(version ../controlplane k8s.io/kubernetes)
 build ../controlplane k8s.io/kubernetes/cmd/kubelet "-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
 
-containerd=$(version containerd github.com/containerd/containerd/v2)
+containerd=$(version ../tools github.com/containerd/containerd/v2)
 for name in containerd containerd-shim-runc-v2 ctr; do
-	build containerd "github.com/containerd/containerd/v2/cmd/$name" "-X github.com/containerd/containerd/v2/version.Version=${containerd#v}"
+	build ../tools "github.com/containerd/containerd/v2/cmd/$name" "-X github.com/containerd/containerd/v2/version.Version=${containerd#v}"
 done

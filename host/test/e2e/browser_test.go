@@ -10,7 +10,7 @@ import (
 )
 
 // The status page in Chromium: on a desktop and on a phone, light and dark. What is
-// looked at, testdata/browser says; the pictures are in build/screenshots.
+// looked at, testdata/tools/browser says; the pictures are in build/screenshots.
 func TestStatusPageInABrowser(t *testing.T) {
 	r := newRig(t, "e2e-browser")
 	pictures := filepath.Join(r.build, "screenshots")
