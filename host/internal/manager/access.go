@@ -13,7 +13,7 @@ import (
 type providerAccess struct {
 	engines  func(name string) (engine.Engine, error)
 	allowed  *allowed
-	networks *networks
+	networks *networkBuilder
 	rates    *hostfunc.Rates
 	// calls are the latest requests to its cloud.
 	calls *calls.Log
@@ -27,7 +27,7 @@ func newProviderAccess(ctx context.Context, s *shared, b *base, p *v1alpha1.Prov
 	a := &providerAccess{
 		engines: s.modules.engine, allowed: &allowed{}, rates: hostfunc.NewRates(rateLimits(p.Limits)), calls: calls.New(), renewed: make(chan struct{}, 1),
 	}
-	a.networks = newNetworks(s, b, a.allowed, a.calls)
+	a.networks = newNetworkBuilder(s, b, a.allowed, a.calls)
 	t, err := a.terms(ctx, p)
 	if err == nil {
 		a.allowed.current.Store(t.network)

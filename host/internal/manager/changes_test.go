@@ -63,7 +63,7 @@ func TestWhyANodeKeepsItsTaint(t *testing.T) {
 func TestAnOpWithoutAnAnswerIsToldInEventAndLog(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	events := record.NewFakeRecorder(10)
-	o := &observer{logger: logger, metrics: metrics.New().Provider("a"), events: events}
+	o := &opObserver{logger: logger, metrics: metrics.New().Provider("a"), events: events}
 	late := errors.New("the provider did not answer within 30s (providers[].ops.timeout)")
 	o.Unanswered(&corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "web"}, abi.OpLoadBalancerEnsure, 30*time.Second, late)
 	o.Unanswered(nil, abi.OpRouteList, 30*time.Second, late)

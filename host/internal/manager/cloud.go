@@ -32,7 +32,7 @@ func newProviderCloud(s *shared, b *base, a *providerAccess, g *providerGuest, t
 	guest := scrubbed{g.slot, b.name, b.metrics, s.spans, a.allowed, c.history, g.generation.Load}
 	c.invoker = async.New(guest, async.Options{
 		Foreground: t.config.Ops.Foreground.Duration, OpTimeout: longestOp(t.config), Instances: g.slot.Instances,
-		Observer: &observer{logger: b.logger, metrics: b.metrics, events: b.events},
+		Observer: &opObserver{logger: b.logger, metrics: b.metrics, events: b.events},
 	})
 	c.provider = provider.New(c.invoker, provider.WithAddresses(c.steering.policy, c.steering.refused), provider.WithInstances(func(instances provider.Instances) cloudprovider.InstancesV2 {
 		c.listing = listing.New(instances, listing.Options{Observer: &listingObserver{b.logger, b.metrics.Listing()}, Addresses: c.steering.policy})

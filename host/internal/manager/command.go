@@ -81,7 +81,7 @@ func exitAfter(end func() bool, limit time.Duration, exit func(code int)) func(c
 
 // newCommand returns the command, and the manager that it runs until the context
 // ends.
-func newCommand(ctx context.Context, newEngine NewEngine) (*cobra.Command, *manager, error) {
+func newCommand(ctx context.Context, newEngine NewEngine) (*cobra.Command, *controllerManager, error) {
 	upstream, err := options.NewCloudControllerManagerOptions()
 	if err != nil {
 		return nil, nil, fmt.Errorf("options of cloud-provider: %w", err)

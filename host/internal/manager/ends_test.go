@@ -25,7 +25,7 @@ func TestAnEndByUpstreamSuspectsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &manager{trials: first, pulse: newPulse()}
+	m := &controllerManager{trials: first, pulse: newPulse()}
 	exitAfter(func() bool { return m.end(t.Context()) }, time.Minute, func(c int) { code = c })(255)
 	if code != 255 {
 		t.Errorf("exit code %d", code)
@@ -52,7 +52,7 @@ func TestAManagerThatStoodStillLeavesItsMarks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &manager{trials: first, pulse: newPulse()}
+		m := &controllerManager{trials: first, pulse: newPulse()}
 		m.pulse.beat(time.Hour)
 		if !steady {
 			m.pulse.beat(time.Hour + time.Minute)

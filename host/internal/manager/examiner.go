@@ -84,7 +84,7 @@ func (e *examiner) Examine(ctx context.Context, serving *plugin.Generation) roll
 
 func (e *examiner) rehearsal(g *plugin.Generation) *shadow.Rehearsal {
 	return &shadow.Rehearsal{
-		Candidate: g, Check: check(e.policy), OwnTime: questionTime, Concurrency: min(questionsOnce, g.Instances()),
+		Candidate: g, Check: checkAnswer(e.policy), OwnTime: questionTime, Concurrency: min(questionsOnce, g.Instances()),
 	}
 }
 
@@ -108,11 +108,11 @@ func (e *examiner) recorded(candidate *plugin.Generation) (all []shadow.Question
 func evidence(r shadow.Report, own int, unknown error, nothing bool) rollout.Evidence {
 	return rollout.Evidence{
 		Questions: r.Questions, Unknown: r.Questions == 0 && unknown != nil, Answered: r.Same + r.Alone + r.Different,
-		Summary: text.Line(summary(r, own, unknown, nothing), maxSummary), Failure: r.Failure, Differs: r.Differs(),
+		Summary: text.Line(summaryOf(r, own, unknown, nothing), maxSummary), Failure: r.Failure, Differs: r.Differs(),
 	}
 }
 
-func summary(r shadow.Report, own int, unknown error, nothing bool) string {
+func summaryOf(r shadow.Report, own int, unknown error, nothing bool) string {
 	switch {
 	case r.Questions == 0 && unknown != nil:
 		return "nothing was asked: " + unknown.Error()

@@ -98,7 +98,7 @@ func TestAHostileModuleWritesNothingWhileItIsCompared(t *testing.T) {
 	kept, events, cache := &written{}, record.NewFakeRecorder(10), hostfunc.NewCache(clock.RealClock{})
 	host := shadow.Host(hostfunc.New(hostfunc.Options{Events: events, Cache: cache, Store: kept, Kube: patched{kept}, HTTP: client}))
 	question := objectSample{nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}}.questions("c", func(op abi.Op) bool { return op == abi.OpInstanceExists })
-	r := &shadow.Rehearsal{Candidate: hostile{host, cloud.URL}, Check: check(addresses.Default), Concurrency: 1, OwnTime: time.Minute}
+	r := &shadow.Rehearsal{Candidate: hostile{host, cloud.URL}, Check: checkAnswer(addresses.Default), Concurrency: 1, OwnTime: time.Minute}
 	report := r.Run(t.Context(), question)
 	_, found := host.HostCall(t.Context(), abi.CapabilityCache, encode(&abi.CacheRequest{Key: "k"}))
 	mu.Lock()
@@ -122,7 +122,7 @@ func TestQuestionsAreAboutTheNewestAndTheOldest(t *testing.T) {
 		nodes = append(nodes, n)
 	}
 	s := objectSample{
-		nodes:    ends(nodes, func(n *corev1.Node) bool { return n.Name != "f" }),
+		nodes:    newestAndOldest(nodes, func(n *corev1.Node) bool { return n.Name != "f" }),
 		services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}},
 		volumes:  []*corev1.PersistentVolume{{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}},
 	}
@@ -156,7 +156,7 @@ func TestAnswersAreCheckedAsTheLoopsDo(t *testing.T) {
 		{abi.OpLoadBalancerGet, &abi.LoadBalancerGetResponse{Existence: abi.Existence_EXISTENCE_EXISTS}, "invalid answer"},
 		{abi.OpVolumeLabels, &abi.VolumeLabelsResponse{}, "done"}, {abi.OpLoadBalancerName, &abi.LoadBalancerNameResponse{Name: "a"}, ""},
 	} {
-		err := check(addresses.Default)(test.op, encode(test.answer))
+		err := checkAnswer(addresses.Default)(test.op, encode(test.answer))
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.op, err, test.want)
 		}
@@ -165,11 +165,11 @@ func TestAnswersAreCheckedAsTheLoopsDo(t *testing.T) {
 
 func TestSummaries(t *testing.T) {
 	for want, got := range map[string]string{
-		"12 questions of the host's own and 40 of the record: 52 answered the same":           summary(shadow.Report{Questions: 52, Same: 52}, 12, nil, false),
-		"there is nothing to ask about: no Node, no Service, no volume":                       summary(shadow.Report{}, 0, nil, true),
-		"2 questions of the host's own: 2 unknown: instance_exists n: it answers unavailable": summary(shadow.Report{Questions: 2, Unknown: 2, Unknowns: []string{"instance_exists n: it answers unavailable"}}, 2, nil, false),
-		"nothing was asked: context deadline exceeded":                                        summary(shadow.Report{}, 0, context.DeadlineExceeded, true),
-		"3 questions of the host's own: 1 answered, with nothing to compare with, 2 failed":   summary(shadow.Report{Questions: 3, Alone: 1, Failed: 2}, 3, nil, false),
+		"12 questions of the host's own and 40 of the record: 52 answered the same":           summaryOf(shadow.Report{Questions: 52, Same: 52}, 12, nil, false),
+		"there is nothing to ask about: no Node, no Service, no volume":                       summaryOf(shadow.Report{}, 0, nil, true),
+		"2 questions of the host's own: 2 unknown: instance_exists n: it answers unavailable": summaryOf(shadow.Report{Questions: 2, Unknown: 2, Unknowns: []string{"instance_exists n: it answers unavailable"}}, 2, nil, false),
+		"nothing was asked: context deadline exceeded":                                        summaryOf(shadow.Report{}, 0, context.DeadlineExceeded, true),
+		"3 questions of the host's own: 1 answered, with nothing to compare with, 2 failed":   summaryOf(shadow.Report{Questions: 3, Alone: 1, Failed: 2}, 3, nil, false),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

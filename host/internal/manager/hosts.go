@@ -55,18 +55,18 @@ func (h *hosts) host(m *manifest.Manifest, own *network, storeName string) (host
 		Dropped: h.metrics.Dropped,
 	}
 	answering := hostfunc.New(options)
-	return shadow.Host(granted{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
+	return shadow.Host(grantedHost{answering, h.allowed}), answering.Output("stdout"), answering.Output("stderr")
 }
 
-// granted checks at each call whether the capability is still granted: the
+// grantedHost checks at each call whether the capability is still granted: the
 // check at loading may be out of date.
-type granted struct {
+type grantedHost struct {
 	engine.Host
 	allowed *allowed
 }
 
 // HostCall implements engine.Host.
-func (g granted) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
+func (g grantedHost) HostCall(ctx context.Context, name string, request []byte) (abi.Code, []byte) {
 	// Invariant G3 (host/SECURITY.md): each call needs the present grant, not
 	// only the one at loading.
 	if name == abi.ImportLog || g.allowed.capability(name) {

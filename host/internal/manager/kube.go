@@ -21,7 +21,7 @@ import (
 // one provider's store or Events do not delay another.
 type kube struct {
 	client kubernetes.Interface
-	events recorder
+	events eventRecorder
 }
 
 // eventBurst and eventsPerSecond bound the Events on one object. A rollout makes some
@@ -31,8 +31,8 @@ const (
 	eventsPerSecond = 0.5
 )
 
-// recorder records Events until its end, which may be called repeatedly.
-type recorder struct {
+// eventRecorder records Events until its end, which may be called repeatedly.
+type eventRecorder struct {
 	record.EventRecorder
 	end func()
 }
@@ -57,16 +57,16 @@ func (k *kubes) new(c *restclient.Config) (kube, error) {
 // first offer was rejected. Its client has its own rate, too: Events must not
 // delay stores and Secrets. It ends last, after the parts that still make
 // Events.
-func (k *kubes) newRecorder(c *restclient.Config) (recorder, error) {
+func (k *kubes) newRecorder(c *restclient.Config) (eventRecorder, error) {
 	client, err := k.client(c)
 	if err != nil {
-		return recorder{}, err
+		return eventRecorder{}, err
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(k.life)),
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventsPerSecond}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	own := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
-	return recorder{k.leadership.Recorder(own), sync.OnceFunc(broadcaster.Shutdown)}, nil
+	return eventRecorder{k.leadership.Recorder(own), sync.OnceFunc(broadcaster.Shutdown)}, nil
 }
 
 // withRule adds the missing rule to an error about rights.

@@ -26,8 +26,8 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/version"
 )
 
-// manager has the parts with the lifetime of the process.
-type manager struct {
+// controllerManager has the parts with the lifetime of the process.
+type controllerManager struct {
 	options   *config.Options
 	metrics   *metrics.Metrics
 	spans     *tracing.Spans
@@ -35,10 +35,10 @@ type manager struct {
 	*lifetime // work ends with the signal, or with stop; life is longer than that of the control loops
 	loops     *controllers.Loops
 	pulse     *pulse
-	candidate
+	electionCandidate
 
 	// start sets these, after the flags are parsed.
-	providers *providers
+	providers *providerSet
 	router    *routing.Router
 	// leading are the leader's tasks beside those of its providers.
 	leading []task
@@ -49,8 +49,8 @@ type manager struct {
 	last []func()
 }
 
-// candidate is this manager among others.
-type candidate struct {
+// electionCandidate is this manager among others.
+type electionCandidate struct {
 	identity   string // also after a restart
 	leadership election.Leadership
 	leases     *election.Leases
@@ -64,8 +64,8 @@ type task struct {
 
 // newManager builds the parts that exist before the flags are parsed. After the
 // end of the context nothing new begins; shutDown waits for the rest.
-func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *manager {
-	return &manager{
+func newManager(ctx context.Context, options *config.Options, newEngine NewEngine) *controllerManager {
+	return &controllerManager{
 		options: options, outside: realOutside(newEngine), metrics: metrics.New(), spans: tracing.New(component, version.Release()),
 		loops: controllers.NewLoops(), lifetime: newLifetime(ctx, context.Background()), pulse: newPulse(),
 	}
@@ -74,7 +74,7 @@ func newManager(ctx context.Context, options *config.Options, newEngine NewEngin
 // start watches the sources and serves probes. It runs before leader election,
 // so that a standby has its providers ready. After any result shutDown ends the
 // started parts.
-func (m *manager) start(c *ccmconfig.CompletedConfig) error {
+func (m *controllerManager) start(c *ccmconfig.CompletedConfig) error {
 	m.outside.register(m.metrics)
 	host, err := m.options.HostConfiguration()
 	if err != nil {
@@ -102,9 +102,9 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 		return err
 	}
 	m.trials = common.trials
-	m.providers = &providers{
+	m.providers = &providerSet{
 		shared: common, loops: m.loops, lifetime: m.lifetime, changing: tasks.NewTurn(),
-		removed: &removed{kube: common.kube, namespace: common.storeNamespace},
+		removed: &removalReporter{kube: common.kube, namespace: common.storeNamespace},
 	}
 	m.living.Go("the pulse", func() { m.pulse.run(m.life) })
 	unread, err := newUnread(common)
@@ -129,14 +129,14 @@ func (m *manager) start(c *ccmconfig.CompletedConfig) error {
 }
 
 // closeSpans sends the remaining spans.
-func (m *manager) closeSpans() {
+func (m *controllerManager) closeSpans() {
 	if err := m.spans.Close(m.life); err != nil {
 		klog.ErrorS(err, "The last spans did not reach their collector")
 	}
 }
 
 // all are the providers; none before they are made.
-func (m *manager) all() []*managed {
+func (m *controllerManager) all() []*managed {
 	if m.providers == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (m *manager) all() []*managed {
 // end strikes out this process's trials, so that the next process does not
 // suspect their modules. It does not if the process stood still, or cannot end
 // a call: then the liveness probe may be ending it, and orderly is false.
-func (m *manager) end(ctx context.Context) (orderly bool) {
+func (m *controllerManager) end(ctx context.Context) (orderly bool) {
 	m.starting.Lock()
 	defer m.starting.Unlock()
 	if m.trials == nil {
@@ -165,7 +165,7 @@ func (m *manager) end(ctx context.Context) (orderly bool) {
 }
 
 // fit returns why the kubelet may have ended this process.
-func (m *manager) fit() error {
+func (m *controllerManager) fit() error {
 	if !m.pulse.steady(time.Since(m.pulse.begun)) {
 		return fmt.Errorf("this process stood still for more than %v", stall)
 	}
@@ -181,7 +181,7 @@ func (m *manager) fit() error {
 // others' manager unready. A standby that waits for the leader is ready, too:
 // otherwise the rollout of a new manager would wait for it, while the old
 // leader may pass none of its modules.
-func (m *manager) serving() bool {
+func (m *controllerManager) serving() bool {
 	all := m.all()
 	if m.providers != nil && m.providers.lacks() {
 		return false
@@ -195,10 +195,10 @@ func (m *manager) serving() bool {
 }
 
 // cloud returns the cloud for upstream's command.
-func (m *manager) cloud() cloudprovider.Interface { return leader{sync.OnceFunc(m.lead)} }
+func (m *controllerManager) cloud() cloudprovider.Interface { return leader{sync.OnceFunc(m.lead)} }
 
 // lead begins the leader's tasks.
-func (m *manager) lead() {
+func (m *controllerManager) lead() {
 	m.leadership.Begin()
 	looked := make(chan struct{})
 	m.working.Go("the look at removed providers", func() {
@@ -255,7 +255,7 @@ func reportUnrouted(ctx context.Context, router *routing.Router, s *shared) {
 }
 
 // newShared builds the parts that the providers share.
-func (m *manager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
+func (m *controllerManager) newShared(c *ccmconfig.CompletedConfig) (*shared, error) {
 	all := &kubes{client: m.outside.client, leadership: &m.leadership, life: m.life}
 	own, err := all.new(c.Kubeconfig)
 	if err != nil {

@@ -49,8 +49,8 @@ func (n *network) release() {
 	}
 }
 
-// networks builds the networks of one provider.
-type networks struct {
+// networkBuilder builds the networks of one provider.
+type networkBuilder struct {
 	client  kubernetes.Interface
 	caches  *kubecache.Caches
 	allowed *allowed
@@ -70,14 +70,14 @@ type networks struct {
 	traffic *egress.Traffic
 }
 
-func newNetworks(s *shared, b *base, a *allowed, c *calls.Log) *networks {
+func newNetworkBuilder(s *shared, b *base, a *allowed, c *calls.Log) *networkBuilder {
 	scrubber, logger := credential.NewScrubber(clock.RealClock{}), b.logger.WithName("signer")
 	scrub := func(text string) string { return string(scrubber.Scrub([]byte(text))) }
 	said := teller{logger: logger, events: b.events, scrub: scrub, object: b.object}
 	refused := func(what, advice string) {
 		b.logger.Info("The provider asks for what it has not been granted", "asked", scrub(what), "advice", scrub(advice))
 	}
-	return &networks{
+	return &networkBuilder{
 		client: b.client, caches: s.caches, allowed: a, refused: refused, observer: callObserver{b.metrics.Egress(), c, s.spans, b.name, b.logger}, scrubber: scrubber, logger: logger, life: b.life, tasks: &b.living,
 		signers: &signerLoader{
 			client: b.client, engines: s.modules.engine, compiler: s.modules.compiler(b.name), version: version.Release(),
@@ -91,7 +91,7 @@ func newNetworks(s *shared, b *base, a *allowed, c *calls.Log) *networks {
 
 // build builds the network of a provider and starts the watches of its Secrets
 // and signers; close ends them.
-func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
+func (n *networkBuilder) build(p *v1alpha1.Provider) (*network, error) {
 	ctx, cancel := context.WithCancel(n.life)
 	net, err := n.open(ctx, cancel, p)
 	if err != nil {
@@ -102,7 +102,7 @@ func (n *networks) build(p *v1alpha1.Provider) (*network, error) {
 }
 
 // open builds a network whose tasks end with the context; stop ends it.
-func (n *networks) open(ctx context.Context, stop context.CancelFunc, p *v1alpha1.Provider) (*network, error) {
+func (n *networkBuilder) open(ctx context.Context, stop context.CancelFunc, p *v1alpha1.Provider) (*network, error) {
 	watched := credential.NewWatchedSecrets(n.client, secretNames(p))
 	secrets := credential.NewPinned(watched)
 	var signers []*signer
@@ -137,7 +137,7 @@ func (n *networks) open(ctx context.Context, stop context.CancelFunc, p *v1alpha
 }
 
 // signerFailed returns the logger of signers' errors: one a second with a burst of ten.
-func (n *networks) signerFailed() func(credential, message string) {
+func (n *networkBuilder) signerFailed() func(credential, message string) {
 	lines := rate.NewLimiter(1, 10)
 	return func(credential, message string) {
 		if lines.Allow() {

@@ -41,7 +41,7 @@ providers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &networks{
+	n := &networkBuilder{
 		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("main").Egress(), calls.New(), tracing.New("test", ""), "main", klog.Background()}, life: t.Context(),
 		scrubber: credential.NewScrubber(clock.RealClock{}), signers: &signerLoader{}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}

@@ -11,7 +11,7 @@ import (
 
 // start applies the manager's first configuration: the file, and with
 // cloudProviders.enabled the CloudProviders of the cluster, which it then watches.
-func (s *providers) start(host *v1alpha1.HostConfiguration) error {
+func (s *providerSet) start(host *v1alpha1.HostConfiguration) error {
 	// Invariant R14 (host/SECURITY.md): nobody looks at objects unless the file says so.
 	if !host.CloudProviders.Enabled {
 		return s.apply(s.work, host)
@@ -33,7 +33,7 @@ func (s *providers) start(host *v1alpha1.HostConfiguration) error {
 
 // gone reports a provider whose object was deleted, and that this manager did
 // not have: the object had a mistake when the manager started.
-func (s *providers) gone(name string) {
+func (s *providerSet) gone(name string) {
 	s.living.Go("telling that provider "+name+" is removed", func() {
 		if s.leads() && !s.has(name) {
 			s.tellRemoved(name)
@@ -42,7 +42,7 @@ func (s *providers) gone(name string) {
 }
 
 // applyFile applies another file, with the CloudProviders if they are enabled.
-func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfiguration) error {
+func (s *providerSet) applyFile(ctx context.Context, next *v1alpha1.HostConfiguration) error {
 	switch {
 	case next.CloudProviders.Enabled != (s.objects != nil):
 		return errObjects
@@ -53,7 +53,7 @@ func (s *providers) applyFile(ctx context.Context, next *v1alpha1.HostConfigurat
 }
 
 // fileInForce returns the last applied file, which must not be changed.
-func (s *providers) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
+func (s *providerSet) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
 	if s.objects != nil {
 		return s.objects.File(), nil
 	}
@@ -63,4 +63,4 @@ func (s *providers) fileInForce(ctx context.Context) (*v1alpha1.HostConfiguratio
 // lacks reports whether another manager serves a CloudProvider of which this
 // one only knows a mistake. It is not ready then, so that it does not replace
 // that manager, as with an invalid file.
-func (s *providers) lacks() bool { return s.objects != nil && s.objects.Lacks() != "" }
+func (s *providerSet) lacks() bool { return s.objects != nil && s.objects.Lacks() != "" }

@@ -26,39 +26,39 @@ const (
 	eventBackoff    = report.ProviderBackoff
 )
 
-// observer reports ops in the background, by metrics and Events. It implements
+// opObserver reports ops in the background, by metrics and Events. It implements
 // async.Observer.
-type observer struct {
+type opObserver struct {
 	logger  klog.Logger
 	metrics *metrics.Provider
 	events  record.EventRecorder
 }
 
-var _ async.Observer = (*observer)(nil)
+var _ async.Observer = (*opObserver)(nil)
 
-func (o *observer) Background(ops int) { o.metrics.Background().Running(ops) }
+func (o *opObserver) Background(ops int) { o.metrics.Background().Running(ops) }
 
-func (o *observer) BackgroundDone(op abi.Op, took time.Duration, err error) {
+func (o *opObserver) BackgroundDone(op abi.Op, took time.Duration, err error) {
 	o.metrics.Background().Done(op, took, err)
 }
 
-func (o *observer) ResultDropped(op abi.Op, reason string) {
+func (o *opObserver) ResultDropped(op abi.Op, reason string) {
 	o.metrics.Background().Dropped(op, reason)
 }
 
-func (o *observer) Busy(op abi.Op) { o.metrics.Background().Busy(op) }
+func (o *opObserver) Busy(op abi.Op) { o.metrics.Background().Busy(op) }
 
-func (o *observer) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
+func (o *opObserver) Unanswered(object *corev1.ObjectReference, op abi.Op, took time.Duration, err error) {
 	o.tell(object, op, eventUnanswered, fmt.Sprintf("%s continued in the background and ended without an answer after %v", op, took.Round(time.Second)), err)
 }
 
-func (o *observer) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {
+func (o *opObserver) BackedOff(object *corev1.ObjectReference, op abi.Op, failures int, delay time.Duration, err error) {
 	o.metrics.Background().BackedOff(op)
 	o.tell(object, op, eventBackoff, fmt.Sprintf("%s failed %d times in a row; the provider is not asked again for %v", op, failures, delay.Round(time.Second)), err)
 }
 
 // tell reports a failure in the log, and on the object if there is one.
-func (o *observer) tell(object *corev1.ObjectReference, op abi.Op, reason, what string, err error) {
+func (o *opObserver) tell(object *corev1.ObjectReference, op abi.Op, reason, what string, err error) {
 	if object == nil {
 		o.logger.Error(err, what, "op", op.String())
 		return

@@ -18,16 +18,16 @@ import (
 // plan is the change from the present providers to those of another
 // configuration.
 type plan struct {
-	*providers
+	*providerSet
 	next    *v1alpha1.HostConfiguration
 	rules   *routing.Next
-	kept    []*change
-	added   []*addition
+	kept    []*keptProvider
+	added   []*addedProvider
 	removed []*managed
 }
 
-// change is for a provider that stays.
-type change struct {
+// keptProvider is for a provider that stays.
+type keptProvider struct {
 	one  *managed
 	next *v1alpha1.Provider
 	// terms have a network if anything of the provider changes.
@@ -38,8 +38,8 @@ type change struct {
 	rerouted bool
 }
 
-// addition is a new provider.
-type addition struct {
+// addedProvider is a new provider.
+type addedProvider struct {
 	next *v1alpha1.Provider
 	one  *managed
 	// after are the providers whose end it awaits: one of them has its store.
@@ -51,7 +51,7 @@ type addition struct {
 // whole, or with an error when nothing of it is; a notYet may be applied later
 // unchanged. Removed providers may end later. Calls are serialised. Next must
 // not be changed after the call.
-func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
+func (s *providerSet) apply(ctx context.Context, next *v1alpha1.HostConfiguration) error {
 	if err := s.changing.Take(ctx); err != nil {
 		return notYet{err}
 	}
@@ -75,7 +75,7 @@ func (s *providers) apply(ctx context.Context, next *v1alpha1.HostConfiguration)
 }
 
 // inForce returns the last applied configuration, which must not be changed.
-func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
+func (s *providerSet) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, error) {
 	if err := s.changing.Take(ctx); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *providers) inForce(ctx context.Context) (*v1alpha1.HostConfiguration, e
 }
 
 // plan compares the configurations. An error says why a change cannot be, or not yet.
-func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
+func (s *providerSet) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	if err := checkCloudConfig(s.shared.configFile(), next); err != nil {
 		return nil, err
 	}
@@ -92,16 +92,16 @@ func (s *providers) plan(next *v1alpha1.HostConfiguration) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("providers[].routing: %w", err)
 	}
-	p := &plan{providers: s, next: next, rules: rules}
+	p := &plan{providerSet: s, next: next, rules: rules}
 	gone := s.all()
 	for i := range next.Providers {
 		one := &next.Providers[i]
 		at := slices.IndexFunc(gone, func(m *managed) bool { return m.name == one.Name })
 		if at < 0 {
-			p.added = append(p.added, &addition{next: one})
+			p.added = append(p.added, &addedProvider{next: one})
 			continue
 		}
-		p.kept = append(p.kept, &change{one: gone[at], next: one, rerouted: rules.Differs(one.Name)})
+		p.kept = append(p.kept, &keptProvider{one: gone[at], next: one, rerouted: rules.Differs(one.Name)})
 		gone = slices.Delete(gone, at, at+1)
 	}
 	p.removed = gone
@@ -302,7 +302,7 @@ func (p *plan) order() (now []*managed) {
 }
 
 // change puts one provider's changes into force.
-func (p *plan) change(c *change) {
+func (p *plan) change(c *keptProvider) {
 	c.one.brake.SetLimits(brakeLimits(p.next.DeletionBrake))
 	if c.terms.network != nil {
 		c.one.change(c.terms, c.source)

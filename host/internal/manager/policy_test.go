@@ -22,7 +22,7 @@ func TestPolicyIsTheConfigurations(t *testing.T) {
 			Modes:         rollout.Modes{Probe: want, Shadow: want, Observe: want},
 			ObservePeriod: time.Minute, Budget: rollout.Budget{Failures: failures, Percent: percent},
 		}
-		if diff := cmp.Diff(expected, policy(r)); diff != "" {
+		if diff := cmp.Diff(expected, rolloutPolicy(r)); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -31,15 +31,15 @@ type managed struct {
 	ended chan struct{}
 }
 
-// part is a part of a provider that has something of its terms.
-type part interface {
+// providerPart is a part of a provider that has something of its terms.
+type providerPart interface {
 	// change puts terms into force; before is the configuration until then.
 	change(before *v1alpha1.Provider, t terms)
 }
 
 // parts are in the order of a change: what is withdrawn goes first.
-func (m *managed) parts() []part {
-	return []part{m.providerAccess, m.providerGuest, m.providerCloud}
+func (m *managed) parts() []providerPart {
+	return []providerPart{m.providerAccess, m.providerGuest, m.providerCloud}
 }
 
 // newManaged builds one provider within the manager's lifetime, and starts only

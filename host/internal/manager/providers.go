@@ -14,13 +14,13 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/trials"
 )
 
-// providers are the manager's providers. Only apply adds, changes and removes
+// providerSet has the manager's providers. Only apply adds, changes and removes
 // them, including the first ones. It is safe for concurrent use.
-type providers struct {
+type providerSet struct {
 	shared *shared
 	loops  *controllers.Loops
 	// removed reports providers that are no longer configured.
-	removed *removed
+	removed *removalReporter
 	// objects are the CloudProviders; nil where they are disabled.
 	objects *cloudproviders.Objects
 	// The manager's lifetime; living waits for the background work of a removal.
@@ -40,38 +40,38 @@ type providers struct {
 }
 
 // all returns the configured providers.
-func (s *providers) all() []*managed {
+func (s *providerSet) all() []*managed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.now)
 }
 
 // withEnding are the configured providers, and the removed ones that have not ended.
-func (s *providers) withEnding() []*managed {
+func (s *providerSet) withEnding() []*managed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Concat(s.now, s.ending)
 }
 
 // has reports whether a provider with that name is configured or ending.
-func (s *providers) has(name string) bool {
+func (s *providerSet) has(name string) bool {
 	return slices.ContainsFunc(s.withEnding(), func(one *managed) bool { return one.name == name })
 }
 
 // configured reports whether a provider with that name is wanted, or ending. A
 // CloudProvider with a mistake is wanted, too.
-func (s *providers) configured(name string) bool {
+func (s *providerSet) configured(name string) bool {
 	return s.has(name) || s.objects != nil && s.objects.Has(name)
 }
 
-func (s *providers) leads() bool {
+func (s *providerSet) leads() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.looked != nil
 }
 
 // lead begins the leader's tasks.
-func (s *providers) lead(looked <-chan struct{}) {
+func (s *providerSet) lead(looked <-chan struct{}) {
 	s.mu.Lock()
 	s.looked = looked
 	now := slices.Clone(s.now)
@@ -82,7 +82,7 @@ func (s *providers) lead(looked <-chan struct{}) {
 }
 
 // told returns the receiver of a provider's status for its CloudProvider.
-func (s *providers) told(name string) func(status.Status) {
+func (s *providerSet) told(name string) func(status.Status) {
 	if s.objects == nil {
 		return func(status.Status) {}
 	}
@@ -92,7 +92,7 @@ func (s *providers) told(name string) func(status.Status) {
 // replace exchanges the list of providers, and returns the argument of lead.
 // The names of ending providers stay in the statuses of the others until their
 // own status says that they are removed.
-func (s *providers) replace(now, removed []*managed) (looked <-chan struct{}) {
+func (s *providerSet) replace(now, removed []*managed) (looked <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = now
@@ -102,7 +102,7 @@ func (s *providers) replace(now, removed []*managed) (looked <-chan struct{}) {
 }
 
 // tellNames is called with the lock.
-func (s *providers) tellNames() {
+func (s *providerSet) tellNames() {
 	var names []string
 	for _, one := range slices.Concat(s.now, s.ending) {
 		names = append(names, one.name)
@@ -114,7 +114,7 @@ func (s *providers) tellNames() {
 
 // begin starts a new provider, after the end of the providers that may have its
 // store.
-func (s *providers) begin(one *managed, after []*managed, looked <-chan struct{}) {
+func (s *providerSet) begin(one *managed, after []*managed, looked <-chan struct{}) {
 	one.working.Go("the begin", func() {
 		for _, before := range after {
 			select {
@@ -132,7 +132,7 @@ func (s *providers) begin(one *managed, after []*managed, looked <-chan struct{}
 }
 
 // end ends a provider whose loops were told to stop. It does not wait.
-func (s *providers) end(one *managed, stopped <-chan struct{}) {
+func (s *providerSet) end(one *managed, stopped <-chan struct{}) {
 	s.living.Go("the end of provider "+one.name, func() {
 		<-stopped
 		if err := one.end(s.life); err != nil {
@@ -150,7 +150,7 @@ func (s *providers) end(one *managed, stopped <-chan struct{}) {
 }
 
 // clear removes the remains of a provider that has ended.
-func (s *providers) clear(one *managed) {
+func (s *providerSet) clear(one *managed) {
 	ctx, cancel := context.WithTimeout(s.life, trials.LeaveTimeout)
 	defer cancel()
 	if err := one.book.Close(ctx); err != nil {
@@ -172,7 +172,7 @@ const (
 )
 
 // tellRemoved records the removal in the provider's status.
-func (s *providers) tellRemoved(name string) {
+func (s *providerSet) tellRemoved(name string) {
 	ctx, cancel := context.WithTimeout(s.life, removedTimeout)
 	defer cancel()
 	for s.removed.tellOf(ctx, name) != nil {

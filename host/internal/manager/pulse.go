@@ -29,14 +29,14 @@ func newPulse() *pulse { return &pulse{begun: time.Now()} }
 
 // run beats until the context ends.
 func (p *pulse) run(ctx context.Context) {
-	ticker := time.NewTicker(pulseInterval)
-	defer ticker.Stop()
+	beats := time.NewTicker(pulseInterval)
+	defer beats.Stop()
 	for {
 		p.beat(time.Since(p.begun))
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-beats.C:
 		}
 	}
 }

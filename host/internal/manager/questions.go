@@ -68,17 +68,17 @@ func (o ownObjects) sample(ctx context.Context) (s objectSample, err error) {
 	services, _ := o.informers.Services().Lister().List(labels.Everything())
 	volumes, _ := o.informers.PersistentVolumes().Lister().List(labels.Everything())
 	classes, own := o.router.Classes(o.provider), o.router.Services(o.provider)
-	s.nodes = ends(nodes, o.router.OwnedNodes(o.provider))
-	s.volumes = ends(volumes, o.router.PersistentVolumes(o.provider))
-	s.services = ends(services, func(x *corev1.Service) bool {
+	s.nodes = newestAndOldest(nodes, o.router.OwnedNodes(o.provider))
+	s.volumes = newestAndOldest(volumes, o.router.PersistentVolumes(o.provider))
+	s.services = newestAndOldest(services, func(x *corev1.Service) bool {
 		return x.Spec.Type == corev1.ServiceTypeLoadBalancer && own(x) && (x.Spec.LoadBalancerClass == nil || classes(x))
 	})
 	return s, nil
 }
 
-// ends are alternately the newest and the oldest of the chosen objects (nil:
+// newestAndOldest returns alternately the newest and the oldest of the chosen objects (nil:
 // all), without those that are being deleted.
-func ends[T metav1.Object](all []T, chosen func(T) bool) (out []T) {
+func newestAndOldest[T metav1.Object](all []T, chosen func(T) bool) (out []T) {
 	all = slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o.GetDeletionTimestamp() != nil || chosen != nil && !chosen(o) })
 	slices.SortFunc(all, func(a, b T) int {
 		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
@@ -168,8 +168,8 @@ func saysNothing(m *cloudprovider.InstanceMetadata) bool {
 	return m.ProviderID == "" && len(m.NodeAddresses) == 0 && m.InstanceType == "" && m.Zone == "" && m.Region == ""
 }
 
-// check returns why the loops would refuse the response of an op.
-func check(policy func() *addresses.Policy) func(op abi.Op, response []byte) error {
+// checkAnswer returns why the loops would refuse the response of an op.
+func checkAnswer(policy func() *addresses.Policy) func(op abi.Op, response []byte) error {
 	return func(op abi.Op, response []byte) error {
 		_, answer := op.New()
 		if err := wire.Unmarshal(response, answer); err != nil {

@@ -16,7 +16,7 @@ import (
 // reloader applies changes of the file of --config. An invalid file changes
 // nothing.
 type reloader struct {
-	providers *providers
+	providers *providerSet
 	metrics   *metrics.Metrics
 	spans     *tracing.Spans
 	watchFile func(ctx context.Context, path string, handle func(data []byte, err error))

@@ -52,7 +52,7 @@ func replace(old, new string) func(string) string {
 func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 	const valid = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfiguration\nproviders:\n- name: test\n  source: {directory: /provider}\n"
 	reporter, events := newTestReporter(t)
-	r := &reloader{metrics: metrics.New(), providers: &providers{now: []*managed{{providerRollout: &providerRollout{reporter: reporter}}}}}
+	r := &reloader{metrics: metrics.New(), providers: &providerSet{now: []*managed{{providerRollout: &providerRollout{reporter: reporter}}}}}
 	for _, test := range []struct{ file, want string }{
 		{valid + "  ops: {timeout: banana}\n", "providers[0].ops.timeout"},
 		{valid + "  limits: {memory: 12 apples}\n", "providers[0].limits.memory"},
@@ -89,7 +89,7 @@ func TestARejectedConfigurationIsToldOfWithItsField(t *testing.T) {
 // Every kind of credential, certificate and grant of the example gives a sender
 // of requests.
 func TestNetworkOfTheWholeExample(t *testing.T) {
-	n := &networks{
+	n := &networkBuilder{
 		client: fake.NewClientset(), observer: callObserver{metrics.New().Provider("example").Egress(), calls.New(), tracing.New("test", ""), "example", klog.Background()}, scrubber: credential.NewScrubber(clock.RealClock{}),
 		signers: &signerLoader{engines: stubEngine, client: fake.NewClientset(), reporter: &signerReporter{}}, tasks: &tasks.Group{}, allowed: &allowed{},
 	}
@@ -114,7 +114,7 @@ func TestWithdrawnCapabilitiesAreDeniedAtOnce(t *testing.T) {
 	a := &allowed{}
 	a.current.Store(&network{capabilities: []string{abi.CapabilityStore}})
 	asked := 0
-	h := granted{hostFunc(func() { asked++ }), a}
+	h := grantedHost{hostFunc(func() { asked++ }), a}
 	if code, _ := h.HostCall(t.Context(), abi.CapabilityStore, nil); code != abi.CodeOK || asked != 1 {
 		t.Errorf("granted: %s", code)
 	}

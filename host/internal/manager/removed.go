@@ -27,9 +27,9 @@ const eventRemoved = report.ProviderRemoved
 // entitledTimeout bounds one request.
 const entitledTimeout = 10 * time.Second
 
-// removed reports providers that are no longer configured: otherwise their
+// removalReporter reports providers that are no longer configured: otherwise their
 // status would show for ever that they serve.
-type removed struct {
+type removalReporter struct {
 	kube
 	namespace string
 }
@@ -37,7 +37,7 @@ type removed struct {
 // tell reads the earlier configured providers from the statuses, and those that
 // this manager may write. It returns before they are overwritten, even when the
 // API server does not answer.
-func (r *removed) tell(ctx context.Context, now []*managed, configured func(name string) bool) {
+func (r *removalReporter) tell(ctx context.Context, now []*managed, configured func(name string) bool) {
 	// With flags alone the provider has a fixed name.
 	before := append(r.entitled(ctx), config.FlagProvider)
 	for _, one := range now {
@@ -59,7 +59,7 @@ func (r *removed) tell(ctx context.Context, now []*managed, configured func(name
 // entitled returns the providers whose status this manager may write by name.
 // The last removed one is in no other status, and no manager may list the
 // ConfigMaps of a namespace.
-func (r *removed) entitled(ctx context.Context) (names []string) {
+func (r *removalReporter) entitled(ctx context.Context) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, entitledTimeout)
 	defer cancel()
 	own := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.namespace}}
@@ -82,7 +82,7 @@ func (r *removed) entitled(ctx context.Context) (names []string) {
 }
 
 // tellOf returns an error, which it has logged, if another attempt may help.
-func (r *removed) tellOf(ctx context.Context, name string) error {
+func (r *removalReporter) tellOf(ctx context.Context, name string) error {
 	logger := klog.FromContext(ctx).WithValues("provider", name)
 	message := fmt.Sprintf("Provider %s is no longer configured. Its objects are left alone, and the deletion of a Service with "+
 		"its load balancer waits (Event NoProvider). Configure it again; or, when nothing of it is left, delete this ConfigMap and wasm-ccm-module-%s-*", name, name)

@@ -24,7 +24,7 @@ import (
 // It has its own earlier configuration, not the one in the source.
 func instead(x rollout.Report) string {
 	if x.Phase != rollout.RolledBack || x.Serving == nil {
-		return still(x.Serving)
+		return stillServing(x.Serving)
 	}
 	said := fmt.Sprintf("%s %s serves again with its previous configuration", x.Serving.Name, x.Serving.Version)
 	if x.Serving.ConfigDigest != "" {
@@ -109,7 +109,7 @@ func (r *providerReporter) tell(x rollout.Report) {
 		r.waiting(x)
 	case rollout.Rejected:
 		r.metrics.Rejected(x.Reason)
-		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
+		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), stillServing(x.Serving))
 	case rollout.Serving:
 		if x.Reason != "" && x.Reason != rollout.ReasonStandby { // it is not proven
 			r.phase(x, corev1.EventTypeWarning)
@@ -152,7 +152,7 @@ func (r *providerReporter) waiting(x rollout.Report) {
 	about := x.Bundle.Revision + x.Message
 	if x.Message != "" && r.waits != about {
 		r.waits = about
-		r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "source", x.Bundle.Origin, "serving", still(x.Serving))
+		r.logger.Info("rollout", "phase", x.Phase, "reason", x.Reason, "message", x.Message, "source", x.Bundle.Origin, "serving", stillServing(x.Serving))
 	}
 }
 

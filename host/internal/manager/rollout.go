@@ -30,7 +30,7 @@ func newProviderRollout(s *shared, b *base, a *providerAccess, g *providerGuest,
 	r := &providerRollout{reporter: newProviderReporter(b, a, g, c, told), sources: make(chan source.Source, 1), trust: make(chan struct{}, 1)}
 	r.rollout = rollout.New(rollout.Options{
 		Slot: g.slot, Loader: g.loader, Clock: clock.RealClock{},
-		Policy:   func() rollout.Policy { return policy(g.loader.config().Rollout) },
+		Policy:   func() rollout.Policy { return rolloutPolicy(g.loader.config().Rollout) },
 		Journal:  journal{b.status, a.allowed.scrub},
 		Trials:   b.book.Of(""),
 		Examiner: newExaminer(s, b, g, c.steering.policy, r.leading.Load),

@@ -18,7 +18,7 @@ import (
 const leaseTolerance = 20 * time.Second
 
 // startServing starts the manager, and then serves the secure port.
-func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
+func (m *controllerManager) startServing(c *ccmconfig.CompletedConfig) error {
 	m.starting.Lock()
 	defer m.starting.Unlock()
 	if err := m.start(c); err != nil {
@@ -30,7 +30,7 @@ func (m *manager) startServing(c *ccmconfig.CompletedConfig) error {
 // serveSecurely serves the secure port in place of upstream's command, to which
 // paths cannot be added. It is built of the same parts as there: the API server
 // authenticates and authorizes clients, for every path but /healthz.
-func (m *manager) serveSecurely(c *ccmconfig.CompletedConfig) error {
+func (m *controllerManager) serveSecurely(c *ccmconfig.CompletedConfig) error {
 	serving := c.SecureServing
 	if serving == nil {
 		return nil
@@ -48,7 +48,7 @@ func (m *manager) serveSecurely(c *ccmconfig.CompletedConfig) error {
 }
 
 // checks of /healthz: the Lease, and each kind of control loop.
-func (m *manager) checks(c *ccmconfig.CompletedConfig) []healthz.HealthChecker {
+func (m *controllerManager) checks(c *ccmconfig.CompletedConfig) []healthz.HealthChecker {
 	all := m.loops.Checks()
 	if election := c.ComponentConfig.Generic.LeaderElection; election.LeaderElect {
 		after := election.LeaseDuration.Duration + leaseTolerance

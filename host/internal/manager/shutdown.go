@@ -21,7 +21,7 @@ const (
 // shutDown ends the manager in order: the loops stop, running ops end,
 // decisions are written, and then the lease is released, so that the next
 // leader need not wait for its expiry. It returns the result of end.
-func (m *manager) shutDown(ctx context.Context) (orderly bool) {
+func (m *controllerManager) shutDown(ctx context.Context) (orderly bool) {
 	m.stop() // for every cause of the end
 	ended := make(chan bool, 1)
 	// In parallel: a second signal ends the process during the shutdown (onSignals).
@@ -31,7 +31,7 @@ func (m *manager) shutDown(ctx context.Context) (orderly bool) {
 }
 
 // giveBack ends all tasks, and then releases the lease.
-func (m *manager) giveBack(ctx context.Context) {
+func (m *controllerManager) giveBack(ctx context.Context) {
 	begun := time.Now()
 	err := errors.Join(m.drain(ctx), m.close(ctx))
 	if m.leases == nil {
@@ -52,7 +52,7 @@ func (m *manager) giveBack(ctx context.Context) {
 }
 
 // drain stops the loops and waits for the starting parts, and for running ops.
-func (m *manager) drain(ctx context.Context) error {
+func (m *controllerManager) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	if err := m.loops.Stop(ctx); err != nil {
@@ -73,7 +73,7 @@ func (m *manager) drain(ctx context.Context) error {
 }
 
 // withEnding are all providers that may have running tasks.
-func (m *manager) withEnding() []*managed {
+func (m *controllerManager) withEnding() []*managed {
 	if m.providers == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (m *manager) withEnding() []*managed {
 
 // close ends the remaining tasks: rollouts write their decisions and close the
 // serving generations.
-func (m *manager) close(ctx context.Context) error {
+func (m *controllerManager) close(ctx context.Context) error {
 	m.die()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()

@@ -52,7 +52,7 @@ func (l *signerLoader) signer(name, engineName string, c *v1alpha1.SignerCredent
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{name: name, slot: plugin.NewSlot(), source: configured{src, []byte(c.Config)}}
+	s := &signer{name: name, slot: plugin.NewSlot(), source: configuredSource{src, []byte(c.Config)}}
 	loader := signerModules{grant.SignerLoader(plugin.Loader{Engine: e, Compiler: l.compiler, HostVersion: l.version})}
 	options := rollout.Options{Slot: s.slot, Loader: loader, Reporter: l.reporter, Clock: clock.RealClock{}, Policy: signerPolicy}
 	if l.trials != nil {
@@ -89,13 +89,13 @@ func (s *signer) start(ctx context.Context, tasks *tasks.Group) {
 	tasks.Go("the source of the signer "+s.name, func() { s.source.Run(ctx, s.roll.Offer) })
 }
 
-// configured is a source with the administrator's configuration.
-type configured struct {
+// configuredSource is a source with the administrator's configuration.
+type configuredSource struct {
 	source.Source
 	config []byte
 }
 
-func (c configured) Run(ctx context.Context, handle source.Handler) {
+func (c configuredSource) Run(ctx context.Context, handle source.Handler) {
 	c.Source.Run(ctx, func(bundle source.Bundle, err error) {
 		bundle.Config = c.config
 		handle(bundle, err)
@@ -122,7 +122,7 @@ func (r *signerReporter) Report(x rollout.Report) {
 	case rollout.Serving:
 		r.serving(x.Bundle, x.Subject)
 	case rollout.Rejected:
-		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), still(x.Serving))
+		r.rejected(x.Bundle, x.Reason, x.Message, offeredOf(x), stillServing(x.Serving))
 	}
 }
 

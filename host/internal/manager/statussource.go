@@ -21,7 +21,7 @@ import (
 // statusSource builds the answers of the manager's API from the knowledge of
 // the manager, its providers and its informers. It is a statusapi.Source.
 type statusSource struct {
-	manager  *manager
+	manager  *controllerManager
 	client   kubernetes.Interface
 	election componentbaseconfig.LeaderElectionConfiguration
 	// These come from the control loops' informers, which are filled only in
@@ -35,7 +35,7 @@ type statusSource struct {
 	rounds        *reachRounds
 }
 
-func (m *manager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
+func (m *controllerManager) newStatusSource(c *ccmconfig.CompletedConfig) *statusSource {
 	core := c.SharedInformers.Core().V1()
 	services, nodes, volumes := core.Services(), core.Nodes(), core.PersistentVolumes()
 	s := &statusSource{

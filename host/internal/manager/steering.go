@@ -149,12 +149,12 @@ func (s *serviceCIDRs) list(ctx context.Context) ([]netip.Prefix, error) {
 	}
 	var all []netip.Prefix
 	for i := range list.Items {
-		for _, network := range list.Items[i].Spec.CIDRs {
-			cidr, err := addresses.ParseCIDR(network)
+		for _, cidr := range list.Items[i].Spec.CIDRs {
+			block, err := addresses.ParseCIDR(cidr)
 			if err != nil {
 				return nil, fmt.Errorf("ServiceCIDR %s: %w", list.Items[i].Name, err)
 			}
-			all = append(all, cidr)
+			all = append(all, block)
 		}
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)

@@ -115,8 +115,8 @@ func offeredOf(x rollout.Report) string {
 	return "sha256:" + text.Digest(x.Offered.Digest)
 }
 
-// still names the serving module.
-func still(v *rollout.Version) string {
+// stillServing names the serving module.
+func stillServing(v *rollout.Version) string {
 	if v == nil {
 		return "no provider is serving yet"
 	}

@@ -40,7 +40,7 @@ func newTerms(ctx context.Context, engines func(name string) (engine.Engine, err
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: provenance: %w", p.Name, err)
 	}
-	steering, err := addresses.New(p.Addresses.Allow, p.Addresses.Deny)
+	lists, err := addresses.New(p.Addresses.Allow, p.Addresses.Deny)
 	if err != nil {
 		return terms{}, fmt.Errorf("provider %s: addresses.%w", p.Name, err)
 	}
@@ -51,7 +51,7 @@ func newTerms(ctx context.Context, engines func(name string) (engine.Engine, err
 	ctx, cancel := context.WithTimeout(ctx, secretsTimeout)
 	defer cancel()
 	revision += "." + n.secrets.Version(ctx)
-	return terms{config: p, engine: e, network: n, provenance: policy, addresses: steering, revision: rollout.Terms(revision, e.Name())}, nil
+	return terms{config: p, engine: e, network: n, provenance: policy, addresses: lists, revision: rollout.Terms(revision, e.Name())}, nil
 }
 
 func policyOf(p v1alpha1.Provenance) (*provenance.Policy, error) {
@@ -93,8 +93,8 @@ func longestOp(p *v1alpha1.Provider) time.Duration {
 	return longest
 }
 
-// policy converts the configuration of rollouts.
-func policy(r v1alpha1.Rollout) rollout.Policy {
+// rolloutPolicy converts the configuration of rollouts.
+func rolloutPolicy(r v1alpha1.Rollout) rollout.Policy {
 	return rollout.Policy{
 		Modes:         rollout.Modes{Probe: rollout.Mode(r.Probe), Shadow: rollout.Mode(r.Shadow), Observe: rollout.Mode(r.Observe)},
 		ObservePeriod: r.ObservePeriod.Duration,

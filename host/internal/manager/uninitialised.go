@@ -37,11 +37,11 @@ func whyNotInitialised(err error) string {
 		cause = "the provider knows no machine for this Node (instance not found): is it in the cloud's account or the inventory, by this name or provider ID?"
 	}
 	return fmt.Sprintf("The Node keeps the taint %s: %s It is tried again, and at once when the provider or its configuration changes.",
-		cloudproviderapi.TaintExternalCloudProvider, ended(cause))
+		cloudproviderapi.TaintExternalCloudProvider, asSentence(cause))
 }
 
-// ended ends a text like a sentence.
-func ended(text string) string {
+// asSentence ends a text like a sentence.
+func asSentence(text string) string {
 	if text == "" || text[len(text)-1] == '.' || text[len(text)-1] == '?' {
 		return text
 	}

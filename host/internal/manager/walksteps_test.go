@@ -208,7 +208,7 @@ func (w *walk) crash(string) {
 func (w *walk) loseLease(string) {
 	w.note("the leader loses its lease")
 	w.valid()
-	w.leader.manager.end(context.Background())
+	w.leader.controllerManager.end(context.Background())
 	w.leader.kill()
 	w.next()
 }

@@ -230,7 +230,7 @@ const fileHead = "apiVersion: config.wasm-ccm.dev/v1alpha1\nkind: HostConfigurat
 
 // whole is one manager, without upstream's loops.
 type whole struct {
-	*manager
+	*controllerManager
 	world  *world
 	name   string
 	line   *line
@@ -255,7 +255,7 @@ func (w *world) begin(name string) (*whole, error) {
 	one.signal = signal
 	options := config.NewOptions()
 	options.ConfigFile, options.ProbeBindAddress, options.StoreNamespace = w.file, "0", namespace
-	one.manager = newManager(ctx, options, nil)
+	one.controllerManager = newManager(ctx, options, nil)
 	one.outside = one.around()
 	c := &ccmconfig.Config{
 		Kubeconfig: &one.config, ClientBuilder: one, SharedInformers: informers.NewSharedInformerFactory(one.line.client(), 0),
