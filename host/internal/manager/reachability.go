@@ -48,18 +48,12 @@ func (r *reachRounds) get(ctx context.Context) (*v1alpha1.Reachability, error) {
 	return r.last, nil
 }
 
-// Reachability implements statusapi.Source.
-func (s *statusSource) Reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
-	return s.rounds.get(ctx)
-}
-
-// reach connects to the hosts of all providers in parallel.
-func (s *statusSource) reach(ctx context.Context) *v1alpha1.Reachability {
+// reachAll connects to the hosts of all providers in parallel.
+func reachAll(ctx context.Context, manager v1alpha1.Manager, all []*managed) *v1alpha1.Reachability {
 	out := &v1alpha1.Reachability{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Reachability"}, Time: metav1.Now(), Manager: s.self(),
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Reachability"}, Time: metav1.Now(), Manager: manager,
 		Hosts: []v1alpha1.HostReach{},
 	}
-	all := s.manager.all()
 	found := make([][]v1alpha1.HostReach, len(all))
 	var wg sync.WaitGroup
 	for i, one := range all {

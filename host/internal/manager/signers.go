@@ -71,6 +71,11 @@ func (l *signerLoader) reached(name string) func(error) {
 	}
 }
 
+// sourceFailed reports the source of a credential's signer.
+func (t *teller) sourceFailed(name string, err error) {
+	t.unreached("Signer", "the signer of the credential "+name+": "+t.clean(err.Error()))
+}
+
 // signerPolicy has no comparison: a signer answers no repeatable question.
 func signerPolicy() rollout.Policy {
 	return rollout.Policy{Modes: rollout.Modes{Probe: rollout.Required, Shadow: rollout.Off, Observe: rollout.Off}}

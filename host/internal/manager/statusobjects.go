@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"strings"
@@ -13,6 +14,25 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/cloud/controllers/persistentvolume"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
+
+// Status implements statusapi.Source.
+func (s *statusSource) Status(ctx context.Context) (*v1alpha1.Status, error) {
+	out := &v1alpha1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Status"}, Time: metav1.Now(),
+		Manager: s.self(), Providers: []v1alpha1.Provider{},
+	}
+	if s.election.LeaderElect {
+		out.Manager.Holder = s.holder(ctx)
+	}
+	all := s.statuses()
+	if out.Manager.Leads && s.synced() {
+		out.Nobodys = s.countObjects(all)
+	}
+	for _, p := range all {
+		out.Providers = append(out.Providers, p.status)
+	}
+	return out, nil
+}
 
 // countObjects counts the objects of each provider, and names the stuck ones.
 // It returns those without a provider.

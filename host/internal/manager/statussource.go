@@ -43,7 +43,7 @@ func (m *controllerManager) newStatusSource(c *ccmconfig.CompletedConfig) *statu
 		services: services.Lister(), nodes: nodes.Lister(), volumes: volumes.Lister(), volumesSynced: volumes.Informer().HasSynced,
 		synced: func() bool { return services.Informer().HasSynced() && nodes.Informer().HasSynced() },
 	}
-	s.rounds = &reachRounds{round: s.reach}
+	s.rounds = &reachRounds{round: func(ctx context.Context) *v1alpha1.Reachability { return reachAll(ctx, s.self(), m.all()) }}
 	return s
 }
 
@@ -53,23 +53,9 @@ func (s *statusSource) list() []*corev1.Node {
 	return all
 }
 
-// Status implements statusapi.Source.
-func (s *statusSource) Status(ctx context.Context) (*v1alpha1.Status, error) {
-	out := &v1alpha1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Status"}, Time: metav1.Now(),
-		Manager: s.self(), Providers: []v1alpha1.Provider{},
-	}
-	if s.election.LeaderElect {
-		out.Manager.Holder = s.holder(ctx)
-	}
-	all := s.statuses()
-	if out.Manager.Leads && s.synced() {
-		out.Nobodys = s.countObjects(all)
-	}
-	for _, p := range all {
-		out.Providers = append(out.Providers, p.status)
-	}
-	return out, nil
+// Reachability implements statusapi.Source.
+func (s *statusSource) Reachability(ctx context.Context) (*v1alpha1.Reachability, error) {
+	return s.rounds.get(ctx)
 }
 
 // self is this manager, without its Holder.

@@ -128,8 +128,3 @@ func (t *teller) unreached(reason, message string) {
 	t.logger.Error(errors.New(message), "The source cannot be read; its last module stays, and it is tried again", "reason", reason)
 	t.event(source.Bundle{}, corev1.EventTypeWarning, eventSourceUnavailable, reason+": "+message+"; the serving module continues, and the source is tried again")
 }
-
-// sourceFailed reports the source of a credential's signer.
-func (t *teller) sourceFailed(name string, err error) {
-	t.unreached("Signer", "the signer of the credential "+name+": "+t.clean(err.Error()))
-}
