@@ -235,7 +235,7 @@ func TestAnswers(t *testing.T) {
 			return false
 		}()
 		busy := time.Since(begin) >= 50*time.Millisecond
-		empty := got.Metadata.GetProviderId() == ""
+		empty := got.Metadata == nil || got.Metadata.ProviderId == ""
 		if err != nil || trapped != strings.Contains(how, "trap") || busy != strings.Contains(how, "busy") || empty == strings.Contains(how, "busy") || k.took() != requests {
 			t.Errorf("%q: %v, %v, trapped %v, busy %v", how, got.Metadata, err, trapped, busy)
 		}

@@ -84,7 +84,7 @@ func (p *provider) Tick(op *sdk.Op, clusterName string) error {
 func (p *provider) Probe(*sdk.Op) (string, error) { return "it looks on", nil }
 
 func (p *provider) GetLoadBalancer(_ *sdk.Op, request *abi.LoadBalancerRequest) (sdk.Existence, *abi.LoadBalancerStatus, error) {
-	if len(request.Service.Status.GetIngress()) == 0 {
+	if status := request.Service.Status; status == nil || len(status.Ingress) == 0 {
 		return sdk.DoesNotExist, nil, nil
 	}
 	return sdk.Exists, request.Service.Status, nil

@@ -61,7 +61,7 @@ func TestInstanceOps(t *testing.T) {
 		var metadata abi.InstanceMetadataResponse
 		err := h.Call(abi.OpInstanceMetadata, req, &metadata)
 		m := metadata.Metadata
-		if err != nil || m.GetProviderId() != "openstack:///"+instancesID || m.InstanceType != "m1.small" || m.Zone != "nova" || m.Region != "R1" ||
+		if err != nil || m == nil || m.ProviderId != "openstack:///"+instancesID || m.InstanceType != "m1.small" || m.Zone != "nova" || m.Region != "R1" ||
 			len(m.Addresses) != 1 || m.Addresses[0].Address != "10.0.0.5" {
 			t.Errorf("%v: %v, %v", node, m, err)
 		}

@@ -111,10 +111,13 @@ func talker() sdk.Provider {
 	url := ""
 	send := func(op *sdk.Op, method, path, body string) (int32, error) {
 		resp, err := op.HTTP().Do(&abi.HttpRequest{Method: method, Url: url + path, Credential: "api-token", Body: []byte(body)})
-		if err == nil && resp.Status >= 500 {
+		if err != nil {
+			return 0, err
+		}
+		if resp.Status >= 500 {
 			err = sdk.Error(abi.CodeUnavailable, method+" "+path+": the cloud answered 503: "+string(resp.Body))
 		}
-		return resp.GetStatus(), err
+		return resp.Status, err
 	}
 	return &whole{
 		base: base{configure: func(op *sdk.Op, config sdk.Config) (sdk.Configured, error) {

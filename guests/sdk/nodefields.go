@@ -38,11 +38,10 @@ func (set fieldSet) has(number uint64) bool { return number < 64 && set>>number&
 // node, into node. Decoding concatenated messages merges them, so each field is
 // decoded as a message of its own.
 func decodeInstance(request []byte, req *abi.InstanceRequest, node *abi.Node, set fieldSet) error {
+	*req, *node = abi.InstanceRequest{}, abi.Node{}
 	if set == allFields {
 		return decode(request, req)
 	}
-	req.Reset()
-	node.Reset()
 	for rest := request; len(rest) > 0; {
 		f, err := nextField(rest)
 		if err == nil && f.number == 1 && f.value != nil {

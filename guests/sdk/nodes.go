@@ -29,11 +29,11 @@ const (
 // capability nodes.
 func (op *Op) Nodes(snapshot *abi.NodeSnapshot, fields ...NodeField) iter.Seq2[*abi.Node, error] {
 	return func(yield func(*abi.Node, error) bool) {
-		if snapshot.GetId() == 0 {
+		if snapshot == nil || snapshot.Id == 0 {
 			yield(nil, Error(abi.CodeNotFound, "nodes: this op has no nodes"))
 			return
 		}
-		req := abi.NodesRequest{SnapshotId: snapshot.GetId()}
+		req := abi.NodesRequest{SnapshotId: snapshot.Id}
 		for _, field := range fields {
 			req.Fields = append(req.Fields, uint32(field))
 		}
@@ -42,8 +42,8 @@ func (op *Op) Nodes(snapshot *abi.NodeSnapshot, fields ...NodeField) iter.Seq2[*
 }
 
 func (op *Op) pages(req *abi.NodesRequest, yield func(*abi.Node, error) bool) {
-	var page abi.NodesResponse
 	for {
+		var page abi.NodesResponse
 		if err := op.call(abi.CapabilityNodes, importNodes, req, &page); err != nil {
 			yield(nil, err)
 			return

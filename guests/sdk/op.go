@@ -56,8 +56,8 @@ func (op *Op) Event(warning bool, reason, message string) error {
 // importFunc is an import of the shape (ptr, len) -> status << 32 | length.
 type importFunc func(ptr unsafe.Pointer, length uint32) uint64
 
-// call makes a host call. resp may be nil if there is no response message. The
-// error is an abi.Error with the host's code.
+// call makes a host call. resp is empty, or nil if there is no response
+// message. The error is an abi.Error with the host's code.
 func (op *Op) call(name string, imported importFunc, req, resp abi.Message) error {
 	var err error
 	if op.buf, err = encode(op.buf, req); err != nil {
@@ -70,7 +70,6 @@ func (op *Op) call(name string, imported importFunc, req, resp abi.Message) erro
 	if resp == nil {
 		return nil
 	}
-	resp.Reset()
 	if err := resp.UnmarshalVT(result); err != nil {
 		return Error(abi.CodeInternal, name+": the host's response does not decode: "+err.Error())
 	}

@@ -137,9 +137,9 @@ func (s *Server) probe(op *Op, request []byte) (abi.Message, error) {
 	return &abi.ProbeResponse{Ready: true, Summary: summary}, err
 }
 
-// decode returns an error for a malformed request, so that it never passes for an empty one.
+// decode fills m, which is empty. It returns an error for a malformed request, so
+// that it never passes for an empty one.
 func decode(request []byte, m abi.Message) error {
-	m.Reset()
 	if err := m.UnmarshalVT(request); err != nil {
 		return Error(abi.CodeInvalid, "the request does not decode: "+err.Error())
 	}

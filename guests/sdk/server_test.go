@@ -234,6 +234,25 @@ func TestRequestWithoutItsObject(t *testing.T) {
 	}
 }
 
+// A host may leave out each part of a request, or send it empty.
+func TestRequestsWithEmptyParts(t *testing.T) {
+	server, signer := sdk.NewServer(&whole{}), sdk.NewSignerServer(&sealer{sign: func(req *abi.SignRequest) (*abi.SignResponse, error) {
+		return &abi.SignResponse{State: []byte(req.Scope)}, nil
+	}})
+	for op := range requests() {
+		for _, request := range []string{"", "\x0a\x00", "\x12\x00", "\x1a\x00", "\x0a\x00\x12\x00\x1a\x00"} {
+			if code, answer := server.Call(sdk.NewOp(nil), op, []byte(request)); !code.Known() {
+				t.Errorf("%s of %q: %s %q", op, request, code, answer)
+			}
+		}
+	}
+	for request, want := range map[string]abi.Code{"": abi.CodeInvalid, "\x2a\x00": abi.CodeInvalid, "\x12\x00": abi.CodeOK, "\x12\x00\x2a\x00": abi.CodeOK} {
+		if code, answer := signer.Call(abi.OpSign, []byte(request)); code != want {
+			t.Errorf("sign of %q: %s %q, want %s", request, code, answer, want)
+		}
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	status := &abi.LoadBalancerStatus{Ingress: []*abi.LoadBalancerIngress{{Ip: "192.0.2.1"}}}
 	h := serve(t, &whole{

@@ -145,8 +145,12 @@ func TestSignerHostKeepsWhatItMay(t *testing.T) {
 		if req.TokenResult == nil {
 			return &abi.SignResponse{TokenRequest: &abi.HttpRequest{Method: "POST", Url: "https://c/token"}}, nil
 		}
+		token := ""
+		if response := req.TokenResult.Response; response != nil {
+			token = string(response.Body)
+		}
 		return &abi.SignResponse{
-			Headers: header("T", string(req.TokenResult.GetResponse().GetBody())), State: []byte("kept"), ExpiresMs: req.NowMs + 1000,
+			Headers: header("T", token), State: []byte("kept"), ExpiresMs: req.NowMs + 1000,
 		}, nil
 	})
 	h.Tokens = func(*abi.HttpRequest) (*abi.HttpResponse, error) {

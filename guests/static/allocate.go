@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (inv *inventory) wishOf(svc *abi.Service) (*wish, error) {
 			return nil, sdk.Invalidf("%s: there is no pool %q (annotation %s); the inventory has %s", w.service, name, annotationPool, inv.poolNames())
 		}
 	}
-	for _, ingress := range svc.Status.GetIngress() {
+	for _, ingress := range cmp.Or(svc.Status, &abi.LoadBalancerStatus{}).Ingress {
 		if a, err := netip.ParseAddr(ingress.Ip); err == nil {
 			w.reported = append(w.reported, a)
 		}

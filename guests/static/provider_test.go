@@ -69,7 +69,12 @@ func TestInstances(t *testing.T) {
 			if err := h.Call(abi.OpInstanceShutdown, req, &shutdown); sdk.CodeOf(err) != test.metadataCode || shutdown.State != test.state {
 				t.Errorf("shutdown: %v, %v", shutdown.State, err)
 			}
-			if err := h.Call(abi.OpInstanceMetadata, req, &metadata); sdk.CodeOf(err) != test.metadataCode || metadata.Metadata.GetProviderId() != test.id {
+			err := h.Call(abi.OpInstanceMetadata, req, &metadata)
+			id := ""
+			if metadata.Metadata != nil {
+				id = metadata.Metadata.ProviderId
+			}
+			if sdk.CodeOf(err) != test.metadataCode || id != test.id {
 				t.Errorf("metadata: %v, %v", metadata.Metadata, err)
 			}
 		})
@@ -135,8 +140,11 @@ func ensure(h *sdktest.Host, s *abi.Service) (string, error) {
 }
 
 func text(status *abi.LoadBalancerStatus) string {
+	if status == nil {
+		return ""
+	}
 	var ips []string
-	for _, ingress := range status.GetIngress() {
+	for _, ingress := range status.Ingress {
 		if ingress.IpMode != "VIP" {
 			return "ipMode " + ingress.IpMode
 		}

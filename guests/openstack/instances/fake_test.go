@@ -249,7 +249,7 @@ func text(m *abi.InstanceMetadata) string {
 
 func addressesOf(m *abi.InstanceMetadata) (lines []string) {
 	kinds := map[abi.AddressType]string{internalIP: "internal", externalIP: "external", hostName: "hostname"}
-	for _, a := range m.GetAddresses() {
+	for _, a := range m.Addresses {
 		lines = append(lines, kinds[a.Type]+" "+a.Address)
 	}
 	return lines

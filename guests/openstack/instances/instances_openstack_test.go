@@ -96,8 +96,11 @@ func (c *realCloud) send(method, address string, body any) *abi.HttpResponse {
 		c.t.Fatal(err)
 	}
 	resp, err := c.do(&abi.HttpRequest{Method: method, Url: address, Body: encoded, Headers: []*abi.HttpHeader{{Name: "Content-Type", Value: "application/json"}}})
-	if err != nil || resp.Status >= 300 {
-		c.t.Fatalf("%s %s: %v, %d %s", method, address, err, resp.GetStatus(), resp.GetBody())
+	if err == nil && resp.Status >= 300 {
+		err = fmt.Errorf("%d %s", resp.Status, resp.Body)
+	}
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, address, err)
 	}
 	return resp
 }

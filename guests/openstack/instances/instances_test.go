@@ -180,7 +180,7 @@ func TestInstanceType(t *testing.T) {
 		s["flavor"], s["flavor_id"] = test.flavor, test.id
 		m, err := f.instances().Metadata(byID(uuid(1)))
 		if err != nil || m.InstanceType != test.want || len(f.requests) != test.calls {
-			t.Errorf("%s: %v, %q, %v", name, err, m.GetInstanceType(), f.requests)
+			t.Errorf("%s: %v, %v, %v", name, err, m, f.requests)
 		}
 	}
 }

@@ -178,7 +178,7 @@ const young = 30 * time.Minute
 // no address. Others are left to an administrator.
 func (w *work) startAgain(cause error) error {
 	failed := (*statusError)(nil)
-	if !errors.As(cause, &failed) || !w.owner || len(w.service.Status.GetIngress()) > 0 {
+	if !errors.As(cause, &failed) || !w.owner || w.service.Status != nil && len(w.service.Status.Ingress) > 0 {
 		return cause
 	}
 	created, ok := octaviaTime(w.lb.CreatedAt)

@@ -105,8 +105,11 @@ const maxAddresses = 4
 
 // addressesOf are the addresses of the status of a Service.
 func addressesOf(service *abi.Service) []string {
+	if service.Status == nil {
+		return nil
+	}
 	var all []string
-	for _, ingress := range service.Status.GetIngress() {
+	for _, ingress := range service.Status.Ingress {
 		address, _, _ := cutHostname(ingress)
 		if address != "" && len(all) < maxAddresses {
 			all = append(all, address)

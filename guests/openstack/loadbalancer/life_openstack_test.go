@@ -88,8 +88,11 @@ func (r *real) login() {
 		r.t.Fatal(err)
 	}
 	resp, err := r.do(&abi.HttpRequest{Method: "POST", Url: r.rc.AuthURL + "/auth/tokens", Body: body, Headers: []*abi.HttpHeader{{Name: "Content-Type", Value: "application/json"}}})
-	if err != nil || resp.Status != 201 {
-		r.t.Fatalf("login: %v, %d %s", err, resp.GetStatus(), resp.GetBody())
+	if err == nil && resp.Status != 201 {
+		err = fmt.Errorf("%d %s", resp.Status, resp.Body)
+	}
+	if err != nil {
+		r.t.Fatalf("login: %v", err)
 	}
 	for _, h := range resp.Headers {
 		if h.Name == "X-Subject-Token" {

@@ -1,6 +1,7 @@
 package loadbalancer_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,8 +96,11 @@ func takeovers() []takeover {
 func (b *bench) post(url, body string) {
 	b.t.Helper()
 	resp, err := b.cloud.serve(&abi.HttpRequest{Method: "POST", Url: url, Body: []byte(body)})
-	if err != nil || resp.Status >= 300 {
-		b.t.Fatalf("POST %s: %v %s", url, err, resp.GetBody())
+	if err == nil && resp.Status >= 300 {
+		err = fmt.Errorf("%d %s", resp.Status, resp.Body)
+	}
+	if err != nil {
+		b.t.Fatalf("POST %s: %v", url, err)
 	}
 }
 

@@ -90,7 +90,7 @@ func (r *Routes) Create(request *abi.RouteCreateRequest) error {
 	if err != nil {
 		return err
 	}
-	node := request.Route.GetTargetNode()
+	node := request.Route.TargetNode
 	address, err := nextHop(request.Route, cidr)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (r *Routes) forbid(p *port, cidr netip.Prefix) (bool, error) {
 // destination wants the CIDR in the form of later lists, since upstream
 // compares texts: another spelling would be deleted and created for ever.
 func destination(route *abi.Route) (netip.Prefix, error) {
-	text := route.GetDestinationCidr()
+	text := route.DestinationCidr
 	cidr, err := netip.ParsePrefix(text)
 	if err != nil {
 		return cidr, sdk.Invalidf("the route's destination %q is not a CIDR", text)

@@ -13,6 +13,7 @@ package sdktest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -296,7 +297,7 @@ func encode(t testing.TB, m abi.Message) []byte {
 
 func decode(t testing.TB, data []byte, m abi.Message) {
 	t.Helper()
-	m.Reset()
+	reflect.ValueOf(m).Elem().SetZero()
 	if err := m.UnmarshalVT(data); err != nil {
 		t.Fatalf("sdktest: decode %T: %v", m, err)
 	}
