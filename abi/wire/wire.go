@@ -40,8 +40,9 @@ func Unmarshal(data []byte, m abi.Message) error {
 // UnmarshalWithin is Unmarshal for a message that may take so many bytes more
 // in memory than data has, about. That is known before anything is allocated.
 func UnmarshalWithin(data []byte, m abi.Message, overhead int) error {
-	m.Reset()
-	t := reflect.TypeOf(m).Elem()
+	v := reflect.ValueOf(m).Elem()
+	v.SetZero()
+	t := v.Type()
 	// Invariant G7 (host/SECURITY.md): nothing is decoded before it is known what it will take.
 	if !harmless(data, overhead) {
 		c := checker{fieldsLeft: MaxFields, overheadLeft: overhead}

@@ -12,8 +12,8 @@ import (
 
 func TestUnmarshalResets(t *testing.T) {
 	m := &abi.Done{Done: true}
-	if err := wire.Unmarshal(nil, m); err != nil || m.GetDone() {
-		t.Errorf("Unmarshal = %v, %v, want an empty message", m.GetDone(), err)
+	if err := wire.Unmarshal(nil, m); err != nil || m.Done {
+		t.Errorf("Unmarshal = %v, %v, want an empty message", m.Done, err)
 	}
 }
 
@@ -24,8 +24,8 @@ func TestUnmarshalKeepsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[2] = 'x'
-	if m.GetMessage() != "abc" {
-		t.Errorf("the message is %q after its bytes changed, want abc", m.GetMessage())
+	if m.Message != "abc" {
+		t.Errorf("the message is %q after its bytes changed, want abc", m.Message)
 	}
 }
 

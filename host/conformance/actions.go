@@ -48,7 +48,7 @@ func (a actions) of(r *abi.HttpRequest) string {
 	if a.name == nil {
 		return ""
 	}
-	if found := a.name.FindSubmatch(r.GetBody()); found != nil {
+	if found := a.name.FindSubmatch(r.Body); found != nil {
 		return string(found[1])
 	}
 	return ""
@@ -56,7 +56,7 @@ func (a actions) of(r *abi.HttpRequest) string {
 
 // write reports whether the request may change something.
 func (a actions) write(r *abi.HttpRequest) bool {
-	switch r.GetMethod() {
+	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
@@ -66,11 +66,11 @@ func (a actions) write(r *abi.HttpRequest) bool {
 
 // about is method, path and action; a query could contain anything.
 func (a actions) about(r *abi.HttpRequest) string {
-	u, err := url.Parse(r.GetUrl())
+	u, err := url.Parse(r.Url)
 	if err != nil {
-		return r.GetMethod() + " ?"
+		return r.Method + " ?"
 	}
-	about := r.GetMethod() + " " + text.Line(u.Path, 200)
+	about := r.Method + " " + text.Line(u.Path, 200)
 	if name := a.of(r); name != "" {
 		about += " " + text.Line(name, 100)
 	}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -322,7 +323,7 @@ func checkPorts(ctx context.Context, c *check) {
 // ingressOf lists the addresses of a status.
 func ingressOf(s *abi.LoadBalancerStatus) string {
 	all := ""
-	for _, in := range s.GetIngress() {
+	for _, in := range cmp.Or(s, &abi.LoadBalancerStatus{}).Ingress {
 		all += " " + in.Ip + in.Hostname
 	}
 	return all

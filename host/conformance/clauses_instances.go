@@ -32,7 +32,7 @@ func (c *check) identified(ctx context.Context) (nodes []*corev1.Node) {
 			c.failf(o, "node %s: %s", n.Name, o)
 			continue
 		}
-		node.Spec.ProviderID = m.GetProviderId()
+		node.Spec.ProviderID = m.ProviderId
 		nodes = append(nodes, node)
 	}
 	return nodes

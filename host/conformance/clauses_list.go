@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -36,6 +37,11 @@ func (k *kit) listed(ctx context.Context, p *plan, size uint32) (all []*abi.Inst
 
 var errEndless = &abi.Error{Code: abi.CodeInternal, Message: "there are more than 10000 pages"}
 
+// idOf is an instance's provider ID, "" without metadata.
+func idOf(one *abi.Instance) string {
+	return cmp.Or(one.Metadata, &abi.InstanceMetadata{}).ProviderId
+}
+
 // sorted are the instances as sorted lines.
 func sorted(all []*abi.Instance) []string {
 	lines := make([]string, len(all))
@@ -63,7 +69,7 @@ func checkPages(ctx context.Context, c *check) {
 		}
 		seen := map[string]bool{}
 		for _, one := range all {
-			if id := one.GetMetadata().GetProviderId(); seen[id] {
+			if id := idOf(one); seen[id] {
 				c.failf(o, "pages of %d: %q stands there twice", size, id)
 			} else {
 				seen[id] = true
@@ -81,7 +87,7 @@ func checkListed(ctx context.Context, c *check) {
 	}
 	byID := map[string]*abi.Instance{}
 	for _, one := range all {
-		byID[one.GetMetadata().GetProviderId()] = one
+		byID[idOf(one)] = one
 	}
 	for _, node := range c.identified(ctx) {
 		one := byID[node.Spec.ProviderID]

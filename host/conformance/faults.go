@@ -121,9 +121,12 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 // truncate cuts a body in half, with a matching length. A refusal loses its
 // whole body, since its status alone is sufficient.
 func truncate(r *abi.HttpResult) {
-	if r.Response.GetStatus() >= http.StatusBadRequest {
+	if r.Response == nil {
+		return
+	}
+	if r.Response.Status >= http.StatusBadRequest {
 		lose(r)
-	} else if r.Response != nil {
+	} else {
 		r.Response.Body = r.Response.Body[:len(r.Response.Body)/2]
 	}
 }
@@ -173,18 +176,18 @@ func (s *faultServer) client() (*egress.Client, error) {
 
 // redirected is the request with the server's address.
 func (s *faultServer) redirected(request *abi.HttpRequest) (*abi.HttpRequest, error) {
-	u, err := url.Parse(request.GetUrl())
+	u, err := url.Parse(request.Url)
 	if err != nil {
 		return nil, errors.New("the URL is not valid")
 	}
 	u.Scheme, u.Host = "http", s.address.String()
 	out := &abi.HttpRequest{
-		Method: request.GetMethod(), Url: u.String(), Headers: request.GetHeaders(), Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
-		FollowRedirects: request.GetFollowRedirects(),
+		Method: request.Method, Url: u.String(), Headers: request.Headers, Body: request.Body, TimeoutMs: request.TimeoutMs,
+		FollowRedirects: request.FollowRedirects,
 	}
 	// Options.HTTP has its own credentials.
-	if slices.Contains(s.names, request.GetCredential()) {
-		out.Credential, out.CredentialScope = request.GetCredential(), request.GetCredentialScope()
+	if slices.Contains(s.names, request.Credential) {
+		out.Credential, out.CredentialScope = request.Credential, request.CredentialScope
 	}
 	return out, nil
 }

@@ -19,7 +19,7 @@ type guest struct {
 }
 
 func answered(code uint32, detail *abi.ErrorDetail) error {
-	return &abi.Error{Code: abi.Code(code), Message: detail.GetMessage(), RetryAfter: time.Duration(detail.GetRetryAfterMs()) * time.Millisecond}
+	return &abi.Error{Code: abi.Code(code), Message: detail.Message, RetryAfter: time.Duration(detail.RetryAfterMs) * time.Millisecond}
 }
 
 // unexpected is the error for an unexpected status.

@@ -215,10 +215,10 @@ func (i *injector) sendOne(ctx context.Context, request *abi.HttpRequest, f *fau
 }
 
 func outcomeOf(r *abi.HttpResult) string {
-	if r.GetResponse() != nil {
-		return fmt.Sprint(r.GetResponse().GetStatus())
+	if r.Response != nil {
+		return fmt.Sprint(r.Response.Status)
 	}
-	return abi.Code(r.GetCode()).String()
+	return abi.Code(r.Code).String()
 }
 
 // Read implements hostfunc.Store.
@@ -229,10 +229,10 @@ func (i *injector) Read(ctx context.Context, prefix string) (*abi.StoreResponse,
 // Write implements hostfunc.Store.
 func (i *injector) Write(ctx context.Context, write *abi.StoreWrite) (*abi.StoreResponse, error) {
 	var keys []string
-	for _, e := range write.GetPut() {
-		keys = append(keys, "+"+e.GetKey())
+	for _, e := range write.Put {
+		keys = append(keys, "+"+e.Key)
 	}
-	for _, key := range write.GetDelete() {
+	for _, key := range write.Delete {
 		keys = append(keys, "-"+key)
 	}
 	what := "store write " + text.Line(strings.Join(keys, " "), 200)

@@ -125,7 +125,7 @@ func (c *callOf) http(method, url string, body, into any) (status int, err error
 	}
 	result := resp.Results[0]
 	if result.Response == nil {
-		return 0, answered(result.Code, result.GetError())
+		return 0, answered(result.Code, result.Error)
 	}
 	status = int(result.Response.Status)
 	if into == nil || status/100 != 2 {

@@ -132,7 +132,7 @@ func (k *kit) lbEnsure(ctx context.Context, p *plan, s *corev1.Service, nodes []
 	if o.err == nil {
 		_, o.err = convert.CloudLoadBalancerStatus(resp.Status, k.policy)
 	}
-	if o.err == nil && len(resp.Status.GetIngress()) == 0 {
+	if o.err == nil && len(resp.Status.Ingress) == 0 {
 		o.err = fmt.Errorf("the status has no address; answer retry_after until there is one")
 	}
 	return resp.Status, o

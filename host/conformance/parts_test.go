@@ -24,8 +24,8 @@ func TestTheKitShowsItsCases(t *testing.T) {
 		if err == nil {
 			err = m.UnmarshalVT(data)
 		}
-		if err != nil || len(m.GetObjects()) != want || m.GetMore() {
-			t.Errorf("%s: %v, %d are shown", resource, err, len(m.GetObjects()))
+		if err != nil || len(m.Objects) != want || m.More {
+			t.Errorf("%s: %v, %d are shown", resource, err, len(m.Objects))
 		}
 	}
 	if _, _, err := s.Read(t.Context(), &abi.KubeRequest{Resource: "secrets", Namespace: "a", Name: "b"}); err == nil {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -145,7 +146,7 @@ func (c *check) checkWitness(ctx context.Context, want []string, o outcome, afte
 // shape is a status without its addresses, which may differ each time.
 func shape(s *abi.LoadBalancerStatus) string {
 	var all []string
-	for _, in := range s.GetIngress() {
+	for _, in := range cmp.Or(s, &abi.LoadBalancerStatus{}).Ingress {
 		kind := "IPv4"
 		switch {
 		case strings.Contains(in.Ip, ":"):

@@ -114,17 +114,17 @@ func (h *host) RoundTrip(req *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	fmt.Fprintf(&h.seen, "%s %s %q\n%s\n%v\n\n", req.Method, req.URL, req.Header, request.Body, results[0])
-	if e := results[0].GetError(); e != nil {
-		return nil, errors.New(e.GetMessage())
+	if e := results[0].Error; e != nil {
+		return nil, errors.New(e.Message)
 	}
-	answer := results[0].GetResponse()
-	fmt.Fprintf(&h.seen, "%s\n", answer.GetBody())
+	answer := results[0].Response
+	fmt.Fprintf(&h.seen, "%s\n", answer.Body)
 	header := http.Header{}
-	for _, line := range answer.GetHeaders() {
-		header.Add(line.GetName(), line.GetValue())
+	for _, line := range answer.Headers {
+		header.Add(line.Name, line.Value)
 	}
-	return &http.Response{StatusCode: int(answer.GetStatus()), Status: http.StatusText(int(answer.GetStatus())), Header: header,
-		Body: io.NopCloser(bytes.NewReader(answer.GetBody())), Request: req}, nil
+	return &http.Response{StatusCode: int(answer.Status), Status: http.StatusText(int(answer.Status)), Header: header,
+		Body: io.NopCloser(bytes.NewReader(answer.Body)), Request: req}, nil
 }
 
 // client is govmomi's, with a user whose password is the placeholder.

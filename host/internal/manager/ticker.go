@@ -78,7 +78,7 @@ func (t *ticker) tick(ctx context.Context, changed <-chan struct{}) (delay time.
 		return 0
 	case errors.As(err, &e) && e.Code == abi.CodeRetryAfter:
 		return max(e.RetryAfter, time.Second)
-	case err == nil && !answer.GetDone():
+	case err == nil && !answer.Done:
 		err = errors.New("tick: the guest did not say that it is done")
 	}
 	select {

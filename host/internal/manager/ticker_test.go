@@ -22,7 +22,7 @@ type ticking struct {
 }
 
 func (g *ticking) Invoke(_ context.Context, op abi.Op, req, resp abi.Message) error {
-	if op != abi.OpTick || req.(*abi.TickRequest).GetClusterName() != "c" {
+	if op != abi.OpTick || req.(*abi.TickRequest).ClusterName != "c" {
 		return fmt.Errorf("%s %v", op, req)
 	}
 	g.at = append(g.at, time.Since(g.begun))

@@ -138,8 +138,8 @@ func (i *walkerInstance) ask(ctx context.Context) error {
 		return err
 	}
 	result := response.Results[0]
-	if status := result.GetResponse().GetStatus(); status != http.StatusOK {
-		return fmt.Errorf("status %d: %s", status, result.GetError().GetMessage())
+	if result.Response == nil || result.Response.Status != http.StatusOK {
+		return fmt.Errorf("answer %v", result)
 	}
 	return nil
 }

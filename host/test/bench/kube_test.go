@@ -93,8 +93,8 @@ func readKube(b *testing.B, h *hostfunc.Host, cursor []byte) (next []byte, bytes
 		if err := m.UnmarshalVT(result); err != nil || code != abi.CodeOK {
 			b.Fatal(code, err)
 		}
-		cursor, bytes, told = m.GetCursor(), bytes+len(result), told+len(m.GetObjects())
-		if !m.GetMore() {
+		cursor, bytes, told = m.Cursor, bytes+len(result), told+len(m.Objects)
+		if !m.More {
 			return cursor, bytes, told
 		}
 	}
@@ -190,8 +190,8 @@ func benchmarkList(b *testing.B, report func(*testing.B, int)) {
 			}
 			code, result := h.HostCall(b.Context(), abi.CapabilityHTTP, data)
 			var m abi.HttpSendResponse
-			if err := m.UnmarshalVT(result); err != nil || code != abi.CodeOK || m.GetResults()[0].GetResponse().GetStatus() != http.StatusOK {
-				b.Fatal(code, err, m.GetResults())
+			if err := m.UnmarshalVT(result); err != nil || code != abi.CodeOK || m.Results[0].Response == nil || m.Results[0].Response.Status != http.StatusOK {
+				b.Fatal(code, err, m.Results)
 			}
 			total += len(result)
 		}

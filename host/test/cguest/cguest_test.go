@@ -195,7 +195,7 @@ func call(t *testing.T, guest caller, op abi.Op, req, resp abi.Message) *abi.Err
 	if err := wire.Unmarshal(result.Detail, detail); err != nil {
 		t.Fatalf("%s: code %s, %v", op, result.Code, err)
 	}
-	return &abi.Error{Code: result.Code, Message: detail.GetMessage()}
+	return &abi.Error{Code: result.Code, Message: detail.Message}
 }
 
 func encoded(m abi.Message) []byte {
@@ -250,7 +250,7 @@ func TestSpec(t *testing.T) { eachGuest(t, testSpec) }
 func testSpec(t *testing.T, wasm []byte) {
 	h := instantiate(t, wasm)
 	testOps(t, h)
-	if len(h.logged) != 1 || h.logged[0].GetMessage() != "configured" || h.logged[0].GetSeverity() != abi.LogRequest_SEVERITY_INFO {
+	if len(h.logged) != 1 || h.logged[0].Message != "configured" || h.logged[0].Severity != abi.LogRequest_SEVERITY_INFO {
 		t.Errorf("logged %+v, want one line at info", h.logged)
 	}
 	testGroups(t, h)

@@ -154,9 +154,9 @@ func (w *world) Send(_ context.Context, requests []*abi.HttpRequest) ([]*abi.Htt
 // allows in one batch, or a quarter of it.
 func bodyBytes(r *abi.HttpRequest) int {
 	switch {
-	case strings.HasSuffix(r.GetUrl(), "/large"):
+	case strings.HasSuffix(r.Url, "/large"):
 		return 8 << 20 / abi.MaxHTTPBatch
-	case strings.HasSuffix(r.GetUrl(), "/quite"):
+	case strings.HasSuffix(r.Url, "/quite"):
 		return 2 << 20 / abi.MaxHTTPBatch
 	}
 	return 1 << 10

@@ -73,7 +73,7 @@ func send(t *testing.T, url string, options egress.Options, hostile bool, cidrs 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if refused := results[0].GetResponse() == nil; refused != hostile {
+	if refused := results[0].Response == nil; refused != hostile {
 		t.Fatalf("hostile: %v, answer %v", hostile, results[0])
 	}
 }

@@ -119,7 +119,7 @@ func (r *reply) into(resp abi.Message) error {
 	if r.err != nil {
 		return r.err
 	}
-	resp.Reset()
+	reflect.ValueOf(resp).Elem().SetZero()
 	return resp.UnmarshalVT(r.data)
 }
 

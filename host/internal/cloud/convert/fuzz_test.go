@@ -21,6 +21,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add([]byte{0x0a, 0x00})
+	f.Add([]byte{0x10, 0x01}) // not_mine, without metadata
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var status abi.LoadBalancerStatus
 		if status.UnmarshalVT(data) == nil {
@@ -30,6 +31,12 @@ func FuzzAnswers(f *testing.F) {
 		if metadata.UnmarshalVT(data) == nil {
 			if got, err := InstanceMetadata(&metadata, addresses.Default()); (got == nil) == (err == nil) {
 				t.Fatalf("metadata %v with error %v", got, err)
+			}
+		}
+		var answer abi.InstanceMetadataResponse
+		if answer.UnmarshalVT(data) == nil {
+			if got, err := InstanceMetadataAnswer(&answer, addresses.Default()); (got == nil && err == nil) != (answer.NotMine && answer.Metadata == nil) {
+				t.Fatalf("%v: metadata %v with error %v", &answer, got, err)
 			}
 		}
 		var routes abi.RouteListResponse

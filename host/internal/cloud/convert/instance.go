@@ -18,9 +18,9 @@ import (
 // error means that the Node is not the provider's.
 func InstanceMetadataAnswer(answer *abi.InstanceMetadataResponse, policy *addresses.Policy) (*cloudprovider.InstanceMetadata, error) {
 	switch {
-	case !answer.GetNotMine():
-		return InstanceMetadata(answer.GetMetadata(), policy)
-	case answer.GetMetadata() != nil:
+	case !answer.NotMine:
+		return InstanceMetadata(answer.Metadata, policy)
+	case answer.Metadata != nil:
 		return nil, errors.New("the answer is not_mine, and has metadata as well: leave out one of the two")
 	}
 	return nil, nil
@@ -74,7 +74,7 @@ func cloudAddresses(in []*abi.NodeAddress, policy steering) ([]corev1.NodeAddres
 	}
 	out := make([]corev1.NodeAddress, 0, len(in))
 	for i, a := range in {
-		address, err := cloudAddress(a, policy)
+		address, err := cloudAddress(value(a), policy)
 		if err != nil {
 			return nil, fmt.Errorf("addresses[%d]: %w", i, err)
 		}
@@ -85,12 +85,12 @@ func cloudAddresses(in []*abi.NodeAddress, policy steering) ([]corev1.NodeAddres
 	return out, nil
 }
 
-func cloudAddress(a *abi.NodeAddress, policy steering) (corev1.NodeAddress, error) {
-	kind, err := addressType(a.GetType())
+func cloudAddress(a abi.NodeAddress, policy steering) (corev1.NodeAddress, error) {
+	kind, err := addressType(a.Type)
 	if err != nil {
 		return corev1.NodeAddress{}, err
 	}
-	text := a.GetAddress()
+	text := a.Address
 	if kind == corev1.NodeInternalIP || kind == corev1.NodeExternalIP {
 		ip, err := checkIP(text, policy)
 		return corev1.NodeAddress{Type: kind, Address: ip}, err

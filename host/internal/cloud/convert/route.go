@@ -37,7 +37,7 @@ func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovide
 	}
 	out = make([]*cloudprovider.Route, 0, len(in))
 	for i, r := range in {
-		destination, err := addresses.ParseCIDR(r.GetDestinationCidr())
+		destination, err := addresses.ParseCIDR(value(r).DestinationCidr)
 		if err != nil {
 			return nil, nil, fmt.Errorf("routes[%d]: destination_cidr %w", i, err)
 		}
@@ -59,24 +59,24 @@ func CloudRoutes(in []*abi.Route, policy *addresses.Policy) (out []*cloudprovide
 // CIDR as a string. The target's addresses are only compared with the Node's, and never
 // written: there is nothing to refuse in them.
 func cloudRoute(r *abi.Route) (*cloudprovider.Route, error) {
-	if err := checkText("name", r.GetName(), maxNameBytes); err != nil {
+	if err := checkText("name", r.Name, maxNameBytes); err != nil {
 		return nil, err
 	}
-	if err := checkText("target_node", r.GetTargetNode(), maxAddressBytes); err != nil {
+	if err := checkText("target_node", r.TargetNode, maxAddressBytes); err != nil {
 		return nil, err
 	}
 	route := &cloudprovider.Route{
-		Name:                r.GetName(),
-		TargetNode:          types.NodeName(r.GetTargetNode()),
-		EnableNodeAddresses: r.GetHasTargetNodeAddresses(),
-		DestinationCIDR:     r.GetDestinationCidr(),
-		Blackhole:           r.GetBlackhole(),
+		Name:                r.Name,
+		TargetNode:          types.NodeName(r.TargetNode),
+		EnableNodeAddresses: r.HasTargetNodeAddresses,
+		DestinationCIDR:     r.DestinationCidr,
+		Blackhole:           r.Blackhole,
 	}
 	if !route.EnableNodeAddresses {
 		return route, nil
 	}
 	var err error
-	if route.TargetNodeAddresses, err = cloudAddresses(r.GetTargetNodeAddresses(), anywhere{}); err != nil {
+	if route.TargetNodeAddresses, err = cloudAddresses(r.TargetNodeAddresses, anywhere{}); err != nil {
 		return nil, fmt.Errorf("target_node_%w", err)
 	}
 	return route, nil

@@ -39,7 +39,7 @@ func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus, policy *addresses.Policy
 	}
 	out := &corev1.LoadBalancerStatus{}
 	for i, in := range s.Ingress {
-		ingress, err := cloudIngress(in, policy)
+		ingress, err := cloudIngress(value(in), policy)
 		if err != nil {
 			return nil, fmt.Errorf("ingress[%d]: %w", i, err)
 		}
@@ -48,40 +48,40 @@ func CloudLoadBalancerStatus(s *abi.LoadBalancerStatus, policy *addresses.Policy
 	return out, nil
 }
 
-func cloudIngress(in *abi.LoadBalancerIngress, policy *addresses.Policy) (out corev1.LoadBalancerIngress, err error) {
-	if in.GetIp() == "" && in.GetHostname() == "" {
+func cloudIngress(in abi.LoadBalancerIngress, policy *addresses.Policy) (out corev1.LoadBalancerIngress, err error) {
+	if in.Ip == "" && in.Hostname == "" {
 		return out, errors.New("neither ip nor hostname is set")
 	}
-	if in.GetIp() != "" {
-		if out.IP, err = checkIP(in.GetIp(), policy); err != nil {
+	if in.Ip != "" {
+		if out.IP, err = checkIP(in.Ip, policy); err != nil {
 			return out, fmt.Errorf("ip: %w", err)
 		}
 	}
 	if out.IPMode, err = ipMode(in); err != nil {
 		return out, err
 	}
-	if out.Hostname = in.GetHostname(); out.Hostname != "" {
+	if out.Hostname = in.Hostname; out.Hostname != "" {
 		// Invariant A1 (host/SECURITY.md): every name of an answer passes this check on its way into
 		// a Service.
 		if err := policy.Hostname(out.Hostname); err != nil {
 			return out, fmt.Errorf("hostname: %w", err)
 		}
 	}
-	out.Ports, err = portStatuses(in.GetPorts())
+	out.Ports, err = portStatuses(in.Ports)
 	return out, err
 }
 
-func ipMode(in *abi.LoadBalancerIngress) (*corev1.LoadBalancerIPMode, error) {
-	mode := corev1.LoadBalancerIPMode(in.GetIpMode())
+func ipMode(in abi.LoadBalancerIngress) (*corev1.LoadBalancerIPMode, error) {
+	mode := corev1.LoadBalancerIPMode(in.IpMode)
 	switch {
-	case in.GetIp() == "" && mode == "":
+	case in.Ip == "" && mode == "":
 		return nil, nil
-	case in.GetIp() == "":
-		return nil, fmt.Errorf("ip_mode %s stands without an ip, leave it out", text.Quote(in.GetIpMode()))
+	case in.Ip == "":
+		return nil, fmt.Errorf("ip_mode %s stands without an ip, leave it out", text.Quote(in.IpMode))
 	case mode == "":
 		mode = corev1.LoadBalancerIPModeVIP
 	case mode != corev1.LoadBalancerIPModeVIP && mode != corev1.LoadBalancerIPModeProxy:
-		return nil, fmt.Errorf("unknown ip_mode %s, use VIP or Proxy", text.Quote(in.GetIpMode()))
+		return nil, fmt.Errorf("unknown ip_mode %s, use VIP or Proxy", text.Quote(in.IpMode))
 	}
 	return &mode, nil
 }
@@ -92,7 +92,7 @@ func portStatuses(in []*abi.PortStatus) ([]corev1.PortStatus, error) {
 	}
 	var out []corev1.PortStatus
 	for i, p := range in {
-		port, err := portStatus(p)
+		port, err := portStatus(value(p))
 		if err != nil {
 			return nil, fmt.Errorf("ports[%d]: %w", i, err)
 		}
@@ -101,17 +101,17 @@ func portStatuses(in []*abi.PortStatus) ([]corev1.PortStatus, error) {
 	return out, nil
 }
 
-func portStatus(p *abi.PortStatus) (corev1.PortStatus, error) {
-	out := corev1.PortStatus{Port: p.GetPort(), Protocol: corev1.Protocol(p.GetProtocol())}
+func portStatus(p abi.PortStatus) (corev1.PortStatus, error) {
+	out := corev1.PortStatus{Port: p.Port, Protocol: corev1.Protocol(p.Protocol)}
 	if out.Port < 1 || out.Port > 65535 {
 		return out, fmt.Errorf("port %d is not from 1 to 65535", out.Port)
 	}
 	switch out.Protocol {
 	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 	default:
-		return out, fmt.Errorf("unknown protocol %s, use TCP, UDP or SCTP", text.Quote(p.GetProtocol()))
+		return out, fmt.Errorf("unknown protocol %s, use TCP, UDP or SCTP", text.Quote(p.Protocol))
 	}
-	if reason := p.GetError(); reason != "" {
+	if reason := p.Error; reason != "" {
 		if err := checkText("error", reason, maxPortErrorBytes); err != nil {
 			return out, err
 		}

@@ -89,7 +89,7 @@ func (c *cloud) ask(op abi.Op, node *corev1.Node) *abi.Instance {
 	defer c.mu.Unlock()
 	c.direct[op]++
 	for _, s := range c.servers {
-		if s.Metadata.GetProviderId() == node.Spec.ProviderID || s.NodeName == node.Name && node.Spec.ProviderID == "" {
+		if s.Metadata != nil && s.Metadata.ProviderId == node.Spec.ProviderID || s.NodeName == node.Name && node.Spec.ProviderID == "" {
 			return s
 		}
 	}

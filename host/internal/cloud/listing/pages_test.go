@@ -100,6 +100,7 @@ func FuzzPages(f *testing.F) {
 	}
 	add(pageOf("1", server(1), server(2)), pageOf("", server(3)))
 	add(pageOf("1", server(1)), pageOf("1", server(1)))
+	add(pageOf("", &abi.Instance{NodeName: "n"}))
 	add(pageOf("", &abi.Instance{NodeName: "n", Metadata: &abi.InstanceMetadata{}}, &abi.Instance{NodeName: "n", Metadata: server(1).Metadata}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		limit := bounds{pages: 8, instances: 16, bytes: 16 << 10}

@@ -352,14 +352,14 @@ func TestWhatTheOpIsAbout(t *testing.T) {
 	for op, want := range tests {
 		t.Run(op.String(), func(t *testing.T) {
 			var got opcontext.Op
-			var snapshot *abi.NodeSnapshot
+			var snapshot abi.NodeSnapshot
 			p := New(&fakeInvoker{invoke: func(ctx context.Context, called abi.Op, req, _ abi.Message) error {
 				if called != op {
 					t.Errorf("op %s", called)
 				}
 				got = opcontext.FromContext(ctx)
-				if r, ok := req.(*abi.LoadBalancerRequest); ok {
-					snapshot = r.Nodes
+				if r, ok := req.(*abi.LoadBalancerRequest); ok && r.Nodes != nil {
+					snapshot = *r.Nodes
 				}
 				return nil
 			}})
@@ -367,11 +367,11 @@ func TestWhatTheOpIsAbout(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if want.Nodes != nil && (snapshot.GetId() != opcontext.SnapshotID || snapshot.GetCount() != 1) {
-				t.Errorf("snapshot %v", snapshot)
+			if want.Nodes != nil && (snapshot.Id != opcontext.SnapshotID || snapshot.Count != 1) {
+				t.Errorf("snapshot %v", &snapshot)
 			}
-			if want.Nodes == nil && snapshot.GetId() != 0 {
-				t.Errorf("snapshot %v of an op without nodes", snapshot)
+			if want.Nodes == nil && snapshot.Id != 0 {
+				t.Errorf("snapshot %v of an op without nodes", &snapshot)
 			}
 		})
 	}

@@ -32,8 +32,8 @@ func leakTypes(t *testing.T) map[string]Spec {
 		reply(t, w, map[string]any{"access_token": "oauth-access-token-0123456789", "token_type": "bearer"})
 	})
 	hmac := signerFunc(func(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
-		if req.GetRequest().GetMethod() == "DELETE" {
-			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "cannot sign with " + string(req.GetSecret()[0].GetValue())}
+		if req.Request.Method == "DELETE" {
+			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "cannot sign with " + string(req.Secret[0].Value)}
 		}
 		return &abi.SignResponse{Done: true, State: []byte("signers-own-state"),
 			Headers: pair("Authorization", "HMAC signers-computed-token"),

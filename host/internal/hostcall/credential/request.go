@@ -42,13 +42,13 @@ func checkHeaders(headers []*abi.HttpHeader) error {
 	}
 	size := 0
 	for _, h := range headers {
-		if err := checkHeaderName(h.GetName()); err != nil {
+		if err := checkHeaderName(h.Name); err != nil {
 			return err
 		}
-		if !httpguts.ValidHeaderFieldValue(h.GetValue()) {
-			return fmt.Errorf("the value of header %q is not valid in a header", h.GetName())
+		if !httpguts.ValidHeaderFieldValue(h.Value) {
+			return fmt.Errorf("the value of header %q is not valid in a header", h.Name)
 		}
-		size += len(h.GetName()) + len(h.GetValue())
+		size += len(h.Name) + len(h.Value)
 	}
 	if size > maxHeaderBytes {
 		return fmt.Errorf("the headers have %d bytes, the limit is %d", size, maxHeaderBytes)
@@ -59,10 +59,10 @@ func checkHeaders(headers []*abi.HttpHeader) error {
 // setHeaders sets checked headers in place of those with the same names.
 func setHeaders(req *http.Request, headers []*abi.HttpHeader) {
 	for _, h := range headers {
-		req.Header.Del(h.GetName())
+		req.Header.Del(h.Name)
 	}
 	for _, h := range headers {
-		req.Header.Add(h.GetName(), h.GetValue())
+		req.Header.Add(h.Name, h.Value)
 	}
 }
 
@@ -82,7 +82,7 @@ func checkParams(params []*abi.HttpHeader) error {
 		return fmt.Errorf("%d parameters of the query, the limit is %d", len(params), maxParams)
 	}
 	for _, p := range params {
-		if p.GetName() == "" {
+		if p.Name == "" {
 			return errors.New("a parameter of the query has no name")
 		}
 	}
@@ -98,7 +98,7 @@ func addParams(req *http.Request, params []*abi.HttpHeader) error {
 		if out.Len() > 0 {
 			out.WriteByte('&')
 		}
-		out.WriteString(escapeQuery(p.GetName()) + "=" + escapeQuery(p.GetValue()))
+		out.WriteString(escapeQuery(p.Name) + "=" + escapeQuery(p.Value))
 	}
 	// Only the additions: with a bound on the whole query the provider could measure the secret.
 	if size := out.Len() - len(req.URL.RawQuery); size > maxQueryBytes {

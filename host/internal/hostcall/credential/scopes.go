@@ -98,9 +98,9 @@ func (s *scopes) keep(of *scope, c *call, resp *abi.SignResponse, l lease[signed
 	of.once = l.until.IsZero()
 	of.rejected = false
 	if of.version == c.version {
-		of.state = resp.GetState()
+		of.state = resp.State
 	}
-	lasting := [][]byte{resp.GetState()}
+	lasting := [][]byte{resp.State}
 	if once := secretsOf(resp); of.once {
 		s.holder.holdOnce(once...)
 	} else {
@@ -117,16 +117,16 @@ func (s *scopes) keep(of *scope, c *call, resp *abi.SignResponse, l lease[signed
 // longer words, since a server may repeat a token without the name of the scheme.
 func secretsOf(resp *abi.SignResponse) [][]byte {
 	var out [][]byte
-	for _, h := range resp.GetHeaders() {
-		if plainHeader(h.GetName()) {
+	for _, h := range resp.Headers {
+		if plainHeader(h.Name) {
 			continue
 		}
-		out = append(out, []byte(h.GetValue()))
-		out = append(out, words(h.GetValue(), minWordBytes)...)
+		out = append(out, []byte(h.Value))
+		out = append(out, words(h.Value, minWordBytes)...)
 	}
-	for _, p := range resp.GetQuery() {
-		if len(p.GetValue()) >= minWordBytes {
-			out = append(out, []byte(p.GetValue()))
+	for _, p := range resp.Query {
+		if len(p.Value) >= minWordBytes {
+			out = append(out, []byte(p.Value))
 		}
 	}
 	return out

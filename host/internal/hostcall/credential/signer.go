@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,21 +124,21 @@ func (m *signerMethod) sign(ctx context.Context, s *scope, c *call, mayAsk bool)
 	if err != nil {
 		return l, false, err
 	}
-	if wanted := resp.GetTokenRequest(); wanted != nil {
+	if wanted := resp.TokenRequest; wanted != nil {
 		if !mayAsk {
 			return l, false, errTokenWanted
 		}
 		if req.TokenResult, err = m.token(ctx, wanted); err != nil {
 			return l, true, err
 		}
-		if len(resp.GetState()) > 0 {
-			req.State = resp.GetState()
+		if len(resp.State) > 0 {
+			req.State = resp.State
 		}
 		req.Rejected = false
 		if resp, err = m.ask(ctx, req); err != nil {
 			return l, true, err
 		}
-		if resp.GetTokenRequest() != nil {
+		if resp.TokenRequest != nil {
 			return l, true, errors.New("the signer asks for a second token request; one for each signature is allowed")
 		}
 	}
@@ -147,9 +148,9 @@ func (m *signerMethod) sign(ctx context.Context, s *scope, c *call, mayAsk bool)
 }
 
 func (m *signerMethod) lease(c *call, resp *abi.SignResponse) lease[signed] {
-	l := lease[signed]{value: signed{resp.GetHeaders(), resp.GetQuery()}, version: c.version}
+	l := lease[signed]{value: signed{resp.Headers, resp.Query}, version: c.version}
 	now := m.clock.Now()
-	if end := time.UnixMilli(resp.GetExpiresMs()); resp.GetExpiresMs() > 0 && end.After(now) {
+	if end := time.UnixMilli(resp.ExpiresMs); resp.ExpiresMs > 0 && end.After(now) {
 		l.until = renewAt(now, end)
 	}
 	return l
@@ -162,25 +163,25 @@ func (m *signerMethod) ask(ctx context.Context, req *abi.SignRequest) (*abi.Sign
 		return nil, m.failure(ctx, req, err)
 	}
 	if err := checkAnswer(resp); err != nil {
-		return nil, &abi.Error{Code: abi.CodeInternal, Message: "the signer's answer is not valid: " + m.words(req.GetTokenResult() != nil, err.Error())}
+		return nil, &abi.Error{Code: abi.CodeInternal, Message: "the signer's answer is not valid: " + m.words(req.TokenResult != nil, err.Error())}
 	}
 	return resp, nil
 }
 
 func checkAnswer(resp *abi.SignResponse) error {
-	if !resp.GetDone() {
+	if !resp.Done {
 		return errors.New("it is empty: done is not set")
 	}
-	if err := checkHeaders(resp.GetHeaders()); err != nil {
+	if err := checkHeaders(resp.Headers); err != nil {
 		return err
 	}
-	if err := checkParams(resp.GetQuery()); err != nil {
+	if err := checkParams(resp.Query); err != nil {
 		return err
 	}
-	if size := len(resp.GetState()); size > maxStateBytes {
+	if size := len(resp.State); size > maxStateBytes {
 		return fmt.Errorf("the state has %d bytes, the limit is %d", size, maxStateBytes)
 	}
-	if resp.GetExpiresMs() < 0 {
+	if resp.ExpiresMs < 0 {
 		return errors.New("expires_ms is negative")
 	}
 	return nil
@@ -191,15 +192,15 @@ func (m *signerMethod) token(ctx context.Context, request *abi.HttpRequest) (*ab
 	switch {
 	case m.Tokens == nil:
 		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer asks for a token request, but no URL is granted to it; add it to the signer's tokens in the HostConfiguration"}
-	case request.GetCredential() != "":
+	case request.Credential != "":
 		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request names a credential; signers have none"}
 	}
 	// Invariant S7 (host/SECURITY.md): a token request, which holds the secret, goes only to
 	// the administrator's URLs, without redirects.
 	request.FollowRedirects = 0
 	result := m.Tokens.Send(ctx, request)
-	if result.GetCode() == uint32(abi.CodeDenied) {
-		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request is refused: " + m.words(false, result.GetError().GetMessage())}
+	if result.Code == uint32(abi.CodeDenied) {
+		return nil, &abi.Error{Code: abi.CodeDenied, Message: "the signer's token request is refused: " + m.words(false, cmp.Or(result.Error, &abi.ErrorDetail{}).Message)}
 	}
 	return result, nil
 }
@@ -237,17 +238,20 @@ func (m *signerMethod) failure(ctx context.Context, req *abi.SignRequest, err er
 		e.Code = abi.CodeDeadline
 	}
 	message = string(m.holder.set.scrubber.Scrub([]byte(message)))
-	e.Message = "the signer: " + m.words(req.GetTokenResult() != nil, string(seen.Scrub([]byte(message))))
+	e.Message = "the signer: " + m.words(req.TokenResult != nil, string(seen.Scrub([]byte(message))))
 	return e
 }
 
 // suspicious returns possible tokens among a signer's inputs: long words.
 func suspicious(req *abi.SignRequest) [][]byte {
-	out := words(string(req.GetState()), 16)
-	response := req.GetTokenResult().GetResponse()
-	out = append(out, words(string(response.GetBody()), 16)...)
-	for _, h := range response.GetHeaders() {
-		out = append(out, words(h.GetValue(), 16)...)
+	out := words(string(req.State), 16)
+	if req.TokenResult == nil || req.TokenResult.Response == nil {
+		return out
+	}
+	response := req.TokenResult.Response
+	out = append(out, words(string(response.Body), 16)...)
+	for _, h := range response.Headers {
+		out = append(out, words(h.Value, 16)...)
 	}
 	return out
 }

@@ -14,8 +14,8 @@ import (
 // the same whether that is a secret or not.
 func TestSignersAreNoOracle(t *testing.T) {
 	signer := signerFunc(func(_ context.Context, r *abi.SignRequest) (*abi.SignResponse, error) {
-		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprint("cannot sign ", r.GetRequest().GetUrl(), " ",
-			fmt.Sprint(headerValues(r)), " ", string(r.GetRequest().GetBody()), " for ", r.GetScope())}
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprint("cannot sign ", r.Request.Url, " ",
+			fmt.Sprint(headerValues(r)), " ", string(r.Request.Body), " for ", r.Scope)}
 	})
 	const guess = "gue551"
 	for name, send := range map[string]func(*Set) error{
@@ -36,8 +36,8 @@ func TestSignersAreNoOracle(t *testing.T) {
 }
 
 func headerValues(r *abi.SignRequest) (out []string) {
-	for _, h := range r.GetRequest().GetHeaders() {
-		out = append(out, h.GetValue())
+	for _, h := range r.Request.Headers {
+		out = append(out, h.Value)
 	}
 	return out
 }

@@ -44,23 +44,26 @@ func (i *identity) Send(_ context.Context, request *abi.HttpRequest) *abi.HttpRe
 	if i.result != nil {
 		return i.result(request)
 	}
-	return &abi.HttpResult{Response: &abi.HttpResponse{Status: 201, Headers: pair("X-Subject-Token", fmt.Sprintf("gAAAA-token-%d-%s", n, request.GetBody()))}}
+	return &abi.HttpResult{Response: &abi.HttpResponse{Status: 201, Headers: pair("X-Subject-Token", fmt.Sprintf("gAAAA-token-%d-%s", n, request.Body))}}
 }
 
 func (i *identity) Sign(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
 	i.signatures.Add(1)
 	i.seen.Store(req)
-	token := strings.TrimPrefix(string(req.GetState()), "token=")
-	if result := req.GetTokenResult(); result != nil {
-		if req.GetRejected() {
+	token := strings.TrimPrefix(string(req.State), "token=")
+	if result := req.TokenResult; result != nil {
+		if req.Rejected {
 			return nil, &abi.Error{Code: abi.CodeInvalid, Message: "rejected, although there is a new token"}
 		}
-		if result.GetCode() != 0 || result.GetResponse().GetStatus() != 201 {
-			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "no token: " + result.GetError().GetMessage() + string(result.GetResponse().GetBody())}
+		switch response := result.Response; {
+		case response == nil:
+			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "no token: " + result.Error.Message}
+		case response.Status != 201:
+			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "no token: " + string(response.Body)}
 		}
-		token = result.GetResponse().GetHeaders()[0].GetValue()
-	} else if token == "" || req.GetRejected() {
-		return &abi.SignResponse{Done: true, TokenRequest: &abi.HttpRequest{Method: "POST", Url: "https://keystone/v3/auth/tokens", Body: []byte(req.GetScope()), FollowRedirects: 5}}, nil
+		token = result.Response.Headers[0].Value
+	} else if token == "" || req.Rejected {
+		return &abi.SignResponse{Done: true, TokenRequest: &abi.HttpRequest{Method: "POST", Url: "https://keystone/v3/auth/tokens", Body: []byte(req.Scope), FollowRedirects: 5}}, nil
 	}
 	return &abi.SignResponse{Done: true, Headers: pair("X-Auth-Token", token), State: []byte("token=" + token), ExpiresMs: i.now().Add(time.Hour).UnixMilli()}, nil
 }
@@ -124,13 +127,13 @@ func TestSignerIsAskedWithWhatItNeeds(t *testing.T) {
 	signer := signerFunc(func(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
 		copied := *req
 		got = append(got, &copied)
-		if req.GetTokenResult() == nil {
+		if req.TokenResult == nil {
 			return &abi.SignResponse{Done: true, TokenRequest: &abi.HttpRequest{Url: "https://keystone/", FollowRedirects: 3}, State: []byte("half way")}, nil
 		}
 		return &abi.SignResponse{Done: true, State: []byte("there"), Headers: pair("X-A", "1"), Query: pair("sig na", "v&ue")}, nil
 	})
 	sender := senderFunc(func(_ context.Context, request *abi.HttpRequest) *abi.HttpResult {
-		if request.GetFollowRedirects() != 0 {
+		if request.FollowRedirects != 0 {
 			t.Error("a token request must not follow redirects")
 		}
 		return &abi.HttpResult{Response: &abi.HttpResponse{Status: 200}}
@@ -144,17 +147,17 @@ func TestSignerIsAskedWithWhatItNeeds(t *testing.T) {
 	first := got[0]
 	want := []any{"a=aaaa\n b=bbbb ", "POST", url + "/x?y=z", "the body", "X-Two=2 X-Two=3 ", "project:1", start.UnixMilli(), ""}
 	secret, headers := "", ""
-	for _, v := range first.GetSecret() {
-		secret += v.GetKey() + "=" + string(v.GetValue()) + " "
+	for _, v := range first.Secret {
+		secret += v.Key + "=" + string(v.Value) + " "
 	}
-	for _, h := range first.GetRequest().GetHeaders() {
-		headers += h.GetName() + "=" + h.GetValue() + " "
+	for _, h := range first.Request.Headers {
+		headers += h.Name + "=" + h.Value + " "
 	}
-	have := []any{secret, first.GetRequest().GetMethod(), first.GetRequest().GetUrl(), string(first.GetRequest().GetBody()), headers, first.GetScope(), first.GetNowMs(), string(first.GetState())}
+	have := []any{secret, first.Request.Method, first.Request.Url, string(first.Request.Body), headers, first.Scope, first.NowMs, string(first.State)}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
 	}
-	if string(got[1].GetState()) != "half way" || got[1].GetTokenResult().GetResponse().GetStatus() != 200 {
+	if string(got[1].State) != "half way" || got[1].TokenResult == nil || got[1].TokenResult.Response.Status != 200 {
 		t.Errorf("the second question: %v", got[1])
 	}
 	if last.URL.RawQuery != "y=z&sig%20na=v%26ue" || last.Header.Get("X-A") != "1" {
@@ -235,7 +238,7 @@ func TestSignerAnswersAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			signer := signerFunc(func(context.Context, *abi.SignRequest) (*abi.SignResponse, error) { return test.answer, nil })
 			sender := senderFunc(func(_ context.Context, r *abi.HttpRequest) *abi.HttpResult {
-				if r.GetUrl() == "https://evil/" {
+				if r.Url == "https://evil/" {
 					return &abi.HttpResult{Code: uint32(abi.CodeDenied), Error: &abi.ErrorDetail{Message: "no grant allows it"}}
 				}
 				return &abi.HttpResult{Response: &abi.HttpResponse{Status: 200}}
@@ -343,20 +346,20 @@ func TestWaitingForARenewalEnds(t *testing.T) {
 
 func TestNewSignerAndTokenSender(t *testing.T) {
 	signer := NewSigner(func(_ context.Context, op abi.Op, req, resp abi.Message) error {
-		if op != abi.OpSign || req.(*abi.SignRequest).GetScope() != "s" {
+		if op != abi.OpSign || req.(*abi.SignRequest).Scope != "s" {
 			t.Errorf("%v %v", op, req)
 		}
 		resp.(*abi.SignResponse).Done = true
 		return nil
 	})
-	if resp, err := signer.Sign(t.Context(), &abi.SignRequest{Scope: "s"}); err != nil || !resp.GetDone() {
+	if resp, err := signer.Sign(t.Context(), &abi.SignRequest{Scope: "s"}); err != nil || !resp.Done {
 		t.Errorf("%v, %v", resp, err)
 	}
 	fail := batchFunc(func(context.Context, []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 		return nil, &abi.Error{Code: abi.CodeThrottled, Message: "slow", RetryAfter: time.Second}
 	})
 	got := NewTokenSender(fail).Send(t.Context(), &abi.HttpRequest{})
-	if got.GetCode() != uint32(abi.CodeThrottled) || got.GetError().GetMessage() != "slow" || got.GetError().GetRetryAfterMs() != 1000 {
+	if got.Code != uint32(abi.CodeThrottled) || got.Error.Message != "slow" || got.Error.RetryAfterMs != 1000 {
 		t.Errorf("got %v", got)
 	}
 }

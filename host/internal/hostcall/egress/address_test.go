@@ -106,8 +106,8 @@ func TestAllowedNetworks(t *testing.T) {
 	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	client, port := behindDNS(t, loopback, netip.MustParsePrefix("127.0.0.0/8"))
 	got := sendOne(t, client, get("http://cloud.example:"+port))
-	if string(got.GetResponse().GetBody()) != "cloud.example:"+port {
-		t.Errorf("the server saw the host %q (%v)", got.GetResponse().GetBody(), got.GetError())
+	if string(responseOf(got).Body) != "cloud.example:"+port {
+		t.Errorf("the server saw the host %q (%v)", responseOf(got).Body, got.Error)
 	}
 	other, port := behindDNS(t, loopback, netip.MustParsePrefix("10.0.0.0/8"))
 	wantCode(t, sendOne(t, other, get("http://cloud.example:"+port)), abi.CodeDenied, "cidrs of the grant")
@@ -121,8 +121,8 @@ func TestAllowedNetworks(t *testing.T) {
 func TestDNSThatChangesItsMindIsRefused(t *testing.T) {
 	client, port := behindDNS(t, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("169.254.169.254")}, netip.MustParsePrefix("127.0.0.1/32"))
 	url := "http://cloud.example:" + port
-	if got := sendOne(t, client, get(url)); got.GetCode() != 0 {
-		t.Fatal(got.GetError().GetMessage())
+	if got := sendOne(t, client, get(url)); got.Code != 0 {
+		t.Fatal(errorOf(got).Message)
 	}
 	wantCode(t, sendOne(t, client, get(url)), abi.CodeDenied, "169.254.169.254")
 }

@@ -79,14 +79,14 @@ func TestAFilledBodyStaysWithItsHost(t *testing.T) {
 				})
 				client := cloud.client(t, egress.Options{Credentials: loginSet(t)}, cloudURL, "http://other.example/", "http://cloud.example:8080/")
 				got := sendOne(t, client, &abi.HttpRequest{Method: "POST", Url: cloudURL + "login", Body: []byte(own), Credential: "token", FollowRedirects: 3})
-				if abi.Code(got.GetCode()) != test.code || !slices.Equal(seen, test.want) {
+				if abi.Code(got.Code) != test.code || !slices.Equal(seen, test.want) {
 					t.Errorf("%s\nseen %q\nwant %q", show(got), seen, test.want)
 				}
 				all := show(got)
 				if strings.Contains(all, "s3cret-word") || strings.Contains(all, "the-real") && !strings.Contains(test.to, "://") {
 					t.Errorf("the provider gets %s", all)
 				}
-				if length := header(got, "Content-Length"); length != "" && length != fmt.Sprint(len(got.GetResponse().GetBody())) {
+				if length := header(got, "Content-Length"); length != "" && length != fmt.Sprint(len(responseOf(got).Body)) {
 					t.Errorf("Content-Length: %s", all)
 				}
 			})
@@ -110,7 +110,7 @@ func TestWhatACredentialTakesOutOfAnAnswer(t *testing.T) {
 			client := cloud.client(t, egress.Options{Credentials: fake, MaxBatchBytes: 1000}, cloudURL)
 			got := sendOne(t, client, withCredential("token"))
 			wantCode(t, got, want, "")
-			if want == abi.CodeOK && (string(got.GetResponse().GetBody()) != "xxxx" || header(got, "Seen") != "200 session" || header(got, "ETag") != "" || header(got, "Content-Length") != "4") {
+			if want == abi.CodeOK && (string(responseOf(got).Body) != "xxxx" || header(got, "Seen") != "200 session" || header(got, "ETag") != "" || header(got, "Content-Length") != "4") {
 				t.Error(show(got))
 			}
 		}

@@ -42,7 +42,7 @@ func TestBreaker(t *testing.T) {
 		if n := cloud.dials.Load(); n != 5 {
 			t.Errorf("%d connections were tried, want 5", n)
 		}
-		if got := sendOne(t, client, get("http://other.example/")); got.GetCode() != 0 {
+		if got := sendOne(t, client, get("http://other.example/")); got.Code != 0 {
 			t.Errorf("another host: %v", show(got))
 		}
 		time.Sleep(16 * time.Second) // of the bubble
@@ -51,7 +51,7 @@ func TestBreaker(t *testing.T) {
 		time.Sleep(16 * time.Second)
 		broken = false
 		for range 3 {
-			if got := sendOne(t, client, get(cloudURL)); got.GetResponse().GetStatus() != 200 {
+			if got := sendOne(t, client, get(cloudURL)); responseOf(got).Status != 200 {
 				t.Errorf("after it was mended: %v", show(got))
 			}
 		}
@@ -102,9 +102,9 @@ func TestBreakerSendsOneProbe(t *testing.T) {
 		ok, held := 0, 0
 		for _, got := range send(t, client, slices.Repeat([]*abi.HttpRequest{get(cloudURL)}, 6)...) {
 			switch {
-			case got.GetResponse().GetStatus() == 200:
+			case responseOf(got).Status == 200:
 				ok++
-			case strings.Contains(got.GetError().GetMessage(), "until a trial request succeeds"):
+			case strings.Contains(errorOf(got).Message, "until a trial request succeeds"):
 				held++
 			default:
 				t.Error(show(got))
@@ -184,7 +184,7 @@ func TestSilentHost(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		for range 50 {
-			if got := sendOne(t, client, get(cloudURL)); got.GetCode() != 0 || time.Since(start) != 0 {
+			if got := sendOne(t, client, get(cloudURL)); got.Code != 0 || time.Since(start) != 0 {
 				t.Fatalf("%v after %s", show(got), time.Since(start))
 			}
 		}
@@ -218,7 +218,7 @@ func TestHostsOfAWildcardAreBounded(t *testing.T) {
 		for i := range 400 {
 			want := int32(200)
 			got := sendOne(t, client, get(fmt.Sprintf("http://%d.cloud.example/", i+1)))
-			if got.GetResponse().GetStatus() != want {
+			if responseOf(got).Status != want {
 				t.Fatal(show(got))
 			}
 		}

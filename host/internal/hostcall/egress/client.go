@@ -99,13 +99,13 @@ func resultOf(response *abi.HttpResponse, err *abi.Error) *abi.HttpResult {
 
 // sendOne sends a request and follows as many redirects as it allows.
 func (c *Client) sendOne(ctx context.Context, request *abi.HttpRequest, bytesLeft *atomic.Int64) (*abi.HttpResponse, *abi.Error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout(request.GetTimeoutMs()))
+	ctx, cancel := context.WithTimeout(ctx, c.timeout(request.TimeoutMs))
 	defer cancel()
 	call, e := c.authorize(request, false)
 	if e != nil {
 		return nil, c.refuse(e)
 	}
-	for hops := request.GetFollowRedirects(); e == nil; hops-- {
+	for hops := request.FollowRedirects; e == nil; hops-- {
 		var out *answer
 		if out, e = c.sendCall(ctx, call, bytesLeft); e != nil {
 			return nil, e

@@ -66,8 +66,8 @@ func sendOne(t *testing.T, c *egress.Client, request *abi.HttpRequest) *abi.Http
 
 func wantCode(t *testing.T, got *abi.HttpResult, want abi.Code, text string) {
 	t.Helper()
-	if abi.Code(got.GetCode()) != want || !strings.Contains(got.GetError().GetMessage(), text) {
-		t.Errorf("%v: %q, want %v with %q", abi.Code(got.GetCode()), got.GetError().GetMessage(), want, text)
+	if abi.Code(got.Code) != want || !strings.Contains(errorOf(got).Message, text) {
+		t.Errorf("%v: %q, want %v with %q", abi.Code(got.Code), errorOf(got).Message, want, text)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestHTTP2AndConnectionReuse(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	client := newClient(t, egress.Options{RootCAs: roots}, grant(t, server.URL))
 	for range 5 {
-		if got := string(sendOne(t, client, get(server.URL)).GetResponse().GetBody()); got != "HTTP/2.0" {
+		if got := string(responseOf(sendOne(t, client, get(server.URL))).Body); got != "HTTP/2.0" {
 			t.Errorf("protocol %q", got)
 		}
 	}
@@ -136,8 +136,8 @@ func TestRedirectsAreHandedBack(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	})
 	got := sendOne(t, newClient(t, egress.Options{}, grant(t, server.URL)), get(server.URL))
-	if got.GetResponse().GetStatus() != http.StatusFound || elsewhere.Load() {
-		t.Errorf("status %d, followed: %v", got.GetResponse().GetStatus(), elsewhere.Load())
+	if responseOf(got).Status != http.StatusFound || elsewhere.Load() {
+		t.Errorf("status %d, followed: %v", responseOf(got).Status, elsewhere.Load())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestEnvironmentProxyIsIgnored(t *testing.T) {
 		return
 	}
 	client, port := behindDNS(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, netip.MustParsePrefix("127.0.0.0/8"))
-	if got := sendOne(t, client, get("http://cloud.example:"+port)); got.GetResponse().GetStatus() != http.StatusOK {
+	if got := sendOne(t, client, get("http://cloud.example:"+port)); responseOf(got).Status != http.StatusOK {
 		t.Fatal(show(got))
 	}
 	t.Log("answered without a proxy")
@@ -179,7 +179,7 @@ func TestBatchIsParallelAndKeepsItsOrder(t *testing.T) {
 	requests = append(requests, get("http://denied.example/"))
 	results := send(t, newClient(t, egress.Options{}, grant(t, server.URL)), requests...)
 	for i := range n {
-		if got, want := string(results[i].GetResponse().GetBody()), fmt.Sprintf("/%d", i); got != want {
+		if got, want := string(responseOf(results[i]).Body), fmt.Sprintf("/%d", i); got != want {
 			t.Errorf("result %d is %q", i, got)
 		}
 	}
@@ -208,8 +208,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		requests[i] = get(server.URL)
 	}
 	for _, got := range send(t, newClient(t, egress.Options{MaxConcurrent: 3}, grant(t, server.URL)), requests...) {
-		if got.GetCode() != 0 {
-			t.Error(got.GetError().GetMessage())
+		if got.Code != 0 {
+			t.Error(errorOf(got).Message)
 		}
 	}
 	if n := most.Load(); n > 3 {
@@ -223,7 +223,7 @@ func TestRateIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	results, err := client.Send(ctx, []*abi.HttpRequest{get(server.URL)})
-	if err != nil || results[0].GetCode() != 0 {
+	if err != nil || results[0].Code != 0 {
 		t.Fatalf("first: %v, %v", results, err)
 	}
 	results, err = client.Send(ctx, []*abi.HttpRequest{get(server.URL)})
@@ -231,7 +231,7 @@ func TestRateIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, results[0], abi.CodeThrottled, "requests per second")
-	if results[0].GetError().GetRetryAfterMs() <= 0 {
+	if errorOf(results[0]).RetryAfterMs <= 0 {
 		t.Error("it does not say when to ask again")
 	}
 }
@@ -278,10 +278,10 @@ func TestResponsesOfABatchShareTheirBound(t *testing.T) {
 	client := newClient(t, egress.Options{MaxBatchBytes: 1700}, grant(t, server.URL))
 	ok, total := 0, 0
 	for _, got := range send(t, client, get(server.URL), get(server.URL), get(server.URL), get(server.URL)) {
-		if got.GetCode() == 0 {
+		if got.Code == 0 {
 			ok++
 		}
-		total += len(got.GetResponse().GetBody())
+		total += len(responseOf(got).Body)
 	}
 	if ok == 4 || total > 1700 {
 		t.Errorf("%d responses with %d bytes, the limit is 1700", ok, total)
@@ -301,8 +301,8 @@ func TestTimesAreBounded(t *testing.T) {
 		request.TimeoutMs = 50
 		got := sendOne(t, client, request)
 		wantCode(t, got, abi.CodeDeadline, "/path: no complete answer in time")
-		if strings.Contains(got.GetError().GetMessage(), "hunter2") {
-			t.Errorf("%s: the error holds the query: %s", name, got.GetError().GetMessage())
+		if strings.Contains(errorOf(got).Message, "hunter2") {
+			t.Errorf("%s: the error holds the query: %s", name, errorOf(got).Message)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -321,8 +321,8 @@ func TestErrorsHoldNoQuery(t *testing.T) {
 	client := newClient(t, egress.Options{}, grant(t, url))
 	for _, raw := range []string{url + "/a?token=hunter2", "http://x y/?token=hunter2", "http://a:b?token=hunter2", "http://u:hunter2@a", url + "/?a=hunter2#%zz", "https://denied.example/?token=hunter2"} {
 		got := sendOne(t, client, get(raw))
-		if got.GetCode() == 0 || strings.Contains(got.GetError().GetMessage(), "hunter2") {
-			t.Errorf("%s: %v %q", raw, abi.Code(got.GetCode()), got.GetError().GetMessage())
+		if got.Code == 0 || strings.Contains(errorOf(got).Message, "hunter2") {
+			t.Errorf("%s: %v %q", raw, abi.Code(got.Code), errorOf(got).Message)
 		}
 	}
 }

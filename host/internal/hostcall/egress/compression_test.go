@@ -37,7 +37,7 @@ func TestCompression(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got := sendOne(t, newCloud(t, test.handler).client(t, egress.Options{}, cloudURL), test.request)
-				if got.GetCode() != 0 || string(got.GetResponse().GetBody()) != test.body || header(got, "Content-Encoding") != test.encoding || header(got, "X-Asked") != test.asked {
+				if got.Code != 0 || string(responseOf(got).Body) != test.body || header(got, "Content-Encoding") != test.encoding || header(got, "X-Asked") != test.asked {
 					t.Errorf("got %v", show(got))
 				}
 				if length := header(got, "Content-Length"); test.length != "" && length != test.length {

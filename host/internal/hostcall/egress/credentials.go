@@ -38,22 +38,22 @@ type Credentials interface {
 // apply adds the credential that the call names.
 func (c *Client) apply(ctx context.Context, call *call, req *http.Request) *abi.Error {
 	request := call.request
-	if request.GetCredential() == "" {
+	if request.Credential == "" {
 		return nil
 	}
 	// The manager's own login requests are not the guest's.
-	answered, err := c.options.Credentials.Apply(writegate.NewContext(ctx, nil), request.GetCredential(), request.GetCredentialScope(), req, request.GetBody())
+	answered, err := c.options.Credentials.Apply(writegate.NewContext(ctx, nil), request.Credential, request.CredentialScope, req, request.Body)
 	call.answered = answered
 	var known *abi.Error
 	switch {
 	case errors.As(err, &known) && known.Code != abi.CodeOK:
 		return &abi.Error{Code: known.Code, RetryAfter: known.RetryAfter, Message: c.scrubString(known.Message)}
 	case err != nil:
-		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
+		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.Credential, err))}
 	}
 	// Invariant E9 (host/SECURITY.md): the sent request still matches the checked grant.
 	if err := c.checkApplied(call, req); err != nil {
-		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.GetCredential(), err))}
+		return &abi.Error{Code: abi.CodeInternal, Message: c.scrubString(fmt.Sprintf("credential %q: %v", request.Credential, err))}
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (c *call) unanswered() {
 // guest, too.
 func (c *Client) checkApplied(call *call, req *http.Request) error {
 	u := req.URL
-	if req.Method != call.request.GetMethod() || req.Host != "" || u.Scheme != call.target.scheme ||
+	if req.Method != call.request.Method || req.Host != "" || u.Scheme != call.target.scheme ||
 		u.Host != authority(call.target) || u.EscapedPath() != call.target.path || u.User != nil || u.Opaque != "" {
 		return errors.New("it changed the method or URL of the request")
 	}
@@ -91,9 +91,9 @@ func (c *Client) checkApplied(call *call, req *http.Request) error {
 
 // rejected reports whether a call that was answered 401 is repeated.
 func (c *Client) rejected(ctx context.Context, call *call, out outcome) bool {
-	name := call.request.GetCredential()
+	name := call.request.Credential
 	return name != "" && out.status() == http.StatusUnauthorized &&
-		c.options.Credentials.Rejected(ctx, name, call.request.GetCredentialScope())
+		c.options.Credentials.Rejected(ctx, name, call.request.CredentialScope)
 }
 
 // scrub removes secrets.

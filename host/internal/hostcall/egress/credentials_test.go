@@ -65,12 +65,12 @@ func TestCredentialIsApplied(t *testing.T) {
 		r.Headers = []*abi.HttpHeader{{Name: "AUTHORIZATION", Value: "forged"}, {Name: "authorization", Value: "forged"}}
 		for range 2 { // the query is not added to twice
 			want := `/v1/?key=y ["Bearer x"] token project POST http://cloud.example/v1/ body body`
-			if got := string(sendOne(t, client, r).GetResponse().GetBody()); got != want {
+			if got := string(responseOf(sendOne(t, client, r)).Body); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		}
 		r.Credential = ""
-		if got := string(sendOne(t, client, r).GetResponse().GetBody()); !strings.Contains(got, `/v1/ ["forged" "forged"]`) {
+		if got := string(responseOf(sendOne(t, client, r)).Body); !strings.Contains(got, `/v1/ ["forged" "forged"]`) {
 			t.Errorf("without a credential: %s", got)
 		}
 	})
@@ -121,7 +121,7 @@ func TestCredentialsTellNoLength(t *testing.T) {
 			r := withCredential("token")
 			r.Url += "?a="
 			r.Url += strings.Repeat("x", 8<<10-len(r.Url))
-			if got := sendOne(t, client, r); got.GetCode() != 0 {
+			if got := sendOne(t, client, r); got.Code != 0 {
 				t.Errorf("a secret of %d bytes: %s", length, show(got))
 			}
 		})
@@ -175,7 +175,7 @@ func TestRejectedCredentialIsRenewedOnce(t *testing.T) {
 				cloud := newCloud(t, first(int(test.works)-1, status(401)))
 				client := cloud.client(t, egress.Options{Credentials: fake, Observer: seen}, cloudURL)
 				got := sendOne(t, client, withCredential("token"))
-				if got.GetResponse().GetStatus() != test.want || cloud.requests.Load() != test.sent || len(applied) != int(test.sent) {
+				if responseOf(got).Status != test.want || cloud.requests.Load() != test.sent || len(applied) != int(test.sent) {
 					t.Errorf("%v after %d requests, applied %q", show(got), cloud.requests.Load(), applied)
 				}
 				if !slices.Equal(rejected, []string{"token project"}) {
@@ -269,8 +269,8 @@ func TestNothingComesBackWithASecret(t *testing.T) {
 				r.Headers = test.headers
 				got := sendOne(t, client, r)
 				wantCode(t, got, test.want, "")
-				body := string(got.GetResponse().GetBody())
-				if all := show(got); strings.Contains(strings.ToLower(all+body), "s3cret") || !strings.Contains(body+got.GetError().GetMessage(), test.text) {
+				body := string(responseOf(got).Body)
+				if all := show(got); strings.Contains(strings.ToLower(all+body), "s3cret") || !strings.Contains(body+errorOf(got).Message, test.text) {
 					t.Errorf("%s with %q, want %q", all, body, test.text)
 				}
 				if length := header(got, "Content-Length"); length != "" && length != fmt.Sprint(len(body)) {
@@ -297,13 +297,13 @@ func TestCredentialsMaySendRequests(t *testing.T) {
 		cloud := newCloud(t, status(200))
 		var client *egress.Client
 		fake := credentials{apply: func(string, string, *http.Request, []byte) error {
-			if got := sendOne(t, client, get(cloudURL)); got.GetCode() != 0 {
-				return errors.New(got.GetError().GetMessage())
+			if got := sendOne(t, client, get(cloudURL)); got.Code != 0 {
+				return errors.New(errorOf(got).Message)
 			}
 			return nil
 		}}
 		client = cloud.client(t, egress.Options{Credentials: fake, MaxConcurrent: 1}, cloudURL)
-		if got := sendOne(t, client, withCredential("token")); got.GetCode() != 0 {
+		if got := sendOne(t, client, withCredential("token")); got.Code != 0 {
 			t.Error(show(got))
 		}
 	})

@@ -94,16 +94,16 @@ func (c *Client) seen(call *call, out outcome, start time.Time, took time.Durati
 	// Scrubbed first, then cut: half a secret would not be found.
 	path := c.scrubString(call.target.path)
 	x := Exchange{
-		Host: call.grant.label, Server: hostPort(call.target.host, call.target.port), Method: call.request.GetMethod(),
+		Host: call.grant.label, Server: hostPort(call.target.host, call.target.port), Method: call.request.Method,
 		Path: text.Line(path, maxTargetSize), Template: Template(path), Status: out.status(),
-		Start: start, Took: took, Sent: len(call.request.GetBody()),
+		Start: start, Took: took, Sent: len(call.request.Body),
 	}
 	if out.err != nil {
 		x.Result = out.err.Code.String()
 		return x
 	}
 	x.Result = strconv.Itoa(x.Status/100) + "xx"
-	x.Received = len(out.answer.response.GetBody())
+	x.Received = len(out.answer.response.Body)
 	return x
 }
 
@@ -163,7 +163,7 @@ func (c *Client) reason(call *call, err error, established bool) string {
 
 // failure maps a transport error.
 func (c *Client) failure(ctx context.Context, call *call, err error, established bool) *abi.Error {
-	method := call.request.GetMethod()
+	method := call.request.Method
 	e := &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s %s: %s", method, call.name, c.reason(call, err, established))}
 	var refused *refusedError
 	var unknown x509.UnknownAuthorityError

@@ -181,9 +181,9 @@ func (c *cloud) Addr() net.Addr { return &net.UnixAddr{Name: "cloud"} }
 func request(method, url string) *abi.HttpRequest { return &abi.HttpRequest{Method: method, Url: url} }
 
 func header(r *abi.HttpResult, name string) string {
-	for _, h := range r.GetResponse().GetHeaders() {
-		if h.GetName() == name {
-			return h.GetValue()
+	for _, h := range responseOf(r).Headers {
+		if h.Name == name {
+			return h.Value
 		}
 	}
 	return ""
@@ -191,13 +191,29 @@ func header(r *abi.HttpResult, name string) string {
 
 // show is a result in words.
 func show(r *abi.HttpResult) string {
-	out := fmt.Sprintf("%v %q", abi.Code(r.GetCode()), r.GetError().GetMessage())
-	if r.GetResponse() == nil {
+	out := fmt.Sprintf("%v %q", abi.Code(r.Code), errorOf(r).Message)
+	if r.Response == nil {
 		return out
 	}
-	out = fmt.Sprintf("status %d", r.GetResponse().GetStatus())
-	for _, h := range r.GetResponse().GetHeaders() {
-		out += fmt.Sprintf(", %s: %s", h.GetName(), h.GetValue())
+	out = fmt.Sprintf("status %d", r.Response.Status)
+	for _, h := range r.Response.Headers {
+		out += fmt.Sprintf(", %s: %s", h.Name, h.Value)
 	}
-	return out + fmt.Sprintf(", body %q", r.GetResponse().GetBody())
+	return out + fmt.Sprintf(", body %q", r.Response.Body)
+}
+
+// responseOf is a result's response, an empty one for none.
+func responseOf(r *abi.HttpResult) *abi.HttpResponse {
+	if r.Response == nil {
+		return &abi.HttpResponse{}
+	}
+	return r.Response
+}
+
+// errorOf is a result's error, an empty one for none.
+func errorOf(r *abi.HttpResult) *abi.ErrorDetail {
+	if r.Error == nil {
+		return &abi.ErrorDetail{}
+	}
+	return r.Error
 }

@@ -154,8 +154,8 @@ func TestRefusedBeforeAnythingIsSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sendOne(t, client, test.request)
-			if abi.Code(got.GetCode()) != test.want || !strings.Contains(got.GetError().GetMessage(), test.text) {
-				t.Errorf("%v: %q, want %v with %q", abi.Code(got.GetCode()), got.GetError().GetMessage(), test.want, test.text)
+			if abi.Code(got.Code) != test.want || !strings.Contains(errorOf(got).Message, test.text) {
+				t.Errorf("%v: %q, want %v with %q", abi.Code(got.Code), errorOf(got).Message, test.want, test.text)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func checkHeaders(method string, headers []*abi.HttpHeader) error {
 	}
 	size := 0
 	for _, h := range headers {
-		name, value := h.GetName(), h.GetValue()
+		name, value := h.Name, h.Value
 		size += len(name) + len(value)
 		if !httpguts.ValidHeaderFieldName(name) {
 			return fmt.Errorf("header name %s is not valid", text.Quote(name))

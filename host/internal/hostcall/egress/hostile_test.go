@@ -53,7 +53,7 @@ func newSite(t *testing.T) *site {
 // TestHostileRequests: whatever were sent would arrive at a server.
 func TestHostileRequests(t *testing.T) {
 	s := newSite(t)
-	if got := sendOne(t, s.client, get(s.granted)); got.GetCode() != 0 || s.reached.Load() != 1 {
+	if got := sendOne(t, s.client, get(s.granted)); got.Code != 0 || s.reached.Load() != 1 {
 		t.Fatalf("what is granted: %s", show(got))
 	}
 	at := func(host string) *abi.HttpRequest { return get("http://" + host + ":" + s.port + "/v1/") }
@@ -121,7 +121,7 @@ func TestHostileDNS(t *testing.T) {
 			client, port := behindDNS(t, []netip.Addr{netip.MustParseAddr("127.0.0.1"), addr}, netip.MustParsePrefix("127.0.0.1/32"))
 			if addr.Is6() { // a resolver that has no other address
 				client, port = behindDNS(t, []netip.Addr{addr}, netip.MustParsePrefix("127.0.0.1/32"))
-			} else if got := sendOne(t, client, get("http://cloud.example:"+port)); got.GetCode() != 0 {
+			} else if got := sendOne(t, client, get("http://cloud.example:"+port)); got.Code != 0 {
 				t.Fatal(show(got))
 			}
 			wantCode(t, sendOne(t, client, get("http://cloud.example:"+port)), abi.CodeDenied, "resolves to an address that is refused")

@@ -22,7 +22,7 @@ func (c *Client) permit(call *call) *abi.Error {
 		return nil
 	}
 	if now == nil {
-		return denied("%s %s: it is no longer granted; to allow it, add it to the HostConfiguration again", call.request.GetMethod(), call.name)
+		return denied("%s %s: it is no longer granted; to allow it, add it to the HostConfiguration again", call.request.Method, call.name)
 	}
 	g, e := now.granted(call)
 	if e != nil {
@@ -30,7 +30,7 @@ func (c *Client) permit(call *call) *abi.Error {
 	}
 	if call.grant.ClientCertificate != nil && g.ClientCertificate == nil {
 		return denied("%s %s: its client certificate is no longer granted; to allow it, add clientCertificate to the grant in the HostConfiguration (providers[].grants[].clientCertificate) again",
-			call.request.GetMethod(), call.name)
+			call.request.Method, call.name)
 	}
 	call.now, call.transport = g, c.narrowed(call.grant.Grant, g.CIDRs)
 	return nil

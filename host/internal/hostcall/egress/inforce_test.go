@@ -104,7 +104,7 @@ func TestEveryWayOutAsksTheGrantsOfNow(t *testing.T) {
 				}
 				denied := 0
 				for _, got := range send(t, client, test.requests...) {
-					if abi.Code(got.GetCode()) == abi.CodeDenied {
+					if abi.Code(got.Code) == abi.CodeDenied {
 						denied++
 						wantCode(t, got, abi.CodeDenied, "in the HostConfiguration")
 					}

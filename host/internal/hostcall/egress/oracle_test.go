@@ -74,7 +74,7 @@ func TestRefusalsAreTheSameWhateverTheSecret(t *testing.T) {
 	for range 2 { // the second time the breaker is open
 		for part, request := range guessed(guess) {
 			told, other := sendOne(t, right, request), sendOne(t, wrong, request)
-			if told.GetCode() == 0 || !reflect.DeepEqual(told, other) {
+			if told.Code == 0 || !reflect.DeepEqual(told, other) {
 				t.Errorf("%s: who guesses right is told\n%s, who guesses wrong\n%s", part, show(told), show(other))
 			}
 		}
@@ -96,7 +96,7 @@ func TestRedirectsThatAreRefusedRepeatTheProvider(t *testing.T) {
 			"/gue551/..":                  "redirected from http://cloud.example:80/gue551: ",
 		} {
 			got := sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: cloudURL + "gue551?to=" + to, FollowRedirects: 1})
-			if message := got.GetError().GetMessage(); !strings.HasPrefix(message, want) && got.GetCode() != 0 || strings.Count(message, "gue551") > 1 {
+			if message := errorOf(got).Message; !strings.HasPrefix(message, want) && got.Code != 0 || strings.Count(message, "gue551") > 1 {
 				t.Errorf("%s: %s, want %q", to, show(got), want)
 			}
 		}
@@ -130,8 +130,8 @@ func TestRefusedRequestsCount(t *testing.T) {
 				counts := map[abi.Code]int{}
 				for range 10_000 {
 					got := sendOne(t, client, test.request)
-					counts[abi.Code(got.GetCode())]++
-					if abi.Code(got.GetCode()) == abi.CodeThrottled && (got.GetError().GetRetryAfterMs() != 101 || strings.Contains(got.GetError().GetMessage(), "example")) {
+					counts[abi.Code(got.Code)]++
+					if abi.Code(got.Code) == abi.CodeThrottled && (errorOf(got).RetryAfterMs != 101 || strings.Contains(errorOf(got).Message, "example")) {
 						t.Fatal(show(got))
 					}
 				}

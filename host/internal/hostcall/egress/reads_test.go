@@ -90,14 +90,14 @@ func TestOnlyReadsPassTheGate(t *testing.T) {
 		for name, r := range passes {
 			seen = nil
 			result, gate := send(r)
-			if sent, kept := gate.Counts(); result.GetResponse().GetStatus() != 200 || sent != len(seen) || sent == 0 || kept != 0 {
+			if sent, kept := gate.Counts(); responseOf(result).Status != 200 || sent != len(seen) || sent == 0 || kept != 0 {
 				t.Errorf("%s: %s, %d sent, %d refused, the cloud saw %q", name, show(result), sent, kept, seen)
 			}
 		}
 		seen = nil
 		for name, r := range refused {
 			result, gate := send(r)
-			if sent, _ := gate.Counts(); sent != 0 || abi.Code(result.GetCode()) != abi.CodeDenied && abi.Code(result.GetCode()) != abi.CodeInvalid {
+			if sent, _ := gate.Counts(); sent != 0 || abi.Code(result.Code) != abi.CodeDenied && abi.Code(result.Code) != abi.CodeInvalid {
 				t.Errorf("%s: %s, %d sent", name, show(result), sent)
 			}
 		}
@@ -127,7 +127,7 @@ func TestARedirectIsNoWayAroundTheGate(t *testing.T) {
 		gate := &writegate.Gate{}
 		request := asked("POST", "http://cloud.example/307?to=/servers", "{}", "Content-Type", "application/json")
 		results, err := client.Send(writegate.NewContext(t.Context(), gate), []*abi.HttpRequest{request})
-		if err != nil || abi.Code(results[0].GetCode()) != abi.CodeDenied || len(seen) != 1 || seen[0] != "POST /307" {
+		if err != nil || abi.Code(results[0].Code) != abi.CodeDenied || len(seen) != 1 || seen[0] != "POST /307" {
 			t.Fatalf("%v %v, the cloud saw %q", results, err, seen)
 		}
 		if !strings.Contains(gate.Refused(), "POST http://cloud.example:80/servers ") || !strings.Contains(gate.Refused(), "providers[].grants[].reads") {
@@ -154,7 +154,7 @@ func TestTheGateLooksAtWhatIsSent(t *testing.T) {
 		client := newClient(t, options, g)
 		egress.ConnectBy(client, cloud.connect)
 		results, err := client.Send(writegate.NewContext(t.Context(), &writegate.Gate{}), []*abi.HttpRequest{tokened(asked("GET", "http://cloud.example/", ""))})
-		if err != nil || abi.Code(results[0].GetCode()) != abi.CodeDenied || len(seen) > 0 {
+		if err != nil || abi.Code(results[0].Code) != abi.CodeDenied || len(seen) > 0 {
 			t.Errorf("%v %v, the cloud saw %q", results, err, seen)
 		}
 	})

@@ -48,8 +48,8 @@ func (c *Client) redirect(from *call, a *answer) (*call, *abi.Error) {
 // redirected is the next request, by RFC 9110, section 15.4.
 func redirected(request *abi.HttpRequest, status int, location string, same bool) *abi.HttpRequest {
 	next := &abi.HttpRequest{
-		Method: request.GetMethod(), Url: location, Body: request.GetBody(), TimeoutMs: request.GetTimeoutMs(),
-		Credential: request.GetCredential(), CredentialScope: request.GetCredentialScope(),
+		Method: request.Method, Url: location, Body: request.Body, TimeoutMs: request.TimeoutMs,
+		Credential: request.Credential, CredentialScope: request.CredentialScope,
 	}
 	rewritten := next.Method == http.MethodPost && (status == http.StatusMovedPermanently || status == http.StatusFound) ||
 		next.Method != http.MethodHead && status == http.StatusSeeOther
@@ -60,8 +60,8 @@ func redirected(request *abi.HttpRequest, status int, location string, same bool
 	if !same {
 		next.Credential, next.CredentialScope = "", ""
 	}
-	for _, h := range request.GetHeaders() {
-		if !dropped(h.GetName(), rewritten, same) {
+	for _, h := range request.Headers {
+		if !dropped(h.Name, rewritten, same) {
 			next.Headers = append(next.Headers, h)
 		}
 	}

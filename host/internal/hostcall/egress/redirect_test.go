@@ -62,8 +62,8 @@ func TestRedirects(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := newCloud(t, redirector).client(t, egress.Options{Credentials: withToken()}, cloudURL, "http://other.example/", "http://cloud.example:81/")
 				got := sendOne(t, client, following(test.method, "http://cloud.example"+test.url, 10))
-				if body := string(got.GetResponse().GetBody()); body != test.want {
-					t.Errorf("%v\ngot  %s\nwant %s", got.GetError(), body, test.want)
+				if body := string(responseOf(got).Body); body != test.want {
+					t.Errorf("%v\ngot  %s\nwant %s", got.Error, body, test.want)
 				}
 			})
 		})
@@ -102,8 +102,8 @@ func TestRedirectsThatAreRefused(t *testing.T) {
 				client := cloud.client(t, egress.Options{Credentials: withToken()}, "http://cloud.example/302", "http://cloud.example/end", "http://other.example/end")
 				got := sendOne(t, client, following("GET", "http://cloud.example/302", 3))
 				wantCode(t, got, test.want, test.text)
-				if strings.Contains(got.GetError().GetMessage(), "s3c") || cloud.requests.Load() != 1 {
-					t.Errorf("%d requests, %s", cloud.requests.Load(), got.GetError().GetMessage())
+				if strings.Contains(errorOf(got).Message, "s3c") || cloud.requests.Load() != 1 {
+					t.Errorf("%d requests, %s", cloud.requests.Load(), errorOf(got).Message)
 				}
 			})
 		})
@@ -125,7 +125,7 @@ func TestRedirectsEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := newCloud(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) })
 			got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1000}, cloudURL), &abi.HttpRequest{Method: "GET", Url: cloudURL, FollowRedirects: n})
-			if got.GetResponse().GetStatus() != http.StatusFound || header(got, "Location") != "/again" || cloud.requests.Load() != int32(n)+1 {
+			if responseOf(got).Status != http.StatusFound || header(got, "Location") != "/again" || cloud.requests.Load() != int32(n)+1 {
 				t.Errorf("%v after %d requests, want the redirect after %d", show(got), cloud.requests.Load(), n+1)
 			}
 		})
@@ -137,10 +137,10 @@ func TestRedirectsEnd(t *testing.T) {
 func TestARedirectWithoutAPlaceIsAResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newCloud(t, status(302)).client(t, egress.Options{}, cloudURL)
-		if got := sendOne(t, client, following("GET", cloudURL, 3)); got.GetResponse().GetStatus() != 0 {
+		if got := sendOne(t, client, following("GET", cloudURL, 3)); responseOf(got).Status != 0 {
 			t.Error(show(got)) // the credential is not configured
 		}
-		if got := sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: cloudURL, FollowRedirects: 3}); got.GetResponse().GetStatus() != 302 {
+		if got := sendOne(t, client, &abi.HttpRequest{Method: "GET", Url: cloudURL, FollowRedirects: 3}); responseOf(got).Status != 302 {
 			t.Error(show(got))
 		}
 	})

@@ -39,7 +39,7 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	}
 	// Invariant E1 (host/SECURITY.md): the URL compared with the grants is the one sent, in its
 	// canonical form.
-	t, err := parseTarget(request.GetUrl())
+	t, err := parseTarget(request.Url)
 	if err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: "URL: " + err.Error()}
 	}
@@ -47,10 +47,10 @@ func (c *Client) authorize(request *abi.HttpRequest, foreign bool) (*call, *abi.
 	if err := checkQuery(t.url.RawQuery); err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
 	}
-	if !validMethod(request.GetMethod()) {
-		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %s is not allowed; methods are in upper case", out.name, text.Quote(request.GetMethod()))}
+	if !validMethod(request.Method) {
+		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: method %s is not allowed; methods are in upper case", out.name, text.Quote(request.Method))}
 	}
-	if err := checkHeaders(request.GetMethod(), request.GetHeaders()); err != nil {
+	if err := checkHeaders(request.Method, request.Headers); err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("%s: %v", out.name, err)}
 	}
 	var e *abi.Error
@@ -73,23 +73,23 @@ func (c *Client) checkBounds(request *abi.HttpRequest) *abi.Error {
 		return &abi.Error{Code: abi.CodeTooLarge, Message: fmt.Sprintf("the %s has %d bytes, the limit is %d", what, size, limit)}
 	}
 	switch {
-	case len(request.GetUrl()) > maxURLBytes:
-		return tooLarge("URL", len(request.GetUrl()), maxURLBytes)
-	case int64(len(request.GetBody())) > c.options.MaxRequestBytes:
-		return tooLarge("body of the request", len(request.GetBody()), c.options.MaxRequestBytes)
-	case len(request.GetCredentialScope()) > maxScopeBytes:
-		return tooLarge("credential_scope", len(request.GetCredentialScope()), maxScopeBytes)
-	case request.GetTimeoutMs() < 0:
+	case len(request.Url) > maxURLBytes:
+		return tooLarge("URL", len(request.Url), maxURLBytes)
+	case int64(len(request.Body)) > c.options.MaxRequestBytes:
+		return tooLarge("body of the request", len(request.Body), c.options.MaxRequestBytes)
+	case len(request.CredentialScope) > maxScopeBytes:
+		return tooLarge("credential_scope", len(request.CredentialScope), maxScopeBytes)
+	case request.TimeoutMs < 0:
 		return &abi.Error{Code: abi.CodeInvalid, Message: "timeout_ms is negative"}
-	case request.GetFollowRedirects() > maxRedirects:
-		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("follow_redirects is %d, the limit is %d", request.GetFollowRedirects(), maxRedirects)}
+	case request.FollowRedirects > maxRedirects:
+		return &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("follow_redirects is %d, the limit is %d", request.FollowRedirects, maxRedirects)}
 	}
 	return nil
 }
 
 // granted returns the first grant that allows the request with its credential.
 func (c *Client) granted(call *call) (granted, *abi.Error) {
-	method, credential := call.request.GetMethod(), call.request.GetCredential()
+	method, credential := call.request.Method, call.request.Credential
 	allowed, otherMethods, otherPaths := false, false, false
 	for _, g := range c.grants {
 		// Invariant E1 (host/SECURITY.md): without a grant there is no transport to send it with.
@@ -136,13 +136,13 @@ func validMethod(method string) bool {
 // newRequest makes the request of one attempt, with its credential.
 func (c *Client) newRequest(ctx context.Context, call *call) (*http.Request, *abi.Error) {
 	request := call.request
-	req, err := http.NewRequestWithContext(ctx, request.GetMethod(), "", bytes.NewReader(request.GetBody()))
+	req, err := http.NewRequestWithContext(ctx, request.Method, "", bytes.NewReader(request.Body))
 	if err != nil {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: call.name + ": the request is not valid"}
 	}
 	u := *call.target.url // a credential may add to the query
 	req.URL, req.Host = &u, ""
-	req.Header = headerOf(request.GetHeaders())
+	req.Header = headerOf(request.Headers)
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", defaultUserAgent)
 	}

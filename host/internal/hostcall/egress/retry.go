@@ -86,7 +86,7 @@ func (c *Client) sendCall(ctx context.Context, call *call, bytesLeft *atomic.Int
 // again waits and reports whether the call is repeated; otherwise it returns the outcome's
 // answer or error.
 func (c *Client) again(ctx context.Context, call *call, out outcome, retries int) (bool, *abi.Error) {
-	reason := out.reason(call.request.GetMethod())
+	reason := out.reason(call.request.Method)
 	if reason == "" || retries >= c.options.MaxRetries {
 		return false, out.err
 	}

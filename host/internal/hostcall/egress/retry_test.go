@@ -80,11 +80,11 @@ func TestRetries(t *testing.T) {
 					r := request(method, cloudURL)
 					r.Body = []byte("body")
 					got := sendOne(t, client, r)
-					if int(got.GetResponse().GetStatus()) != test.want || cloud.requests.Load() != test.sent {
+					if int(responseOf(got).Status) != test.want || cloud.requests.Load() != test.sent {
 						t.Errorf("%v after %d requests, want status %d after %d", show(got), cloud.requests.Load(), test.want, test.sent)
 					}
-					if test.want == 200 && method == "PUT" && string(got.GetResponse().GetBody()) != "body" {
-						t.Errorf("the body that was sent again is %q", got.GetResponse().GetBody())
+					if test.want == 200 && method == "PUT" && string(responseOf(got).Body) != "body" {
+						t.Errorf("the body that was sent again is %q", responseOf(got).Body)
 					}
 					if test.event != "" && seen.count(test.event) != 2 {
 						t.Errorf("observed %q", seen.all())
@@ -105,7 +105,7 @@ func TestPostIsSentAgainWhereNothingWasSent(t *testing.T) {
 			return nil
 		}
 		got := sendOne(t, cloud.client(t, egress.Options{}, cloudURL), request("POST", cloudURL))
-		if got.GetResponse().GetStatus() != 201 || cloud.requests.Load() != 1 {
+		if responseOf(got).Status != 201 || cloud.requests.Load() != 1 {
 			t.Errorf("%v after %d requests", show(got), cloud.requests.Load())
 		}
 	})
@@ -116,7 +116,7 @@ func TestRetriesEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := newCloud(t, status(503))
 			got := sendOne(t, cloud.client(t, egress.Options{MaxRetries: retries}, cloudURL), get(cloudURL))
-			if want := int32(max(0, retries) + 1); got.GetResponse().GetStatus() != 503 || cloud.requests.Load() != want {
+			if want := int32(max(0, retries) + 1); responseOf(got).Status != 503 || cloud.requests.Load() != want {
 				t.Errorf("%v after %d requests, want %d", show(got), cloud.requests.Load(), want)
 			}
 		})
@@ -130,7 +130,7 @@ func TestRetriesLeaveTheBatchItsBytes(t *testing.T) {
 			_, _ = w.Write(make([]byte, 900))
 		}))
 		got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1200}, cloudURL), get(cloudURL))
-		if got.GetResponse().GetStatus() != 200 {
+		if responseOf(got).Status != 200 {
 			t.Error(show(got))
 		}
 	})
@@ -145,7 +145,7 @@ func TestCutBodiesLeaveTheBatchItsBytes(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}))
 		got := sendOne(t, cloud.client(t, egress.Options{MaxBatchBytes: 1200}, cloudURL), get(cloudURL))
-		if got.GetResponse().GetStatus() != 200 {
+		if responseOf(got).Status != 200 {
 			t.Error(show(got))
 		}
 	})
@@ -180,7 +180,7 @@ func TestRetryAfter(t *testing.T) {
 				took := time.Since(start)
 				wantCode(t, got, test.want, "")
 				if test.want == abi.CodeThrottled {
-					if asked := time.Duration(got.GetError().GetRetryAfterMs()) * time.Millisecond; took != 0 || asked < test.asked || asked > test.asked+time.Second {
+					if asked := time.Duration(errorOf(got).RetryAfterMs) * time.Millisecond; took != 0 || asked < test.asked || asked > test.asked+time.Second {
 						t.Errorf("throttled for %s after %s, want %s at once", asked, took, test.asked)
 					}
 				} else if took < test.asked || took > test.asked+time.Second {
@@ -196,17 +196,17 @@ func TestOtherRequestsHonourRetryAfter(t *testing.T) {
 		seen := &observer{}
 		cloud := newCloud(t, first(1, status(429, "Retry-After", "5")))
 		client := cloud.client(t, egress.Options{Observer: seen}, cloudURL, "http://other.example/")
-		if got := sendOne(t, client, request("POST", cloudURL)); got.GetResponse().GetStatus() != 429 {
+		if got := sendOne(t, client, request("POST", cloudURL)); responseOf(got).Status != 429 {
 			t.Fatal(show(got))
 		}
 		start := time.Now()
 		short := get(cloudURL)
 		short.TimeoutMs = 1000
 		wantCode(t, sendOne(t, client, short), abi.CodeThrottled, "Retry-After")
-		if got := sendOne(t, client, get("http://other.example/")); got.GetCode() != 0 || time.Since(start) != 0 {
+		if got := sendOne(t, client, get("http://other.example/")); got.Code != 0 || time.Since(start) != 0 {
 			t.Errorf("another host had to wait %s: %v", time.Since(start), got)
 		}
-		if got := sendOne(t, client, request("POST", cloudURL)); got.GetResponse().GetStatus() != 200 || time.Since(start) != 5*time.Second {
+		if got := sendOne(t, client, request("POST", cloudURL)); responseOf(got).Status != 200 || time.Since(start) != 5*time.Second {
 			t.Errorf("%v after %s, want 5s", show(got), time.Since(start))
 		}
 		if seen.count("cloud.example:80 throttled retry_after") != 1 {

@@ -77,7 +77,7 @@ func newCertificate(t *testing.T, name string) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-func body(r *abi.HttpResult) string { return string(r.GetResponse().GetBody()) }
+func body(r *abi.HttpResult) string { return string(responseOf(r).Body) }
 
 // TestConnectionsAreNotSharedBetweenIdentities: each of the later grants would
 // work over the connection of the first.
@@ -122,7 +122,7 @@ func TestNetworksOfOneGrantAreNotThoseOfAnother(t *testing.T) {
 	inside, outside := grant(t, url+"/inside"), grant(t, url+"/outside")
 	inside.CIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	client := newClient(t, egress.Options{Resolver: answers(t, netip.MustParseAddr("127.0.0.1"))}, inside, outside)
-	if got := sendOne(t, client, get(url+"/inside")); got.GetCode() != 0 {
+	if got := sendOne(t, client, get(url+"/inside")); got.Code != 0 {
 		t.Error(show(got))
 	}
 	wantCode(t, sendOne(t, client, get(url+"/outside")), abi.CodeDenied, "127.0.0.1 is not a public address")
@@ -192,7 +192,7 @@ func TestWildcardGrant(t *testing.T) {
 		".cloud.example": abi.CodeInvalid, "*.cloud.example": abi.CodeInvalid, "api.cloud.example.": abi.CodeInvalid,
 	} {
 		got := sendOne(t, client, get("http://"+host+":"+port+"/v1/x"))
-		if abi.Code(got.GetCode()) != want || want == abi.CodeOK && body(got) != strings.ToLower(host)+":"+port {
+		if abi.Code(got.Code) != want || want == abi.CodeOK && body(got) != strings.ToLower(host)+":"+port {
 			t.Errorf("%s: %s, want %v", host, show(got), want)
 		}
 	}

@@ -115,7 +115,7 @@ func checkLetters(resp *http.Response, body []byte) error {
 func headerOf(all []*abi.HttpHeader) http.Header {
 	header := http.Header{}
 	for _, h := range all {
-		header.Add(h.GetName(), h.GetValue())
+		header.Add(h.Name, h.Value)
 	}
 	return header
 }

@@ -49,7 +49,7 @@ func TestHeadersThatAskForParts(t *testing.T) {
 						client := newClient(t, options, g)
 						egress.ConnectBy(client, cloud.connect)
 						got := sendOne(t, client, &abi.HttpRequest{Method: method, Url: cloudURL, Headers: []*abi.HttpHeader{{Name: name, Value: value}}})
-						if abi.Code(got.GetCode()) != abi.CodeInvalid || !strings.Contains(got.GetError().GetMessage(), test.want) || cloud.requests.Load() != 0 {
+						if abi.Code(got.Code) != abi.CodeInvalid || !strings.Contains(errorOf(got).Message, test.want) || cloud.requests.Load() != 0 {
 							t.Errorf("%s with %s: %s: %s, %d requests", method, name, value, show(got), cloud.requests.Load())
 						}
 					}
@@ -69,7 +69,7 @@ func TestConditionalWritesPass(t *testing.T) {
 					client := newCloud(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get(name)) }).
 						client(t, egress.Options{Credentials: withToken()}, cloudURL)
 					got := sendOne(t, client, &abi.HttpRequest{Method: method, Url: cloudURL, Headers: []*abi.HttpHeader{{Name: name, Value: value}}})
-					if string(got.GetResponse().GetBody()) != value {
+					if string(responseOf(got).Body) != value {
 						t.Errorf("%s with %s: %s: %s", method, name, value, show(got))
 					}
 				})
@@ -85,7 +85,7 @@ func TestSignersAskForNoParts(t *testing.T) {
 			cloud := newCloud(t, status(200))
 			fake := credentials{apply: func(_, _ string, req *http.Request, _ []byte) error { req.Header.Set(name, "x"); return nil }}
 			got := sendOne(t, cloud.client(t, egress.Options{Credentials: fake}, cloudURL), &abi.HttpRequest{Method: "GET", Url: cloudURL, Credential: "token"})
-			if abi.Code(got.GetCode()) != abi.CodeInternal || cloud.requests.Load() != 0 {
+			if abi.Code(got.Code) != abi.CodeInternal || cloud.requests.Load() != 0 {
 				t.Errorf("%s: %s", name, show(got))
 			}
 		})
@@ -97,7 +97,7 @@ func TestARedirectLeavesConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newCloud(t, redirector).client(t, egress.Options{}, cloudURL)
 		r := &abi.HttpRequest{Method: "PUT", Url: "http://cloud.example/303?to=/end", FollowRedirects: 1, Headers: []*abi.HttpHeader{{Name: "If-Match", Value: "*"}}}
-		if got := sendOne(t, client, r); got.GetResponse().GetStatus() != 200 {
+		if got := sendOne(t, client, r); responseOf(got).Status != 200 {
 			t.Error(show(got))
 		}
 	})
@@ -216,7 +216,7 @@ func TestOrdinaryAnswersAreWhole(t *testing.T) {
 					w.WriteHeader(code)
 					_, _ = io.WriteString(w, "text")
 				}).client(t, egress.Options{Credentials: withToken(), MaxRetries: -1}, cloudURL)
-				if got := sendOne(t, client, get(cloudURL)); string(got.GetResponse().GetBody()) != "text" || header(got, "Etag") != `"1"` {
+				if got := sendOne(t, client, get(cloudURL)); string(responseOf(got).Body) != "text" || header(got, "Etag") != `"1"` {
 					t.Errorf("%d %s: %s", code, kind, show(got))
 				}
 			})

@@ -67,16 +67,16 @@ func (c *Cache) put(key string, value *abi.CacheValue) error {
 	switch {
 	case key == "" || len(key) > MaxCacheKeyBytes:
 		return invalid("the key has %d bytes, must have from 1 to %d", len(key), MaxCacheKeyBytes)
-	case len(value.GetValue()) > MaxCacheValueBytes:
-		return tooLarge("the value has %d bytes, the limit is %d", len(value.GetValue()), MaxCacheValueBytes)
-	case value.GetTtlMs() < 1:
-		return invalid("ttl_ms is %d, must be at least 1", value.GetTtlMs())
+	case len(value.Value) > MaxCacheValueBytes:
+		return tooLarge("the value has %d bytes, the limit is %d", len(value.Value), MaxCacheValueBytes)
+	case value.TtlMs < 1:
+		return invalid("ttl_ms is %d, must be at least 1", value.TtlMs)
 	}
 	ttl := maxCacheTTL
-	if value.GetTtlMs() < ttl.Milliseconds() {
-		ttl = time.Duration(value.GetTtlMs()) * time.Millisecond
+	if value.TtlMs < ttl.Milliseconds() {
+		ttl = time.Duration(value.TtlMs) * time.Millisecond
 	}
-	entry := &cacheEntry{value: value.GetValue(), size: len(key) + len(value.GetValue()) + cacheOverhead, expires: c.clock.Now().Add(ttl)}
+	entry := &cacheEntry{value: value.Value, size: len(key) + len(value.Value) + cacheOverhead, expires: c.clock.Now().Add(ttl)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries.Remove(key)

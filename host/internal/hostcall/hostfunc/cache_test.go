@@ -24,7 +24,7 @@ func cacheGet(t *testing.T, h *hostfunc.Host, key string) (string, bool) {
 	if err := call(t.Context(), t, h, abi.CapabilityCache, &abi.CacheRequest{Key: key}, &got); err != nil {
 		t.Fatal(err)
 	}
-	return string(got.GetValue()), got.GetFound()
+	return string(got.Value), got.Found
 }
 
 func newCacheHost(t *testing.T) (*hostfunc.Host, *clocktesting.FakePassiveClock) {

@@ -26,12 +26,12 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 	if err := decode(ctx, request, &m); err != nil {
 		return err
 	}
-	if !isReason(m.GetReason()) {
-		return invalid("reason %s must be CamelCase, at most %d bytes", text.Quote(m.GetReason()), maxEventReason)
+	if !isReason(m.Reason) {
+		return invalid("reason %s must be CamelCase, at most %d bytes", text.Quote(m.Reason), maxEventReason)
 	}
 	// Invariant S4 (host/SECURITY.md): the answer does not depend on a secret. It measures the
 	// guest's own text: a longer scrubbed one would confirm a guess of a secret.
-	if size := len(text.Escape(m.GetMessage())); size == 0 || size > maxEventMessage {
+	if size := len(text.Escape(m.Message)); size == 0 || size > maxEventMessage {
 		return invalid("the message has %d bytes, must have from 1 to %d", size, maxEventMessage)
 	}
 	// Invariant G8 (host/SECURITY.md): the object is the op's; a request cannot name another.
@@ -48,11 +48,11 @@ func (h *Host) event(ctx context.Context, request []byte) error {
 		return &abi.Error{Code: abi.CodeThrottled, Message: "too many Events", RetryAfter: time.Second}
 	}
 	kind := corev1.EventTypeNormal
-	if m.GetWarning() {
+	if m.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	message := text.Cut(text.Escape(h.options.Scrub(m.GetMessage())), maxEventMessage)
-	h.options.Events.Event(object.DeepCopy(), kind, m.GetReason(), message)
+	message := text.Cut(text.Escape(h.options.Scrub(m.Message)), maxEventMessage)
+	h.options.Events.Event(object.DeepCopy(), kind, m.Reason, message)
 	return nil
 }
 

@@ -144,14 +144,14 @@ func (h *Host) cache(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
-	if m.GetPut() != nil && dropped(ctx) {
+	if m.Put != nil && dropped(ctx) {
 		return nil, nil
 	}
-	if m.GetPut() != nil {
-		err := h.options.Cache.put(m.GetKey(), m.GetPut())
+	if m.Put != nil {
+		err := h.options.Cache.put(m.Key, m.Put)
 		return nil, err
 	}
-	value, found := h.options.Cache.get(m.GetKey())
+	value, found := h.options.Cache.get(m.Key)
 	return encode(&abi.CacheResponse{Found: found, Value: value})
 }
 
@@ -164,10 +164,10 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	// Invariant R7 (host/SECURITY.md): a rehearsed op writes nothing.
-	if gate := writegate.FromContext(ctx); gate != nil && m.GetWrite() != nil {
+	if gate := writegate.FromContext(ctx); gate != nil && m.Write != nil {
 		return nil, gate.Refuse("the store is not written")
 	}
-	if m.GetWrite() != nil && m.GetPrefix() != "" {
+	if m.Write != nil && m.Prefix != "" {
 		return nil, invalid("a write has no prefix: leave it empty")
 	}
 	if err := h.rates.store.Wait(ctx); err != nil {
@@ -175,10 +175,10 @@ func (h *Host) callStore(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	var response *abi.StoreResponse
 	var err error
-	if m.GetWrite() != nil {
-		response, err = h.options.Store.Write(ctx, m.GetWrite())
+	if m.Write != nil {
+		response, err = h.options.Store.Write(ctx, m.Write)
 	} else {
-		response, err = h.options.Store.Read(ctx, m.GetPrefix())
+		response, err = h.options.Store.Read(ctx, m.Prefix)
 	}
 	if err != nil {
 		return nil, err
@@ -194,10 +194,10 @@ func (h *Host) send(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
-	if n := len(m.GetRequests()); n == 0 || n > abi.MaxHTTPBatch {
+	if n := len(m.Requests); n == 0 || n > abi.MaxHTTPBatch {
 		return nil, invalid("%d requests in one batch, must be from 1 to %d", n, abi.MaxHTTPBatch)
 	}
-	results, err := h.options.HTTP.Send(ctx, m.GetRequests())
+	results, err := h.options.HTTP.Send(ctx, m.Requests)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func callRaw(ctx context.Context, t testing.TB, h *hostfunc.Host, name string, r
 		if err := detail.UnmarshalVT(result); err != nil {
 			t.Fatalf("the ErrorDetail does not decode: %v", err)
 		}
-		return &abi.Error{Code: code, Message: detail.GetMessage(), RetryAfter: time.Duration(detail.GetRetryAfterMs()) * time.Millisecond}
+		return &abi.Error{Code: code, Message: detail.Message, RetryAfter: time.Duration(detail.RetryAfterMs) * time.Millisecond}
 	}
 	if response == nil {
 		if len(result) > 0 {
@@ -149,6 +149,9 @@ func TestUndecodableRequests(t *testing.T) {
 func FuzzHostCall(f *testing.F) {
 	for i := range append(abi.Capabilities(), abi.ImportLog) {
 		f.Add(i, []byte{0x0a, 0x01, 'a', 0x12, 0x04, 0x0a, 0x00, 0x10, 0x01})
+		for _, sparse := range []string{"", "\x0a\x00", "\x12\x00", "\x32\x00"} { // no part, or an empty one
+			f.Add(i, []byte(sparse))
+		}
 	}
 	options := hostfunc.Options{
 		Provider: "fuzz", Logger: logr.Discard(), Nodes: true, Cache: hostfunc.NewCache(clocktesting.NewFakePassiveClock(time.Unix(0, 0))),
@@ -219,17 +222,17 @@ func TestStore(t *testing.T) {
 			return &abi.StoreResponse{Version: "1", Entries: []*abi.StoreEntry{{Key: "a", Value: []byte("\xff")}}}, nil
 		},
 		write: func(w *abi.StoreWrite) (*abi.StoreResponse, error) {
-			versions = append(versions, w.GetVersion())
+			versions = append(versions, w.Version)
 			return &abi.StoreResponse{Version: "2"}, nil
 		},
 	}
 	h := hostfunc.New(options)
 	var got abi.StoreResponse
-	if err := call(t.Context(), t, h, abi.CapabilityStore, &abi.StoreRequest{Prefix: "p."}, &got); err != nil || got.GetVersion() != "1" || string(got.GetEntries()[0].GetValue()) != "\xff" {
+	if err := call(t.Context(), t, h, abi.CapabilityStore, &abi.StoreRequest{Prefix: "p."}, &got); err != nil || got.Version != "1" || string(got.Entries[0].Value) != "\xff" {
 		t.Errorf("read: %v, %v", &got, err)
 	}
-	got.Reset()
-	if err := call(t.Context(), t, h, abi.CapabilityStore, &abi.StoreRequest{Write: &abi.StoreWrite{Version: "1"}}, &got); err != nil || got.GetVersion() != "2" {
+	got = abi.StoreResponse{}
+	if err := call(t.Context(), t, h, abi.CapabilityStore, &abi.StoreRequest{Write: &abi.StoreWrite{Version: "1"}}, &got); err != nil || got.Version != "2" {
 		t.Errorf("write: %v, %v", &got, err)
 	}
 	want(t, call(t.Context(), t, h, abi.CapabilityStore, &abi.StoreRequest{Write: &abi.StoreWrite{Version: "1"}, Prefix: "p"}, nil), abi.CodeInvalid, "prefix")
@@ -256,14 +259,14 @@ func TestHTTP(t *testing.T) {
 	options.HTTP = fakeHTTP(func(requests []*abi.HttpRequest) ([]*abi.HttpResult, error) {
 		var out []*abi.HttpResult
 		for _, r := range requests {
-			out = append(out, &abi.HttpResult{Response: &abi.HttpResponse{Status: 200, Body: append(r.GetBody(), 0xff)}})
+			out = append(out, &abi.HttpResult{Response: &abi.HttpResponse{Status: 200, Body: append(r.Body, 0xff)}})
 		}
 		return out, nil
 	})
 	h := hostfunc.New(options)
 	var got abi.HttpSendResponse
 	err := call(t.Context(), t, h, abi.CapabilityHTTP, &abi.HttpSendRequest{Requests: []*abi.HttpRequest{{Body: []byte("a")}, {Body: []byte("b")}}}, &got)
-	if err != nil || len(got.GetResults()) != 2 || string(got.GetResults()[1].GetResponse().GetBody()) != "b\xff" {
+	if err != nil || len(got.Results) != 2 || string(got.Results[1].Response.Body) != "b\xff" {
 		t.Errorf("%v, %v", &got, err)
 	}
 	for _, n := range []int{0, abi.MaxHTTPBatch + 1} {

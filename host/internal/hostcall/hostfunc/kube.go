@@ -28,10 +28,10 @@ func (h *Host) kube(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
-	if m.GetPatch() != nil && dropped(ctx) {
+	if m.Patch != nil && dropped(ctx) {
 		return nil, nil
 	}
-	if m.GetPatch() != nil {
+	if m.Patch != nil {
 		return nil, h.patchKube(ctx, &m)
 	}
 	// Invariant M31 (host/SECURITY.md): a loop of reads waits here.

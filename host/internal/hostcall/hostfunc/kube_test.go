@@ -76,7 +76,7 @@ func TestPatchesTellNothingOfSecrets(t *testing.T) {
 	if err := call(onService(t.Context()), t, h, abi.CapabilityKube, request, nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := got.GetPatch(); p.GetAnnotations()["a"] != "hunter1 hunter2" || p.GetLabels()["c"] != "hunter2" {
+	if p := got.Patch; p == nil || p.Annotations["a"] != "hunter1 hunter2" || p.Labels["c"] != "hunter2" {
 		t.Errorf("sent is %v", p)
 	}
 	if about == nil || about.Kind != "Service" {

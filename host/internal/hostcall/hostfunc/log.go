@@ -81,7 +81,7 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 		return err
 	}
 	logger := h.log.logger
-	if m.GetSeverity() == abi.LogRequest_SEVERITY_DEBUG {
+	if m.Severity == abi.LogRequest_SEVERITY_DEBUG {
 		if logger = logger.V(debugLevel); !logger.Enabled() {
 			return nil
 		}
@@ -97,7 +97,7 @@ func (h *Host) writeLog(ctx context.Context, request []byte) error {
 		logger = logger.WithValues("kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name))
 	}
 	message, values := logLine(&m, h.options.Scrub)
-	switch m.GetSeverity() {
+	switch m.Severity {
 	case abi.LogRequest_SEVERITY_ERROR:
 		logger.Error(nil, message, values...)
 	case abi.LogRequest_SEVERITY_WARNING:
@@ -122,16 +122,16 @@ func logLine(m *abi.LogRequest, scrub func(string) string) (message string, valu
 		left -= len(short)
 		return short
 	}
-	message = take(m.GetMessage())
+	message = take(m.Message)
 	keys := logKeys{}
-	for i, kv := range m.GetValues() {
+	for i, kv := range m.Values {
 		if i == maxLogValues || left == 0 {
 			truncated = true
 			break
 		}
-		key := keys.next(scrub(kv.GetKey()))
+		key := keys.next(scrub(kv.Key))
 		left = max(0, left-len(key))
-		values = append(values, key, take(kv.GetValue()))
+		values = append(values, key, take(kv.Value))
 	}
 	if truncated {
 		values = append(values, "truncated", true)

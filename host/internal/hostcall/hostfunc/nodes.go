@@ -31,20 +31,20 @@ func (h *Host) nodes(ctx context.Context, request []byte) ([]byte, error) {
 	if err := decode(ctx, request, &m); err != nil {
 		return nil, err
 	}
-	if len(m.GetFields()) > maxNodeFields {
-		return nil, invalid("%d fields are asked for, at most %d can be", len(m.GetFields()), maxNodeFields)
+	if len(m.Fields) > maxNodeFields {
+		return nil, invalid("%d fields are asked for, at most %d can be", len(m.Fields), maxNodeFields)
 	}
 	// Invariant G8 (host/SECURITY.md): the Nodes are the op's; a request cannot name others.
 	op := opcontext.FromContext(ctx)
 	// The empty list of an op on an object may be nil.
-	if m.GetSnapshotId() != opcontext.SnapshotID || (op.Nodes == nil && op.Object == nil) {
+	if m.SnapshotId != opcontext.SnapshotID || (op.Nodes == nil && op.Object == nil) {
 		return nil, &abi.Error{Code: abi.CodeNotFound, Message: "this op has no such snapshot of nodes: take the id from its request"}
 	}
-	page := op.Nodes[min(uint64(m.GetOffset()), uint64(len(op.Nodes))):]
-	page = page[:min(len(page), pageSize(m.GetLimit()))]
+	page := op.Nodes[min(uint64(m.Offset), uint64(len(op.Nodes))):]
+	page = page[:min(len(page), pageSize(m.Limit))]
 	out := make([]byte, 0, 64+min(len(page)*256, maxNodesBytes))
 	out = binary.AppendUvarint(append(out, tagTotal), uint64(len(op.Nodes)))
-	fields := nodeFields(m.GetFields())
+	fields := nodeFields(m.Fields)
 	var node []byte // one node, before its size is known
 	for i, n := range page {
 		node = appendNode(node[:0], n, fields)

@@ -65,7 +65,7 @@ func TestNodesPages(t *testing.T) {
 			want := &abi.NodesResponse{Total: 1200}
 			for _, n := range nodes[test.first:test.last] {
 				converted := &abi.Node{}
-				convert.NodeFields(converted, n, test.request.GetFields())
+				convert.NodeFields(converted, n, test.request.Fields)
 				want.Nodes = append(want.Nodes, converted)
 			}
 			got := &abi.NodesResponse{}
@@ -91,10 +91,10 @@ func TestNodesThatAreLargeEndThePage(t *testing.T) {
 		if err := call(withNodes(t.Context(), nodes), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1, Offset: uint32(seen)}, &got); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(got.GetNodes()); n == 0 || got.SizeVT() > 4<<20 {
+		if n := len(got.Nodes); n == 0 || got.SizeVT() > 4<<20 {
 			t.Fatalf("page %d has %d nodes and %d bytes", pages, n, got.SizeVT())
 		}
-		seen += len(got.GetNodes())
+		seen += len(got.Nodes)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestNodesOfAnotherOp(t *testing.T) {
 	want(t, call(t.Context(), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1}, nil), abi.CodeNotFound, "snapshot")
 	want(t, call(t.Context(), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1, Fields: make([]uint32, 65)}, nil), abi.CodeInvalid, "fields")
 	var got abi.NodesResponse
-	if err := call(withNodes(t.Context(), nil), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1}, &got); err != nil || got.GetTotal() != 0 || len(got.GetNodes()) != 0 {
+	if err := call(withNodes(t.Context(), nil), t, h, abi.CapabilityNodes, &abi.NodesRequest{SnapshotId: 1}, &got); err != nil || got.Total != 0 || len(got.Nodes) != 0 {
 		t.Errorf("an op without any node: %v, %v", &got, err)
 	}
 }

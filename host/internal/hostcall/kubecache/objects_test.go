@@ -40,17 +40,17 @@ func (r *reader) sync(t *testing.T, s *objects, count int) (changed, deleted []s
 		if err := m.UnmarshalVT(p.data); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range m.GetDeleted() {
-			deleted = append(deleted, o.GetName())
-			delete(r.have, o.GetName())
+		for _, o := range m.Deleted {
+			deleted = append(deleted, o.Name)
+			delete(r.have, o.Name)
 		}
-		for _, o := range m.GetObjects() {
+		for _, o := range m.Objects {
 			var n corev1.Node
-			if err := n.Unmarshal(o.GetObject()); err != nil || n.Name != o.GetName() || n.ResourceVersion != o.GetResourceVersion() {
+			if err := n.Unmarshal(o.Object); err != nil || n.Name != o.Name || n.ResourceVersion != o.ResourceVersion {
 				t.Fatalf("%v: %s %s", err, n.Name, n.ResourceVersion)
 			}
-			changed = append(changed, o.GetName())
-			r.have[o.GetName()] = o.GetUid() + " " + n.Labels["version"]
+			changed = append(changed, o.Name)
+			r.have[o.Name] = o.Uid + " " + n.Labels["version"]
 		}
 		r.pages++
 		r.since = &p.next
@@ -122,7 +122,7 @@ func TestWhatNobodySeesIsNoChange(t *testing.T) {
 	var m abi.KubeResponse
 	must(t, m.UnmarshalVT(p.data))
 	var n corev1.Node
-	must(t, n.Unmarshal(m.GetObjects()[0].GetObject()))
+	must(t, n.Unmarshal(m.Objects[0].Object))
 	if n.ManagedFields != nil || n.Annotations[lastApplied] != "" || n.Status.Images != nil || !n.Status.Conditions[0].LastHeartbeatTime.IsZero() || n.Spec.Taints == nil {
 		t.Errorf("it is not trimmed as it should be: %+v", n)
 	}

@@ -97,22 +97,25 @@ type metadata struct {
 // Patch checks a request with a patch against the grant and the op's object, which may be
 // nil. Errors are an *abi.Error.
 func (v *View) Patch(request *abi.KubeRequest, own *corev1.ObjectReference) (*Patch, error) {
-	patch := request.GetPatch()
+	patch := request.Patch
+	if patch == nil {
+		return nil, invalid("the request has no patch")
+	}
 	if err := checkOwn(request, own); err != nil {
 		return nil, err
 	}
-	if n := len(patch.GetAnnotations()) + len(patch.GetRemoveAnnotations()) + len(patch.GetLabels()) + len(patch.GetRemoveLabels()); n == 0 || n > maxPatchKeys {
+	if n := len(patch.Annotations) + len(patch.RemoveAnnotations) + len(patch.Labels) + len(patch.RemoveLabels); n == 0 || n > maxPatchKeys {
 		return nil, invalid("the patch has %d keys, must have from 1 to %d", n, maxPatchKeys)
 	}
 	m := merge{metadata{UID: own.UID}}
 	var err error
-	if m.Metadata.Annotations, err = v.changes("annotations", v.grant.Annotations, patch.GetAnnotations(), patch.GetRemoveAnnotations()); err != nil {
+	if m.Metadata.Annotations, err = v.changes("annotations", v.grant.Annotations, patch.Annotations, patch.RemoveAnnotations); err != nil {
 		return nil, err
 	}
-	if m.Metadata.Labels, err = v.changes("labels", v.grant.Labels, patch.GetLabels(), patch.GetRemoveLabels()); err != nil {
+	if m.Metadata.Labels, err = v.changes("labels", v.grant.Labels, patch.Labels, patch.RemoveLabels); err != nil {
 		return nil, err
 	}
-	for key, value := range patch.GetLabels() {
+	for key, value := range patch.Labels {
 		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 			return nil, invalid("the value of the label %s: %s", key, wrong[0])
 		}
@@ -135,13 +138,13 @@ func checkOwn(request *abi.KubeRequest, own *corev1.ObjectReference) error {
 		return &abi.Error{Code: abi.CodeNotFound, Message: "this op is about no Node and no Service that could be changed"}
 	}
 	resource := map[string]string{"Node": Nodes, "Service": Services}[own.Kind]
-	if request.GetResource() != resource || request.GetNamespace() != own.Namespace || request.GetName() != own.Name {
+	if request.Resource != resource || request.Namespace != own.Namespace || request.Name != own.Name {
 		return &abi.Error{Code: abi.CodeDenied, Message: fmt.Sprintf("only the object of the op can be changed, which is %s", target{resource, own.Namespace, own.Name})}
 	}
-	if uid := request.GetPatch().GetUid(); uid != "" && uid != string(own.UID) {
+	if uid := request.Patch.Uid; uid != "" && uid != string(own.UID) {
 		return &abi.Error{Code: abi.CodeConflict, Message: "the object of the op has another UID: it was made again"}
 	}
-	if len(request.GetCursor()) > 0 || request.GetLimit() > 0 {
+	if len(request.Cursor) > 0 || request.Limit > 0 {
 		return invalid("a patch has no cursor and no limit: leave them empty")
 	}
 	return nil

@@ -160,7 +160,7 @@ func count(t *testing.T, s *objects, namespace string) (n int) {
 		p, restarted := s.read(since, namespace, "", 1000)
 		var m abi.KubeResponse
 		must(t, m.UnmarshalVT(p.data))
-		n += len(m.GetObjects())
+		n += len(m.Objects)
 		if since = &p.next; restarted || !p.more {
 			return n
 		}

@@ -62,7 +62,7 @@ func (v *View) Refusal(request *abi.KubeRequest) error {
 }
 
 func (v *View) watched(request *abi.KubeRequest) (*watched, error) {
-	asked := target{request.GetResource(), request.GetNamespace(), request.GetName()}
+	asked := target{request.Resource, request.Namespace, request.Name}
 	if !slices.Contains([]string{Nodes, Services, EndpointSlices, ConfigMaps, Secrets}, asked.resource) {
 		return nil, &abi.Error{Code: abi.CodeInvalid, Message: fmt.Sprintf("the resource %s cannot be read: there are %s, %s, %s, %s and %s",
 			text.Quote(asked.resource), Nodes, Services, EndpointSlices, ConfigMaps, Secrets)}
@@ -97,11 +97,11 @@ func (v *View) Read(ctx context.Context, generation uint64, request *abi.KubeReq
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := await(ctx, w.objects, request.GetNamespace()); err != nil {
-		return nil, 0, &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: %v", request.GetResource(), err)}
+	if err := await(ctx, w.objects, request.Namespace); err != nil {
+		return nil, 0, &abi.Error{Code: abi.CodeUnavailable, Message: fmt.Sprintf("%s: %v", request.Resource, err)}
 	}
 	scope := scopeOf(generation, w.id, request)
-	p, restarted := w.read(scope.parse(request.GetCursor()), request.GetNamespace(), request.GetName(), pageSize(request.GetLimit()))
+	p, restarted := w.read(scope.parse(request.Cursor), request.Namespace, request.Name, pageSize(request.Limit))
 	response = make([]byte, 0, len(p.data)+64)
 	response = append(response, p.data...)
 	response = append(response, 3<<3|2, cursorBytes)
@@ -155,7 +155,7 @@ func scopeOf(generation, watch uint64, r *abi.KubeRequest) scope {
 	binary.LittleEndian.PutUint64(ids[:], generation)
 	binary.LittleEndian.PutUint64(ids[8:], watch)
 	_, _ = h.Write(ids[:]) // it never fails
-	_, _ = fmt.Fprintf(h, "%q%q%q", r.GetResource(), r.GetNamespace(), r.GetName())
+	_, _ = fmt.Fprintf(h, "%q%q%q", r.Resource, r.Namespace, r.Name)
 	return scope(h.Sum64())
 }
 

@@ -61,18 +61,18 @@ func ask(t *testing.T, v *View, generation uint64, request *abi.KubeRequest) (*a
 	t.Helper()
 	data, cost, err := v.Read(t.Context(), generation, request)
 	if err != nil {
-		return nil, err
+		return &abi.KubeResponse{}, err
 	}
 	var m abi.KubeResponse
-	if err := m.UnmarshalVT(data); err != nil || cost < len(data) || len(m.GetCursor()) == 0 {
-		t.Fatalf("%v, cost %d of %d bytes, cursor %x", err, cost, len(data), m.GetCursor())
+	if err := m.UnmarshalVT(data); err != nil || cost < len(data) || len(m.Cursor) == 0 {
+		t.Fatalf("%v, cost %d of %d bytes, cursor %x", err, cost, len(data), m.Cursor)
 	}
 	return &m, nil
 }
 
 func names(r *abi.KubeResponse) (all []string) {
-	for _, o := range r.GetObjects() {
-		all = append(all, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+	for _, o := range r.Objects {
+		all = append(all, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 	}
 	slices.Sort(all)
 	return all
@@ -164,15 +164,15 @@ func TestCursors(t *testing.T) {
 	must(t, err)
 	one, err := ask(t, v, 1, &abi.KubeRequest{Resource: Nodes, Limit: 1})
 	must(t, err)
-	if len(one.GetObjects()) != 1 || !one.GetMore() {
-		t.Errorf("a page of one has %v, more is %v", names(one), one.GetMore())
+	if len(one.Objects) != 1 || !one.More {
+		t.Errorf("a page of one has %v, more is %v", names(one), one.More)
 	}
-	rest, err := ask(t, v, 1, &abi.KubeRequest{Resource: Nodes, Limit: 4e9, Cursor: one.GetCursor()})
+	rest, err := ask(t, v, 1, &abi.KubeRequest{Resource: Nodes, Limit: 4e9, Cursor: one.Cursor})
 	must(t, err)
-	if len(rest.GetObjects()) != 1 || rest.GetMore() || rest.GetRestarted() {
+	if len(rest.Objects) != 1 || rest.More || rest.Restarted {
 		t.Errorf("the rest is %v", rest)
 	}
-	same := first.GetCursor()
+	same := first.Cursor
 	future := scopeOf(1, v.watches[target{resource: Nodes}].id, &abi.KubeRequest{Resource: Nodes}).append(nil, position{number: 1 << 40})
 	for name, test := range map[string]struct {
 		generation uint64
@@ -190,8 +190,8 @@ func TestCursors(t *testing.T) {
 	} {
 		r, err := ask(t, v, test.generation, test.request)
 		must(t, err)
-		if r.GetRestarted() != test.restarted || (len(r.GetObjects()) > 0) != test.restarted {
-			t.Errorf("%s: restarted is %v, read are %q", name, r.GetRestarted(), names(r))
+		if r.Restarted != test.restarted || (len(r.Objects) > 0) != test.restarted {
+			t.Errorf("%s: restarted is %v, read are %q", name, r.Restarted, names(r))
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestWatchesAreShared(t *testing.T) {
 	must(t, err)
 	a.Close()
 	a.Close()
-	if r, err := ask(t, b, 1, &abi.KubeRequest{Resource: Nodes, Cursor: first.GetCursor()}); err != nil || r.GetRestarted() {
+	if r, err := ask(t, b, 1, &abi.KubeRequest{Resource: Nodes, Cursor: first.Cursor}); err != nil || r.Restarted {
 		t.Errorf("%v: the watch has ended with one of its users", err)
 	}
 	if len(w.watches) != 2 {

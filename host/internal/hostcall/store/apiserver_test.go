@@ -60,28 +60,28 @@ func open(t *testing.T, config *rest.Config) *store.Store {
 
 func testVersions(t *testing.T, config *rest.Config) {
 	first, second := open(t, config), open(t, config)
-	absent := mustRead(t, first, "").GetVersion()
-	v1 := mustWrite(t, first, &abi.StoreWrite{Version: absent, Put: put("a", "1")}).GetVersion()
+	absent := mustRead(t, first, "").Version
+	v1 := mustWrite(t, first, &abi.StoreWrite{Version: absent, Put: put("a", "1")}).Version
 	if _, err := second.Write(t.Context(), &abi.StoreWrite{Version: absent, Put: put("a", "2")}); code(t, err) != abi.CodeConflict {
 		t.Errorf("second creation: %v, want a conflict", err)
 	}
-	if got := mustRead(t, second, "").GetVersion(); got != v1 {
+	if got := mustRead(t, second, "").Version; got != v1 {
 		t.Errorf("the version is %q, the write returned %q", got, v1)
 	}
-	v2 := mustWrite(t, second, &abi.StoreWrite{Version: v1, Put: put("b", "2"), Delete: []string{"a"}}).GetVersion()
+	v2 := mustWrite(t, second, &abi.StoreWrite{Version: v1, Put: put("b", "2"), Delete: []string{"a"}}).Version
 	// first still believes in v1 and has it in memory.
 	if _, err := first.Write(t.Context(), &abi.StoreWrite{Version: v1, Put: put("a", "3")}); code(t, err) != abi.CodeConflict {
 		t.Errorf("stale write: %v, want a conflict", err)
 	}
 	got := mustRead(t, first, "")
-	if diff := cmp.Diff([]string{"b", "2"}, pairs(got)); diff != "" || got.GetVersion() != v2 {
-		t.Errorf("version %q, want %q; %s", got.GetVersion(), v2, diff)
+	if diff := cmp.Diff([]string{"b", "2"}, pairs(got)); diff != "" || got.Version != v2 {
+		t.Errorf("version %q, want %q; %s", got.Version, v2, diff)
 	}
 }
 
 func testDeletedStore(t *testing.T, config *rest.Config) {
 	s, other := open(t, config), open(t, config)
-	v1 := mustWrite(t, s, &abi.StoreWrite{Version: "absent", Put: put("a", "1")}).GetVersion()
+	v1 := mustWrite(t, s, &abi.StoreWrite{Version: "absent", Put: put("a", "1")}).Version
 	configMaps := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(namespace)
 	name := store.Name("a-deleted-store-is-a-conflict")
 	if err := configMaps.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -131,8 +131,8 @@ func testAllocators(t *testing.T, config *rest.Config) {
 		}
 	}
 	got := map[string]string{}
-	for _, e := range mustRead(t, open(t, config), "").GetEntries() {
-		got[e.GetKey()] = string(e.GetValue())
+	for _, e := range mustRead(t, open(t, config), "").Entries {
+		got[e.Key] = string(e.Value)
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(got) != numbers {
 		t.Errorf("%d of %d numbers are taken; allocators against store: %s", len(got), numbers, diff)
@@ -147,8 +147,8 @@ func allocate(t *testing.T, s *store.Store, numbers int, owner string) (string, 
 			return "", err
 		}
 		used := map[string]bool{}
-		for _, e := range state.GetEntries() {
-			used[e.GetKey()] = true
+		for _, e := range state.Entries {
+			used[e.Key] = true
 		}
 		key := ""
 		for i := range numbers {
@@ -160,7 +160,7 @@ func allocate(t *testing.T, s *store.Store, numbers int, owner string) (string, 
 		if key == "" {
 			return "", nil
 		}
-		_, err = s.Write(t.Context(), &abi.StoreWrite{Version: state.GetVersion(), Put: put(key, owner)})
+		_, err = s.Write(t.Context(), &abi.StoreWrite{Version: state.Version, Put: put(key, owner)})
 		if err == nil {
 			return key, nil
 		}
@@ -178,13 +178,13 @@ func testLargestStore(t *testing.T, config *rest.Config) {
 	} {
 		s := open(t, config)
 		before := mustRead(t, s, "")
-		write.Version = before.GetVersion()
-		for _, e := range before.GetEntries() {
-			write.Delete = append(write.Delete, e.GetKey())
+		write.Version = before.Version
+		for _, e := range before.Entries {
+			write.Delete = append(write.Delete, e.Key)
 		}
 		mustWrite(t, s, write)
-		if got := mustRead(t, s, ""); len(got.GetEntries()) != len(write.GetPut()) {
-			t.Errorf("%s: %d entries, want %d", name, len(got.GetEntries()), len(write.GetPut()))
+		if got := mustRead(t, s, ""); len(got.Entries) != len(write.Put) {
+			t.Errorf("%s: %d entries, want %d", name, len(got.Entries), len(write.Put))
 		}
 	}
 }

@@ -49,19 +49,19 @@ func entries(cm *corev1.ConfigMap, prefix string) []*abi.StoreEntry {
 
 // validate checks a write as far as possible without the store.
 func validate(write *abi.StoreWrite) error {
-	if write.GetVersion() == "" {
+	if write == nil || write.Version == "" {
 		return invalid("write.version is empty: read the store first and pass its version")
 	}
-	touched := make(map[string]bool, len(write.GetPut())+len(write.GetDelete()))
-	for _, e := range write.GetPut() {
-		if size := len(e.GetValue()); size > MaxValueBytes {
-			return tooLarge("the value of key %s has %d bytes, the limit is %d", text.Quote(e.GetKey()), size, MaxValueBytes)
+	touched := make(map[string]bool, len(write.Put)+len(write.Delete))
+	for _, e := range write.Put {
+		if size := len(e.Value); size > MaxValueBytes {
+			return tooLarge("the value of key %s has %d bytes, the limit is %d", text.Quote(e.Key), size, MaxValueBytes)
 		}
-		if err := validateKey(e.GetKey(), touched); err != nil {
+		if err := validateKey(e.Key, touched); err != nil {
 			return err
 		}
 	}
-	for _, key := range write.GetDelete() {
+	for _, key := range write.Delete {
 		if err := validateKey(key, touched); err != nil {
 			return err
 		}
@@ -82,22 +82,22 @@ func validateKey(key string, touched map[string]bool) error {
 
 // apply makes the changes of a valid write to cm.
 func apply(cm *corev1.ConfigMap, write *abi.StoreWrite) {
-	for _, key := range write.GetDelete() {
+	for _, key := range write.Delete {
 		remove(cm, key)
 	}
-	for _, e := range write.GetPut() {
-		remove(cm, e.GetKey())
-		if readable(e.GetValue()) {
+	for _, e := range write.Put {
+		remove(cm, e.Key)
+		if readable(e.Value) {
 			if cm.Data == nil {
 				cm.Data = map[string]string{}
 			}
-			cm.Data[e.GetKey()] = string(e.GetValue())
+			cm.Data[e.Key] = string(e.Value)
 			continue
 		}
 		if cm.BinaryData == nil {
 			cm.BinaryData = map[string][]byte{}
 		}
-		cm.BinaryData[e.GetKey()] = slices.Clone(e.GetValue())
+		cm.BinaryData[e.Key] = slices.Clone(e.Value)
 	}
 }
 

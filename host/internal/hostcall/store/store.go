@@ -78,7 +78,7 @@ func (s *Store) Write(ctx context.Context, write *abi.StoreWrite) (*abi.StoreRes
 	if err := validate(write); err != nil {
 		return nil, err
 	}
-	cm, err := s.at(ctx, write.GetVersion())
+	cm, err := s.at(ctx, write.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,8 @@ func put(pairs ...string) []*abi.StoreEntry {
 // pairs is the inverse of put.
 func pairs(response *abi.StoreResponse) []string {
 	var out []string
-	for _, e := range response.GetEntries() {
-		out = append(out, e.GetKey(), string(e.GetValue()))
+	for _, e := range response.Entries {
+		out = append(out, e.Key, string(e.Value))
 	}
 	return out
 }
@@ -80,14 +80,14 @@ func mustWrite(t *testing.T, s *store.Store, write *abi.StoreWrite) *abi.StoreRe
 func TestAbsentStoreHasAVersionAndNoEntries(t *testing.T) {
 	s, _ := newFake()
 	got := mustRead(t, s, "")
-	if got.GetVersion() == "" || len(got.GetEntries()) != 0 {
+	if got.Version == "" || len(got.Entries) != 0 {
 		t.Errorf("Read = %v, want a version and no entries", got)
 	}
 }
 
 func TestReadIsSortedAndFilteredByPrefix(t *testing.T) {
 	s, _ := newFake()
-	write := &abi.StoreWrite{Version: mustRead(t, s, "").GetVersion(), Put: put("ip.2", "b", "ip.1", "\xff\x00", "name", "c")}
+	write := &abi.StoreWrite{Version: mustRead(t, s, "").Version, Put: put("ip.2", "b", "ip.1", "\xff\x00", "name", "c")}
 	mustWrite(t, s, write)
 	for prefix, want := range map[string][]string{
 		"":    {"ip.1", "\xff\x00", "ip.2", "b", "name", "c"},
@@ -103,7 +103,7 @@ func TestReadIsSortedAndFilteredByPrefix(t *testing.T) {
 func TestConfigMapIsReadableAndExplained(t *testing.T) {
 	s, client := newFake()
 	first := &abi.StoreWrite{Version: "absent", Put: put("text", "line\nünicode", "esc", "\x1b[2J", "bytes", "\xff", "gone", "")}
-	v := mustWrite(t, s, first).GetVersion()
+	v := mustWrite(t, s, first).Version
 	// A key may change between text and bytes.
 	mustWrite(t, s, &abi.StoreWrite{Version: v, Put: put("bytes", "now text"), Delete: []string{"gone", "never-there"}})
 	cm, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "wasm-ccm-store-static", metav1.GetOptions{})
@@ -183,7 +183,7 @@ func TestInvalidWritesChangeNothing(t *testing.T) {
 			if got := code(t, err); got != test.want || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("Write = %v (%v), want %v with %q", err, got, test.want, test.text)
 			}
-			if got := mustRead(t, s, ""); got.GetVersion() != "absent" {
+			if got := mustRead(t, s, ""); got.Version != "absent" {
 				t.Errorf("the store exists: %v", got)
 			}
 		})
@@ -250,7 +250,7 @@ func TestThrottledSaysWhenToAskAgain(t *testing.T) {
 func TestUpdateThatFindsNoConfigMapIsAConflict(t *testing.T) {
 	s, client := newFake(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: store.Name("static"), UID: "u", ResourceVersion: "1", Labels: map[string]string{store.LabelStore: "static"}}})
-	v := mustRead(t, s, "").GetVersion()
+	v := mustRead(t, s, "").Version
 	if err := client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.Name("static"), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,11 +262,11 @@ func TestUpdateThatFindsNoConfigMapIsAConflict(t *testing.T) {
 func TestNothingOfACallerIsKept(t *testing.T) {
 	s, _ := newFake()
 	value := []byte{0xff}
-	v := mustWrite(t, s, &abi.StoreWrite{Version: "absent", Put: []*abi.StoreEntry{{Key: "a", Value: value}}}).GetVersion()
+	v := mustWrite(t, s, &abi.StoreWrite{Version: "absent", Put: []*abi.StoreEntry{{Key: "a", Value: value}}}).Version
 	value[0] = 'x'
-	mustRead(t, s, "").GetEntries()[0].Value[0] = 'y'
+	mustRead(t, s, "").Entries[0].Value[0] = 'y'
 	mustWrite(t, s, &abi.StoreWrite{Version: v, Put: put("b", "")})
-	if got := mustRead(t, s, "a").GetEntries()[0].GetValue(); !bytes.Equal(got, []byte{0xff}) {
+	if got := mustRead(t, s, "a").Entries[0].Value; !bytes.Equal(got, []byte{0xff}) {
 		t.Errorf("the value is %q", got)
 	}
 }

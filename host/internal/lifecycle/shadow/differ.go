@@ -128,9 +128,9 @@ func identities(list reflect.Value) (map[string]any, bool) {
 	for i := range list.Len() {
 		switch e := list.Index(i).Interface().(type) {
 		case *abi.Route:
-			byIdentity[cmp.Or(e.GetName(), e.GetDestinationCidr()+" "+e.GetTargetNode())] = e
+			byIdentity[cmp.Or(e.Name, e.DestinationCidr+" "+e.TargetNode)] = e
 		case *abi.Instance:
-			byIdentity[cmp.Or(e.GetMetadata().GetProviderId(), e.GetNodeName())] = e
+			byIdentity[cmp.Or(cmp.Or(e.Metadata, &abi.InstanceMetadata{}).ProviderId, e.NodeName)] = e
 		}
 	}
 	return byIdentity, len(byIdentity) == list.Len()

@@ -111,6 +111,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add(uint32(abi.OpInstanceMetadata), metadata("a"), metadata("b"))
 	f.Add(uint32(abi.OpRouteList), []byte("\x0a\x03\x0a\x01a\x10\x01"), []byte("\x0a\x03\x0a\x01b\x0a\x00"))
 	f.Add(uint32(abi.OpListInstances), []byte("\x0a\x05\x0a\x03abc\x12\x01p"), []byte("\x0a\x00\x18\x01"))
+	f.Add(uint32(abi.OpListInstances), []byte("\x0a\x03\x12\x01n\x18\x01"), []byte("\x0a\x02\x0a\x00\x18\x01")) // no metadata, and empty
 	f.Add(uint32(abi.OpVolumeLabels), []byte("\x0a\x06\x0a\x01a\x12\x01b"), []byte("\x0a\x03\x0a\x01c"))
 	f.Add(uint32(abi.OpLoadBalancerGet), []byte("\x08\x01\x12\x04\x0a\x02\x22\x00"), []byte("\x08\x02"))
 	f.Fuzz(func(t *testing.T, number uint32, a, b []byte) {

@@ -76,8 +76,8 @@ func cloud(t testing.TB, answers map[string]string, calls *[]string) HostCaller 
 			return abi.CodeOK, nil
 		}
 		var texts []string
-		for _, r := range decoded(t, request, &abi.HttpSendRequest{}).GetRequests() {
-			texts = append(texts, answers[r.GetUrl()])
+		for _, r := range decoded(t, request, &abi.HttpSendRequest{}).Requests {
+			texts = append(texts, answers[r.Url])
 		}
 		return abi.CodeOK, bodies(texts...)
 	})
@@ -121,7 +121,7 @@ func decodes(op abi.Op, response []byte) error {
 	if err := m.UnmarshalVT(response); err != nil {
 		return fmt.Errorf("the answer does not decode: %w", err)
 	}
-	if m, ok := m.(*abi.InstanceMetadataResponse); ok && m.GetMetadata().GetZone() == "invalid" {
+	if m, ok := m.(*abi.InstanceMetadataResponse); ok && m.Metadata != nil && m.Metadata.Zone == "invalid" {
 		return errors.New("invalid answer")
 	}
 	return nil

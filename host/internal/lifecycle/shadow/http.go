@@ -15,7 +15,7 @@ type exchanges map[exchangeKey][]*exchange
 type exchangeKey struct{ method, url, scope, body string }
 
 func keyOf(r *abi.HttpRequest) exchangeKey {
-	return exchangeKey{r.GetMethod(), r.GetUrl(), r.GetCredentialScope(), string(r.GetBody())}
+	return exchangeKey{r.Method, r.Url, r.CredentialScope, string(r.Body)}
 }
 
 // exchange is one request with its result.
@@ -34,13 +34,13 @@ func (x exchanges) add(c call) {
 	if wire.Unmarshal([]byte(c.request), &batch) != nil {
 		return
 	}
-	if c.code == abi.CodeOK && (wire.Unmarshal([]byte(c.result), &response) != nil || len(response.GetResults()) != len(batch.GetRequests())) {
+	if c.code == abi.CodeOK && (wire.Unmarshal([]byte(c.result), &response) != nil || len(response.Results) != len(batch.Requests)) {
 		return
 	}
-	for i, request := range batch.GetRequests() {
+	for i, request := range batch.Requests {
 		e := &exchange{request: request}
 		if c.code == abi.CodeOK {
-			e.result = response.GetResults()[i]
+			e.result = response.Results[i]
 		} else {
 			e.failed = &c
 		}
@@ -52,7 +52,7 @@ func (x exchanges) add(c call) {
 // take returns the best matching recorded exchange, or nil: first by equal headers, then by
 // equal credential, then an unused one, in their order. Reads may repeat the last one.
 func (x exchanges) take(r *abi.HttpRequest) *exchange {
-	repeatable := r.GetMethod() == http.MethodGet || r.GetMethod() == http.MethodHead
+	repeatable := r.Method == http.MethodGet || r.Method == http.MethodHead
 	var best *exchange
 	most := -1
 	for _, e := range x[keyOf(r)] {
@@ -74,7 +74,7 @@ func (e *exchange) fit(r *abi.HttpRequest) int {
 	if reflect.DeepEqual(e.request, r) {
 		fit += 4
 	}
-	if e.request.GetCredential() == r.GetCredential() {
+	if e.request.Credential == r.Credential {
 		fit += 2
 	}
 	if !e.used {
@@ -86,13 +86,13 @@ func (e *exchange) fit(r *abi.HttpRequest) int {
 // send answers a batch, request by request: unrecorded requests are sent as one batch.
 func (p *player) send(ask live, request []byte) (abi.Code, []byte) {
 	var batch abi.HttpSendRequest
-	if wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead) != nil || len(p.exchanges) == 0 || len(batch.GetRequests()) > abi.MaxHTTPBatch {
+	if wire.UnmarshalWithin(request, &batch, wire.MaxRequestOverhead) != nil || len(p.exchanges) == 0 || len(batch.Requests) > abi.MaxHTTPBatch {
 		p.left = true
 		return ask(abi.CapabilityHTTP, request)
 	}
-	results := make([]*abi.HttpResult, len(batch.GetRequests()))
+	results := make([]*abi.HttpResult, len(batch.Requests))
 	rest := &abi.HttpSendRequest{}
-	for i, r := range batch.GetRequests() {
+	for i, r := range batch.Requests {
 		switch e := p.exchanges.take(r); {
 		case e == nil:
 			rest.Requests = append(rest.Requests, r)
@@ -122,7 +122,7 @@ func (p *player) sendRest(ask live, rest *abi.HttpSendRequest, results []*abi.Ht
 		return code, data
 	}
 	var response abi.HttpSendResponse
-	if wire.Unmarshal(data, &response) != nil || len(response.GetResults()) != len(rest.Requests) {
+	if wire.Unmarshal(data, &response) != nil || len(response.Results) != len(rest.Requests) {
 		return abi.CodeInternal, nil
 	}
 	for i := range results {

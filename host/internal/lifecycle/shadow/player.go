@@ -83,7 +83,7 @@ func (p *player) hostCall(ctx context.Context, next HostCaller, name string, req
 
 func writesStore(request []byte) bool {
 	var m abi.StoreRequest
-	return wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead) != nil || m.GetWrite() != nil
+	return wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead) != nil || m.Write != nil
 }
 
 // exact returns the next answer to an identical request, and repeats the last one: only
@@ -106,11 +106,11 @@ func (p *player) cache(ask live, request []byte) (abi.Code, []byte) {
 	if err := wire.UnmarshalWithin(request, &m, wire.MaxRequestOverhead); err != nil {
 		return ask(abi.CapabilityCache, request) // with an error that says why
 	}
-	if m.GetPut() != nil {
-		p.put(m.GetKey(), m.GetPut().GetValue())
+	if m.Put != nil {
+		p.put(m.Key, m.Put.Value)
 		return abi.CodeOK, nil
 	}
-	if value, ok := p.scratch[m.GetKey()]; ok {
+	if value, ok := p.scratch[m.Key]; ok {
 		return encode(&abi.CacheResponse{Found: true, Value: value})
 	}
 	if code, result, ok := p.exact(abi.CapabilityCache, request); ok {

@@ -25,7 +25,7 @@ var away = hostFunc(func(_ context.Context, name string, request []byte) (abi.Co
 		return abi.CodeUnavailable, nil
 	}
 	response := &abi.HttpSendResponse{}
-	for range m.GetRequests() {
+	for range m.Requests {
 		response.Results = append(response.Results, &abi.HttpResult{Code: uint32(abi.CodeUnavailable)})
 	}
 	return encode(response)
@@ -46,10 +46,10 @@ func cached(t *testing.T, p *player, key string) string {
 		t.Fatalf("cache: %s", code)
 	}
 	m := decoded(t, result, &abi.CacheResponse{})
-	if !m.GetFound() {
+	if !m.Found {
 		return "none"
 	}
-	return string(m.GetValue())
+	return string(m.Value)
 }
 
 func put(t *testing.T, p *player, key, value string) {
@@ -109,7 +109,7 @@ func TestReadsOfTheStoreComeInTheirOrder(t *testing.T) {
 	var got []string
 	for range 3 {
 		_, result := played(p, abi.CapabilityStore, encoded(read))
-		got = append(got, decoded(t, result, &abi.StoreResponse{}).GetVersion())
+		got = append(got, decoded(t, result, &abi.StoreResponse{}).Version)
 	}
 	if want := []string{"1", "2", "2"}; !slices.Equal(got, want) {
 		t.Errorf("versions %v, want %v", got, want)
@@ -147,7 +147,7 @@ func TestNodesAndFailedCallsAreRepeated(t *testing.T) {
 	c := recorded(abi.CapabilityNodes, request, &abi.ErrorDetail{Message: "no snapshot"})
 	c.code = abi.CodeNotFound
 	code, result := played(script(c), abi.CapabilityNodes, encoded(request))
-	if code != abi.CodeNotFound || decoded(t, result, &abi.ErrorDetail{}).GetMessage() != "no snapshot" {
+	if code != abi.CodeNotFound || decoded(t, result, &abi.ErrorDetail{}).Message != "no snapshot" {
 		t.Errorf("%s %q", code, result)
 	}
 }
@@ -159,11 +159,11 @@ func sent(t *testing.T, p *player, r *abi.HttpRequest) string {
 	if code != abi.CodeOK {
 		return "call " + code.String()
 	}
-	m := decoded(t, result, &abi.HttpSendResponse{}).GetResults()[0]
-	if m.GetCode() != 0 {
-		return abi.Code(m.GetCode()).String()
+	m := decoded(t, result, &abi.HttpSendResponse{}).Results[0]
+	if m.Code != 0 {
+		return abi.Code(m.Code).String()
 	}
-	return string(m.GetResponse().GetBody())
+	return string(m.Response.Body)
 }
 
 func httpCall(body string, requests ...*abi.HttpRequest) call {
@@ -209,8 +209,8 @@ func TestABatchIsAnsweredInPart(t *testing.T) {
 	known, unknown := &abi.HttpRequest{Method: "GET", Url: "https://cloud/x"}, &abi.HttpRequest{Method: "GET", Url: "https://cloud/y"}
 	p := script(httpCall("known", known))
 	_, result := played(p, abi.CapabilityHTTP, encoded(&abi.HttpSendRequest{Requests: []*abi.HttpRequest{unknown, known}}))
-	m := decoded(t, result, &abi.HttpSendResponse{}).GetResults()
-	if len(m) != 2 || abi.Code(m[0].GetCode()) != abi.CodeUnavailable || string(m[1].GetResponse().GetBody()) != "known" {
+	m := decoded(t, result, &abi.HttpSendResponse{}).Results
+	if len(m) != 2 || abi.Code(m[0].Code) != abi.CodeUnavailable || m[1].Response == nil || string(m[1].Response.Body) != "known" {
 		t.Errorf("results %v", m)
 	}
 	if !p.left {
@@ -248,6 +248,8 @@ func FuzzPlayer(f *testing.F) {
 	f.Add(abi.CapabilityHTTP, request, bodies("x", "y"), request)
 	f.Add(abi.CapabilityCache, encoded(&abi.CacheRequest{Key: "k"}), []byte{8, 1}, encoded(&abi.CacheRequest{Key: "k"}))
 	f.Add(abi.CapabilityStore, encoded(&abi.StoreRequest{}), []byte{10, 1, 'v'}, encoded(&abi.StoreRequest{Write: &abi.StoreWrite{}}))
+	f.Add(abi.CapabilityHTTP, []byte{10, 0}, []byte{10, 0}, []byte{10, 0})
+	f.Add(abi.CapabilityCache, []byte{}, []byte{}, []byte{18, 0})
 	f.Fuzz(func(t *testing.T, name string, request, result, asked []byte) {
 		p := script(call{name: name, request: string(request), result: string(result)})
 		for range 2 {

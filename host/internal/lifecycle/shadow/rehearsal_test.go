@@ -120,7 +120,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	real := hostFunc(func(_ context.Context, _ string, request []byte) (abi.Code, []byte) {
-		took, _ := time.ParseDuration(strings.TrimPrefix(decoded(t, request, &abi.HttpSendRequest{}).GetRequests()[0].GetUrl(), "https://cloud/"))
+		took, _ := time.ParseDuration(strings.TrimPrefix(decoded(t, request, &abi.HttpSendRequest{}).Requests[0].Url, "https://cloud/"))
 		time.Sleep(took)
 		return abi.CodeOK, bodies("x")
 	})

@@ -1,6 +1,7 @@
 package grant_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -125,7 +126,7 @@ func TestOAuth2(t *testing.T) {
 	}{{false, cloud.URL + "/x", 200}, {false, tokens.URL + "/token", 0}, {true, cloud.URL + "/x", 0}} {
 		redirect = test.redirect
 		got := send(t, []v1alpha1.Grant{allowed}, s, set(t, &c, s), test.url, "c")
-		if got.GetResponse().GetStatus() != test.status {
+		if cmp.Or(got.Response, &abi.HttpResponse{}).Status != test.status {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -169,8 +170,8 @@ func TestClientCertificate(t *testing.T) {
 		"no pair": {secrets{"pair": {"tls.crt": key, "tls.key": certificate}}, "it has to be of the type kubernetes.io/tls"},
 	} {
 		got := send(t, []v1alpha1.Grant{allowed}, test.s, nil, server.URL, "")
-		message := got.GetError().GetMessage()
-		if (got.GetResponse().GetStatus() == 200) != (test.want == "") || !strings.Contains(message, test.want) || strings.Contains(message, "PRIVATE") {
+		message := cmp.Or(got.Error, &abi.ErrorDetail{}).Message
+		if (got.Response != nil && got.Response.Status == 200) != (test.want == "") || !strings.Contains(message, test.want) || strings.Contains(message, "PRIVATE") {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

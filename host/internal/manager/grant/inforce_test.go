@@ -20,7 +20,7 @@ import (
 type asking struct{ url string }
 
 func (a asking) Sign(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
-	if req.GetTokenResult() == nil {
+	if req.TokenResult == nil {
 		return &abi.SignResponse{Done: true, TokenRequest: &abi.HttpRequest{Method: http.MethodPost, Url: a.url}}, nil
 	}
 	return &abi.SignResponse{Done: true, Headers: []*abi.HttpHeader{{Name: "X-Token", Value: "signed"}}}, nil
@@ -85,7 +85,7 @@ func TestTokensAreAskedOfTheGrantsOfNow(t *testing.T) {
 				}
 				results, err := own.Client.Send(t.Context(), []*abi.HttpRequest{{Method: http.MethodGet, Url: server.URL + "/api", Credential: credentialName}})
 				if err != nil || !slices.Equal(asked, test.want) {
-					t.Errorf("%v: asked of %q, want %q: %v", err, asked, test.want, results[0].GetError().GetMessage())
+					t.Errorf("%v: asked of %q, want %q: %v", err, asked, test.want, results)
 				}
 			})
 		}

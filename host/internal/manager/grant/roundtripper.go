@@ -42,7 +42,7 @@ func (r roundTripper) send(ctx context.Context, request *abi.HttpRequest) (*http
 	}
 	response := results[0].Response
 	if response == nil {
-		return nil, errors.New(text.Line(results[0].GetError().GetMessage(), abi.MaxErrorMessageBytes))
+		return nil, errors.New(text.Line(results[0].Error.Message, abi.MaxErrorMessageBytes))
 	}
 	header := http.Header{}
 	for _, h := range response.Headers {

@@ -14,14 +14,15 @@ import (
 )
 
 // held is a response that tells when its decoding begins, and waits then.
-type held struct {
-	abi.VolumeLabelsResponse
-	begun, goOn chan struct{}
-}
+type held struct{ abi.VolumeLabelsResponse }
 
-func (h *held) Reset() {
-	close(h.begun)
-	<-h.goOn
+// Of the test's held response, which is emptied before it is decoded.
+var begun, goOn chan struct{}
+
+func (h *held) UnmarshalVT(data []byte) error {
+	close(begun)
+	<-goOn
+	return h.VolumeLabelsResponse.UnmarshalVT(data)
 }
 
 func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
@@ -40,10 +41,10 @@ func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
 		return slot.Invoke(ctx, abi.OpVolumeLabels, &abi.VolumeLabelsRequest{}, resp)
 	}
 
-	first := &held{begun: make(chan struct{}), goOn: make(chan struct{})}
+	begun, goOn = make(chan struct{}), make(chan struct{})
 	ended := make(chan error)
-	go func() { ended <- invoke(t.Context(), first) }()
-	<-first.begun
+	go func() { ended <- invoke(t.Context(), &held{}) }()
+	<-begun
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	second := &abi.VolumeLabelsResponse{}
@@ -54,7 +55,7 @@ func TestLargeResponsesAreDecodedInTurn(t *testing.T) {
 	if err := invoke(t.Context(), &abi.VolumeLabelsResponse{}); err != nil {
 		t.Errorf("a small response has to wait: %v", err)
 	}
-	close(first.goOn)
+	close(goOn)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
