@@ -49,7 +49,8 @@ while read -r package changelog commit; do
   while IFS= read -r change; do
     name=$short.${change#- } name=${name%%: *}
     every=${name/(\**)./*.} # (*Type).Method: a list may name the method of all types
-    [ -n "$change" ] && ! grep -qF -e "\`$name\`" -e "\`$every\`" <<<"$(told "$changelog")" || continue
+    getters=${every/.Get*/.Get*} # or all getters
+    [ -n "$change" ] && ! grep -qF -e "\`$name\`" -e "\`$every\`" -e "\`$getters\`" <<<"$(told "$changelog")" || continue
     echo "$package: $change; keep it, or say \`$name\` and what to write instead in $changelog" >&2
     untold=1
   done <<<"$changes"

@@ -8,7 +8,7 @@
 package abi
 
 //go:generate protoc --go-lite_out=. --go-lite_opt=paths=source_relative,features=marshal+unmarshal+size ccm_v1.proto
-//go:generate sed -i -E "/^func .* (Marshal(To)?VT|ProtoMessage)[(]/,/^$/d" ccm_v1.pb.go
+//go:generate sed -i -E "/^func .* (Marshal(To)?VT|ProtoMessage|Get[A-Za-z]+|Reset|Enum)[(]/,/^$/d; /^type .*_.*Entry struct/,/^$/d; /^\t.*_value = /,/^\t}/d" ccm_v1.pb.go
 
 // Version is the number of this ABI.
 const Version = 1
@@ -128,5 +128,4 @@ type Message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(data []byte) (int, error)
 	UnmarshalVT(data []byte) error
-	Reset()
 }

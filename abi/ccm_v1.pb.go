@@ -36,21 +36,7 @@ var (
 		4: "ADDRESS_TYPE_INTERNAL_DNS",
 		5: "ADDRESS_TYPE_EXTERNAL_DNS",
 	}
-	AddressType_value = map[string]int32{
-		"ADDRESS_TYPE_UNSPECIFIED":  0,
-		"ADDRESS_TYPE_HOSTNAME":     1,
-		"ADDRESS_TYPE_INTERNAL_IP":  2,
-		"ADDRESS_TYPE_EXTERNAL_IP":  3,
-		"ADDRESS_TYPE_INTERNAL_DNS": 4,
-		"ADDRESS_TYPE_EXTERNAL_DNS": 5,
-	}
 )
-
-func (x AddressType) Enum() *AddressType {
-	p := new(AddressType)
-	*p = x
-	return p
-}
 
 func (x AddressType) String() string {
 	name, valid := AddressType_name[int32(x)]
@@ -77,18 +63,7 @@ var (
 		1: "EXISTENCE_EXISTS",
 		2: "EXISTENCE_DOES_NOT_EXIST",
 	}
-	Existence_value = map[string]int32{
-		"EXISTENCE_UNSPECIFIED":    0,
-		"EXISTENCE_EXISTS":         1,
-		"EXISTENCE_DOES_NOT_EXIST": 2,
-	}
 )
-
-func (x Existence) Enum() *Existence {
-	p := new(Existence)
-	*p = x
-	return p
-}
 
 func (x Existence) String() string {
 	name, valid := Existence_name[int32(x)]
@@ -114,18 +89,7 @@ var (
 		1: "POWER_STATE_ON",
 		2: "POWER_STATE_SHUTDOWN",
 	}
-	PowerState_value = map[string]int32{
-		"POWER_STATE_UNSPECIFIED": 0,
-		"POWER_STATE_ON":          1,
-		"POWER_STATE_SHUTDOWN":    2,
-	}
 )
-
-func (x PowerState) Enum() *PowerState {
-	p := new(PowerState)
-	*p = x
-	return p
-}
 
 func (x PowerState) String() string {
 	name, valid := PowerState_name[int32(x)]
@@ -154,20 +118,7 @@ var (
 		3: "SEVERITY_WARNING",
 		4: "SEVERITY_ERROR",
 	}
-	LogRequest_Severity_value = map[string]int32{
-		"SEVERITY_UNSPECIFIED": 0,
-		"SEVERITY_DEBUG":       1,
-		"SEVERITY_INFO":        2,
-		"SEVERITY_WARNING":     3,
-		"SEVERITY_ERROR":       4,
-	}
 )
-
-func (x LogRequest_Severity) Enum() *LogRequest_Severity {
-	p := new(LogRequest_Severity)
-	*p = x
-	return p
-}
 
 func (x LogRequest_Severity) String() string {
 	name, valid := LogRequest_Severity_name[int32(x)]
@@ -188,55 +139,12 @@ type ErrorDetail struct {
 	RetryAfterMs int64 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retryAfterMs,omitempty"`
 }
 
-func (x *ErrorDetail) Reset() {
-	*x = ErrorDetail{}
-}
-
-func (x *ErrorDetail) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *ErrorDetail) GetRetryAfterMs() int64 {
-	if x != nil {
-		return x.RetryAfterMs
-	}
-	return 0
-}
-
 type DescribeRequest struct {
 	unknownFields []byte
 	AbiVersion    uint32 `protobuf:"varint,1,opt,name=abi_version,json=abiVersion,proto3" json:"abiVersion,omitempty"`
 	HostVersion   string `protobuf:"bytes,2,opt,name=host_version,json=hostVersion,proto3" json:"hostVersion,omitempty"`
 	// Names of what this host can do beyond the base of ABI v1.
 	HostFeatures []string `protobuf:"bytes,3,rep,name=host_features,json=hostFeatures,proto3" json:"hostFeatures,omitempty"`
-}
-
-func (x *DescribeRequest) Reset() {
-	*x = DescribeRequest{}
-}
-
-func (x *DescribeRequest) GetAbiVersion() uint32 {
-	if x != nil {
-		return x.AbiVersion
-	}
-	return 0
-}
-
-func (x *DescribeRequest) GetHostVersion() string {
-	if x != nil {
-		return x.HostVersion
-	}
-	return ""
-}
-
-func (x *DescribeRequest) GetHostFeatures() []string {
-	if x != nil {
-		return x.HostFeatures
-	}
-	return nil
 }
 
 type DescribeResponse struct {
@@ -251,38 +159,6 @@ type DescribeResponse struct {
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
 }
 
-func (x *DescribeResponse) Reset() {
-	*x = DescribeResponse{}
-}
-
-func (x *DescribeResponse) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetProviderName() string {
-	if x != nil {
-		return x.ProviderName
-	}
-	return ""
-}
-
-func (x *DescribeResponse) GetFeatures() []string {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
 type ConfigureRequest struct {
 	unknownFields []byte
 	// The administrator's configuration of the provider, as it is: its format is
@@ -290,24 +166,6 @@ type ConfigureRequest struct {
 	Config []byte `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
 	// The value of --cluster-name.
 	ClusterName string `protobuf:"bytes,2,opt,name=cluster_name,json=clusterName,proto3" json:"clusterName,omitempty"`
-}
-
-func (x *ConfigureRequest) Reset() {
-	*x = ConfigureRequest{}
-}
-
-func (x *ConfigureRequest) GetConfig() []byte {
-	if x != nil {
-		return x.Config
-	}
-	return nil
-}
-
-func (x *ConfigureRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
 }
 
 type ConfigureResponse struct {
@@ -327,51 +185,8 @@ type ConfigureResponse struct {
 	TickPeriodMs int64 `protobuf:"varint,5,opt,name=tick_period_ms,json=tickPeriodMs,proto3" json:"tickPeriodMs,omitempty"`
 }
 
-func (x *ConfigureResponse) Reset() {
-	*x = ConfigureResponse{}
-}
-
-func (x *ConfigureResponse) GetAccepted() bool {
-	if x != nil {
-		return x.Accepted
-	}
-	return false
-}
-
-func (x *ConfigureResponse) GetHasClusterId() bool {
-	if x != nil {
-		return x.HasClusterId
-	}
-	return false
-}
-
-func (x *ConfigureResponse) GetDisabledOps() []uint32 {
-	if x != nil {
-		return x.DisabledOps
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
-	}
-	return nil
-}
-
-func (x *ConfigureResponse) GetTickPeriodMs() int64 {
-	if x != nil {
-		return x.TickPeriodMs
-	}
-	return 0
-}
-
 type ProbeRequest struct {
 	unknownFields []byte
-}
-
-func (x *ProbeRequest) Reset() {
-	*x = ProbeRequest{}
 }
 
 type ProbeResponse struct {
@@ -382,46 +197,10 @@ type ProbeResponse struct {
 	Summary string `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"`
 }
 
-func (x *ProbeResponse) Reset() {
-	*x = ProbeResponse{}
-}
-
-func (x *ProbeResponse) GetReady() bool {
-	if x != nil {
-		return x.Ready
-	}
-	return false
-}
-
-func (x *ProbeResponse) GetSummary() string {
-	if x != nil {
-		return x.Summary
-	}
-	return ""
-}
-
 type NodeAddress struct {
 	unknownFields []byte
 	Type          AddressType `protobuf:"varint,1,opt,name=type,proto3" json:"type,omitempty"`
 	Address       string      `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-}
-
-func (x *NodeAddress) Reset() {
-	*x = NodeAddress{}
-}
-
-func (x *NodeAddress) GetType() AddressType {
-	if x != nil {
-		return x.Type
-	}
-	return AddressType_ADDRESS_TYPE_UNSPECIFIED
-}
-
-func (x *NodeAddress) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
 }
 
 // Node is what providers read of a v1.Node.
@@ -439,87 +218,9 @@ type Node struct {
 	MachineId  string `protobuf:"bytes,9,opt,name=machine_id,json=machineId,proto3" json:"machineId,omitempty"`
 }
 
-func (x *Node) Reset() {
-	*x = Node{}
-}
-
-func (x *Node) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Node) GetProviderId() string {
-	if x != nil {
-		return x.ProviderId
-	}
-	return ""
-}
-
-func (x *Node) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Node) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
-func (x *Node) GetAddresses() []*NodeAddress {
-	if x != nil {
-		return x.Addresses
-	}
-	return nil
-}
-
-func (x *Node) GetPodCidrs() []string {
-	if x != nil {
-		return x.PodCidrs
-	}
-	return nil
-}
-
-func (x *Node) GetUid() string {
-	if x != nil {
-		return x.Uid
-	}
-	return ""
-}
-
-func (x *Node) GetSystemUuid() string {
-	if x != nil {
-		return x.SystemUuid
-	}
-	return ""
-}
-
-func (x *Node) GetMachineId() string {
-	if x != nil {
-		return x.MachineId
-	}
-	return ""
-}
-
 type InstanceRequest struct {
 	unknownFields []byte
 	Node          *Node `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-}
-
-func (x *InstanceRequest) Reset() {
-	*x = InstanceRequest{}
-}
-
-func (x *InstanceRequest) GetNode() *Node {
-	if x != nil {
-		return x.Node
-	}
-	return nil
 }
 
 type InstanceExistsResponse struct {
@@ -527,31 +228,9 @@ type InstanceExistsResponse struct {
 	Existence     Existence `protobuf:"varint,1,opt,name=existence,proto3" json:"existence,omitempty"`
 }
 
-func (x *InstanceExistsResponse) Reset() {
-	*x = InstanceExistsResponse{}
-}
-
-func (x *InstanceExistsResponse) GetExistence() Existence {
-	if x != nil {
-		return x.Existence
-	}
-	return Existence_EXISTENCE_UNSPECIFIED
-}
-
 type InstanceShutdownResponse struct {
 	unknownFields []byte
 	State         PowerState `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
-}
-
-func (x *InstanceShutdownResponse) Reset() {
-	*x = InstanceShutdownResponse{}
-}
-
-func (x *InstanceShutdownResponse) GetState() PowerState {
-	if x != nil {
-		return x.State
-	}
-	return PowerState_POWER_STATE_UNSPECIFIED
 }
 
 type InstanceMetadata struct {
@@ -564,52 +243,6 @@ type InstanceMetadata struct {
 	AdditionalLabels map[string]string `protobuf:"bytes,6,rep,name=additional_labels,json=additionalLabels,proto3" json:"additionalLabels,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 }
 
-func (x *InstanceMetadata) Reset() {
-	*x = InstanceMetadata{}
-}
-
-func (x *InstanceMetadata) GetProviderId() string {
-	if x != nil {
-		return x.ProviderId
-	}
-	return ""
-}
-
-func (x *InstanceMetadata) GetInstanceType() string {
-	if x != nil {
-		return x.InstanceType
-	}
-	return ""
-}
-
-func (x *InstanceMetadata) GetAddresses() []*NodeAddress {
-	if x != nil {
-		return x.Addresses
-	}
-	return nil
-}
-
-func (x *InstanceMetadata) GetZone() string {
-	if x != nil {
-		return x.Zone
-	}
-	return ""
-}
-
-func (x *InstanceMetadata) GetRegion() string {
-	if x != nil {
-		return x.Region
-	}
-	return ""
-}
-
-func (x *InstanceMetadata) GetAdditionalLabels() map[string]string {
-	if x != nil {
-		return x.AdditionalLabels
-	}
-	return nil
-}
-
 type InstanceMetadataResponse struct {
 	unknownFields []byte
 	// Required, unless not_mine.
@@ -619,47 +252,11 @@ type InstanceMetadataResponse struct {
 	NotMine bool `protobuf:"varint,2,opt,name=not_mine,json=notMine,proto3" json:"notMine,omitempty"`
 }
 
-func (x *InstanceMetadataResponse) Reset() {
-	*x = InstanceMetadataResponse{}
-}
-
-func (x *InstanceMetadataResponse) GetMetadata() *InstanceMetadata {
-	if x != nil {
-		return x.Metadata
-	}
-	return nil
-}
-
-func (x *InstanceMetadataResponse) GetNotMine() bool {
-	if x != nil {
-		return x.NotMine
-	}
-	return false
-}
-
 type ListInstancesRequest struct {
 	unknownFields []byte
 	// Empty for the first page, then the response's next_page_token.
 	PageToken string `protobuf:"bytes,1,opt,name=page_token,json=pageToken,proto3" json:"pageToken,omitempty"`
 	PageSize  uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"pageSize,omitempty"`
-}
-
-func (x *ListInstancesRequest) Reset() {
-	*x = ListInstancesRequest{}
-}
-
-func (x *ListInstancesRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-func (x *ListInstancesRequest) GetPageSize() uint32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
 }
 
 type Instance struct {
@@ -670,31 +267,6 @@ type Instance struct {
 	State    PowerState        `protobuf:"varint,3,opt,name=state,proto3" json:"state,omitempty"`
 }
 
-func (x *Instance) Reset() {
-	*x = Instance{}
-}
-
-func (x *Instance) GetNodeName() string {
-	if x != nil {
-		return x.NodeName
-	}
-	return ""
-}
-
-func (x *Instance) GetMetadata() *InstanceMetadata {
-	if x != nil {
-		return x.Metadata
-	}
-	return nil
-}
-
-func (x *Instance) GetState() PowerState {
-	if x != nil {
-		return x.State
-	}
-	return PowerState_POWER_STATE_UNSPECIFIED
-}
-
 type ListInstancesResponse struct {
 	unknownFields []byte
 	Instances     []*Instance `protobuf:"bytes,1,rep,name=instances,proto3" json:"instances,omitempty"`
@@ -702,31 +274,6 @@ type ListInstancesResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"nextPageToken,omitempty"`
 	// Must be true.
 	Done bool `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
-}
-
-func (x *ListInstancesResponse) Reset() {
-	*x = ListInstancesResponse{}
-}
-
-func (x *ListInstancesResponse) GetInstances() []*Instance {
-	if x != nil {
-		return x.Instances
-	}
-	return nil
-}
-
-func (x *ListInstancesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-func (x *ListInstancesResponse) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
 }
 
 type ServicePort struct {
@@ -741,82 +288,11 @@ type ServicePort struct {
 	NodePort   int32  `protobuf:"varint,6,opt,name=node_port,json=nodePort,proto3" json:"nodePort,omitempty"`
 }
 
-func (x *ServicePort) Reset() {
-	*x = ServicePort{}
-}
-
-func (x *ServicePort) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ServicePort) GetProtocol() string {
-	if x != nil {
-		return x.Protocol
-	}
-	return ""
-}
-
-func (x *ServicePort) GetAppProtocol() string {
-	if x != nil {
-		return x.AppProtocol
-	}
-	return ""
-}
-
-func (x *ServicePort) GetPort() int32 {
-	if x != nil {
-		return x.Port
-	}
-	return 0
-}
-
-func (x *ServicePort) GetTargetPort() string {
-	if x != nil {
-		return x.TargetPort
-	}
-	return ""
-}
-
-func (x *ServicePort) GetNodePort() int32 {
-	if x != nil {
-		return x.NodePort
-	}
-	return 0
-}
-
 type PortStatus struct {
 	unknownFields []byte
 	Port          int32  `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
 	Protocol      string `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-}
-
-func (x *PortStatus) Reset() {
-	*x = PortStatus{}
-}
-
-func (x *PortStatus) GetPort() int32 {
-	if x != nil {
-		return x.Port
-	}
-	return 0
-}
-
-func (x *PortStatus) GetProtocol() string {
-	if x != nil {
-		return x.Protocol
-	}
-	return ""
-}
-
-func (x *PortStatus) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
 }
 
 type LoadBalancerIngress struct {
@@ -828,52 +304,9 @@ type LoadBalancerIngress struct {
 	Ports  []*PortStatus `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
 }
 
-func (x *LoadBalancerIngress) Reset() {
-	*x = LoadBalancerIngress{}
-}
-
-func (x *LoadBalancerIngress) GetIp() string {
-	if x != nil {
-		return x.Ip
-	}
-	return ""
-}
-
-func (x *LoadBalancerIngress) GetHostname() string {
-	if x != nil {
-		return x.Hostname
-	}
-	return ""
-}
-
-func (x *LoadBalancerIngress) GetIpMode() string {
-	if x != nil {
-		return x.IpMode
-	}
-	return ""
-}
-
-func (x *LoadBalancerIngress) GetPorts() []*PortStatus {
-	if x != nil {
-		return x.Ports
-	}
-	return nil
-}
-
 type LoadBalancerStatus struct {
 	unknownFields []byte
 	Ingress       []*LoadBalancerIngress `protobuf:"bytes,1,rep,name=ingress,proto3" json:"ingress,omitempty"`
-}
-
-func (x *LoadBalancerStatus) Reset() {
-	*x = LoadBalancerStatus{}
-}
-
-func (x *LoadBalancerStatus) GetIngress() []*LoadBalancerIngress {
-	if x != nil {
-		return x.Ingress
-	}
-	return nil
 }
 
 // Service is what providers read of a v1.Service.
@@ -908,150 +341,6 @@ type Service struct {
 	Deleting bool `protobuf:"varint,20,opt,name=deleting,proto3" json:"deleting,omitempty"`
 }
 
-func (x *Service) Reset() {
-	*x = Service{}
-}
-
-func (x *Service) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *Service) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Service) GetUid() string {
-	if x != nil {
-		return x.Uid
-	}
-	return ""
-}
-
-func (x *Service) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Service) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
-func (x *Service) GetPorts() []*ServicePort {
-	if x != nil {
-		return x.Ports
-	}
-	return nil
-}
-
-func (x *Service) GetClusterIps() []string {
-	if x != nil {
-		return x.ClusterIps
-	}
-	return nil
-}
-
-func (x *Service) GetExternalIps() []string {
-	if x != nil {
-		return x.ExternalIps
-	}
-	return nil
-}
-
-func (x *Service) GetLoadBalancerIp() string {
-	if x != nil {
-		return x.LoadBalancerIp
-	}
-	return ""
-}
-
-func (x *Service) GetLoadBalancerSourceRanges() []string {
-	if x != nil {
-		return x.LoadBalancerSourceRanges
-	}
-	return nil
-}
-
-func (x *Service) GetLoadBalancerClass() string {
-	if x != nil {
-		return x.LoadBalancerClass
-	}
-	return ""
-}
-
-func (x *Service) GetSessionAffinity() string {
-	if x != nil {
-		return x.SessionAffinity
-	}
-	return ""
-}
-
-func (x *Service) GetSessionAffinityTimeoutSeconds() int32 {
-	if x != nil {
-		return x.SessionAffinityTimeoutSeconds
-	}
-	return 0
-}
-
-func (x *Service) GetExternalTrafficPolicy() string {
-	if x != nil {
-		return x.ExternalTrafficPolicy
-	}
-	return ""
-}
-
-func (x *Service) GetHealthCheckNodePort() int32 {
-	if x != nil {
-		return x.HealthCheckNodePort
-	}
-	return 0
-}
-
-func (x *Service) GetIpFamilies() []string {
-	if x != nil {
-		return x.IpFamilies
-	}
-	return nil
-}
-
-func (x *Service) GetIpFamilyPolicy() string {
-	if x != nil {
-		return x.IpFamilyPolicy
-	}
-	return ""
-}
-
-func (x *Service) GetAllocateNodePorts() bool {
-	if x != nil {
-		return x.AllocateNodePorts
-	}
-	return false
-}
-
-func (x *Service) GetStatus() *LoadBalancerStatus {
-	if x != nil {
-		return x.Status
-	}
-	return nil
-}
-
-func (x *Service) GetDeleting() bool {
-	if x != nil {
-		return x.Deleting
-	}
-	return false
-}
-
 // NodeSnapshot names the nodes that belong to an op; the host call nodes reads
 // them. It lives as long as the op.
 type NodeSnapshot struct {
@@ -1059,24 +348,6 @@ type NodeSnapshot struct {
 	// 0: this op has no nodes.
 	Id    uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-}
-
-func (x *NodeSnapshot) Reset() {
-	*x = NodeSnapshot{}
-}
-
-func (x *NodeSnapshot) GetId() uint32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *NodeSnapshot) GetCount() uint32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
 }
 
 type LoadBalancerRequest struct {
@@ -1087,54 +358,11 @@ type LoadBalancerRequest struct {
 	Nodes *NodeSnapshot `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 }
 
-func (x *LoadBalancerRequest) Reset() {
-	*x = LoadBalancerRequest{}
-}
-
-func (x *LoadBalancerRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
-}
-
-func (x *LoadBalancerRequest) GetService() *Service {
-	if x != nil {
-		return x.Service
-	}
-	return nil
-}
-
-func (x *LoadBalancerRequest) GetNodes() *NodeSnapshot {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
 type LoadBalancerGetResponse struct {
 	unknownFields []byte
 	Existence     Existence `protobuf:"varint,1,opt,name=existence,proto3" json:"existence,omitempty"`
 	// Required when it exists.
 	Status *LoadBalancerStatus `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-}
-
-func (x *LoadBalancerGetResponse) Reset() {
-	*x = LoadBalancerGetResponse{}
-}
-
-func (x *LoadBalancerGetResponse) GetExistence() Existence {
-	if x != nil {
-		return x.Existence
-	}
-	return Existence_EXISTENCE_UNSPECIFIED
-}
-
-func (x *LoadBalancerGetResponse) GetStatus() *LoadBalancerStatus {
-	if x != nil {
-		return x.Status
-	}
-	return nil
 }
 
 type LoadBalancerNameResponse struct {
@@ -1143,32 +371,10 @@ type LoadBalancerNameResponse struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 }
 
-func (x *LoadBalancerNameResponse) Reset() {
-	*x = LoadBalancerNameResponse{}
-}
-
-func (x *LoadBalancerNameResponse) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
 type LoadBalancerEnsureResponse struct {
 	unknownFields []byte
 	// Required.
 	Status *LoadBalancerStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-}
-
-func (x *LoadBalancerEnsureResponse) Reset() {
-	*x = LoadBalancerEnsureResponse{}
-}
-
-func (x *LoadBalancerEnsureResponse) GetStatus() *LoadBalancerStatus {
-	if x != nil {
-		return x.Status
-	}
-	return nil
 }
 
 // Done answers ops that return nothing.
@@ -1176,17 +382,6 @@ type Done struct {
 	unknownFields []byte
 	// Must be true: an empty response is an error.
 	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
-}
-
-func (x *Done) Reset() {
-	*x = Done{}
-}
-
-func (x *Done) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
 }
 
 type Route struct {
@@ -1200,66 +395,9 @@ type Route struct {
 	Blackhole              bool   `protobuf:"varint,6,opt,name=blackhole,proto3" json:"blackhole,omitempty"`
 }
 
-func (x *Route) Reset() {
-	*x = Route{}
-}
-
-func (x *Route) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Route) GetTargetNode() string {
-	if x != nil {
-		return x.TargetNode
-	}
-	return ""
-}
-
-func (x *Route) GetTargetNodeAddresses() []*NodeAddress {
-	if x != nil {
-		return x.TargetNodeAddresses
-	}
-	return nil
-}
-
-func (x *Route) GetHasTargetNodeAddresses() bool {
-	if x != nil {
-		return x.HasTargetNodeAddresses
-	}
-	return false
-}
-
-func (x *Route) GetDestinationCidr() string {
-	if x != nil {
-		return x.DestinationCidr
-	}
-	return ""
-}
-
-func (x *Route) GetBlackhole() bool {
-	if x != nil {
-		return x.Blackhole
-	}
-	return false
-}
-
 type RouteListRequest struct {
 	unknownFields []byte
 	ClusterName   string `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"clusterName,omitempty"`
-}
-
-func (x *RouteListRequest) Reset() {
-	*x = RouteListRequest{}
-}
-
-func (x *RouteListRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
 }
 
 type RouteListResponse struct {
@@ -1269,24 +407,6 @@ type RouteListResponse struct {
 	Done bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
 }
 
-func (x *RouteListResponse) Reset() {
-	*x = RouteListResponse{}
-}
-
-func (x *RouteListResponse) GetRoutes() []*Route {
-	if x != nil {
-		return x.Routes
-	}
-	return nil
-}
-
-func (x *RouteListResponse) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
 type RouteCreateRequest struct {
 	unknownFields []byte
 	ClusterName   string `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"clusterName,omitempty"`
@@ -1294,53 +414,10 @@ type RouteCreateRequest struct {
 	Route         *Route `protobuf:"bytes,3,opt,name=route,proto3" json:"route,omitempty"`
 }
 
-func (x *RouteCreateRequest) Reset() {
-	*x = RouteCreateRequest{}
-}
-
-func (x *RouteCreateRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
-}
-
-func (x *RouteCreateRequest) GetNameHint() string {
-	if x != nil {
-		return x.NameHint
-	}
-	return ""
-}
-
-func (x *RouteCreateRequest) GetRoute() *Route {
-	if x != nil {
-		return x.Route
-	}
-	return nil
-}
-
 type RouteDeleteRequest struct {
 	unknownFields []byte
 	ClusterName   string `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"clusterName,omitempty"`
 	Route         *Route `protobuf:"bytes,2,opt,name=route,proto3" json:"route,omitempty"`
-}
-
-func (x *RouteDeleteRequest) Reset() {
-	*x = RouteDeleteRequest{}
-}
-
-func (x *RouteDeleteRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
-}
-
-func (x *RouteDeleteRequest) GetRoute() *Route {
-	if x != nil {
-		return x.Route
-	}
-	return nil
 }
 
 // Volume is what providers read of a v1.PersistentVolume.
@@ -1365,101 +442,9 @@ type Volume struct {
 	NodeNames []string `protobuf:"bytes,11,rep,name=node_names,json=nodeNames,proto3" json:"nodeNames,omitempty"`
 }
 
-func (x *Volume) Reset() {
-	*x = Volume{}
-}
-
-func (x *Volume) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Volume) GetUid() string {
-	if x != nil {
-		return x.Uid
-	}
-	return ""
-}
-
-func (x *Volume) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Volume) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
-func (x *Volume) GetSource() string {
-	if x != nil {
-		return x.Source
-	}
-	return ""
-}
-
-func (x *Volume) GetDriver() string {
-	if x != nil {
-		return x.Driver
-	}
-	return ""
-}
-
-func (x *Volume) GetVolumeId() string {
-	if x != nil {
-		return x.VolumeId
-	}
-	return ""
-}
-
-func (x *Volume) GetAttributes() map[string]string {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
-func (x *Volume) GetStorageClass() string {
-	if x != nil {
-		return x.StorageClass
-	}
-	return ""
-}
-
-func (x *Volume) GetCapacityBytes() int64 {
-	if x != nil {
-		return x.CapacityBytes
-	}
-	return 0
-}
-
-func (x *Volume) GetNodeNames() []string {
-	if x != nil {
-		return x.NodeNames
-	}
-	return nil
-}
-
 type VolumeLabelsRequest struct {
 	unknownFields []byte
 	Volume        *Volume `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
-}
-
-func (x *VolumeLabelsRequest) Reset() {
-	*x = VolumeLabelsRequest{}
-}
-
-func (x *VolumeLabelsRequest) GetVolume() *Volume {
-	if x != nil {
-		return x.Volume
-	}
-	return nil
 }
 
 type VolumeLabelsResponse struct {
@@ -1469,38 +454,9 @@ type VolumeLabelsResponse struct {
 	Done bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
 }
 
-func (x *VolumeLabelsResponse) Reset() {
-	*x = VolumeLabelsResponse{}
-}
-
-func (x *VolumeLabelsResponse) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *VolumeLabelsResponse) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
 type TickRequest struct {
 	unknownFields []byte
 	ClusterName   string `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"clusterName,omitempty"`
-}
-
-func (x *TickRequest) Reset() {
-	*x = TickRequest{}
-}
-
-func (x *TickRequest) GetClusterName() string {
-	if x != nil {
-		return x.ClusterName
-	}
-	return ""
 }
 
 type LogRequest struct {
@@ -1510,53 +466,10 @@ type LogRequest struct {
 	Values        []*KeyValue         `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 }
 
-func (x *LogRequest) Reset() {
-	*x = LogRequest{}
-}
-
-func (x *LogRequest) GetSeverity() LogRequest_Severity {
-	if x != nil {
-		return x.Severity
-	}
-	return LogRequest_SEVERITY_UNSPECIFIED
-}
-
-func (x *LogRequest) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *LogRequest) GetValues() []*KeyValue {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
 type KeyValue struct {
 	unknownFields []byte
 	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *KeyValue) Reset() {
-	*x = KeyValue{}
-}
-
-func (x *KeyValue) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *KeyValue) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
 }
 
 // EventRequest makes a Kubernetes Event on the object that the op is about.
@@ -1569,31 +482,6 @@ type EventRequest struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 }
 
-func (x *EventRequest) Reset() {
-	*x = EventRequest{}
-}
-
-func (x *EventRequest) GetWarning() bool {
-	if x != nil {
-		return x.Warning
-	}
-	return false
-}
-
-func (x *EventRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *EventRequest) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
 type NodesRequest struct {
 	unknownFields []byte
 	SnapshotId    uint32 `protobuf:"varint,1,opt,name=snapshot_id,json=snapshotId,proto3" json:"snapshotId,omitempty"`
@@ -1604,60 +492,10 @@ type NodesRequest struct {
 	Fields []uint32 `protobuf:"varint,4,rep,packed,name=fields,proto3" json:"fields,omitempty"`
 }
 
-func (x *NodesRequest) Reset() {
-	*x = NodesRequest{}
-}
-
-func (x *NodesRequest) GetSnapshotId() uint32 {
-	if x != nil {
-		return x.SnapshotId
-	}
-	return 0
-}
-
-func (x *NodesRequest) GetOffset() uint32 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *NodesRequest) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *NodesRequest) GetFields() []uint32 {
-	if x != nil {
-		return x.Fields
-	}
-	return nil
-}
-
 type NodesResponse struct {
 	unknownFields []byte
 	Nodes         []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Total         uint32  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-}
-
-func (x *NodesResponse) Reset() {
-	*x = NodesResponse{}
-}
-
-func (x *NodesResponse) GetNodes() []*Node {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-func (x *NodesResponse) GetTotal() uint32 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
 }
 
 type CacheRequest struct {
@@ -1667,47 +505,11 @@ type CacheRequest struct {
 	Put *CacheValue `protobuf:"bytes,2,opt,name=put,proto3" json:"put,omitempty"`
 }
 
-func (x *CacheRequest) Reset() {
-	*x = CacheRequest{}
-}
-
-func (x *CacheRequest) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *CacheRequest) GetPut() *CacheValue {
-	if x != nil {
-		return x.Put
-	}
-	return nil
-}
-
 type CacheValue struct {
 	unknownFields []byte
 	Value         []byte `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
 	// At least 1; the host may drop a value earlier.
 	TtlMs int64 `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttlMs,omitempty"`
-}
-
-func (x *CacheValue) Reset() {
-	*x = CacheValue{}
-}
-
-func (x *CacheValue) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-func (x *CacheValue) GetTtlMs() int64 {
-	if x != nil {
-		return x.TtlMs
-	}
-	return 0
 }
 
 type CacheResponse struct {
@@ -1716,46 +518,10 @@ type CacheResponse struct {
 	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 }
 
-func (x *CacheResponse) Reset() {
-	*x = CacheResponse{}
-}
-
-func (x *CacheResponse) GetFound() bool {
-	if x != nil {
-		return x.Found
-	}
-	return false
-}
-
-func (x *CacheResponse) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
 type StoreEntry struct {
 	unknownFields []byte
 	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *StoreEntry) Reset() {
-	*x = StoreEntry{}
-}
-
-func (x *StoreEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *StoreEntry) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
 }
 
 type StoreRequest struct {
@@ -1764,24 +530,6 @@ type StoreRequest struct {
 	Write *StoreWrite `protobuf:"bytes,1,opt,name=write,proto3" json:"write,omitempty"`
 	// For a read: only keys with this prefix.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-}
-
-func (x *StoreRequest) Reset() {
-	*x = StoreRequest{}
-}
-
-func (x *StoreRequest) GetWrite() *StoreWrite {
-	if x != nil {
-		return x.Write
-	}
-	return nil
-}
-
-func (x *StoreRequest) GetPrefix() string {
-	if x != nil {
-		return x.Prefix
-	}
-	return ""
 }
 
 // StoreWrite is applied as a whole or not at all.
@@ -1794,55 +542,12 @@ type StoreWrite struct {
 	Delete  []string      `protobuf:"bytes,3,rep,name=delete,proto3" json:"delete,omitempty"`
 }
 
-func (x *StoreWrite) Reset() {
-	*x = StoreWrite{}
-}
-
-func (x *StoreWrite) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *StoreWrite) GetPut() []*StoreEntry {
-	if x != nil {
-		return x.Put
-	}
-	return nil
-}
-
-func (x *StoreWrite) GetDelete() []string {
-	if x != nil {
-		return x.Delete
-	}
-	return nil
-}
-
 type StoreResponse struct {
 	unknownFields []byte
 	// Never empty, not even when the store does not exist yet.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// For a read, sorted by key.
 	Entries []*StoreEntry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
-}
-
-func (x *StoreResponse) Reset() {
-	*x = StoreResponse{}
-}
-
-func (x *StoreResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *StoreResponse) GetEntries() []*StoreEntry {
-	if x != nil {
-		return x.Entries
-	}
-	return nil
 }
 
 // KubeRequest reads what has changed of objects of the cluster, or, with patch,
@@ -1865,52 +570,6 @@ type KubeRequest struct {
 	Patch *KubePatch `protobuf:"bytes,6,opt,name=patch,proto3" json:"patch,omitempty"`
 }
 
-func (x *KubeRequest) Reset() {
-	*x = KubeRequest{}
-}
-
-func (x *KubeRequest) GetResource() string {
-	if x != nil {
-		return x.Resource
-	}
-	return ""
-}
-
-func (x *KubeRequest) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *KubeRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *KubeRequest) GetCursor() []byte {
-	if x != nil {
-		return x.Cursor
-	}
-	return nil
-}
-
-func (x *KubeRequest) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *KubeRequest) GetPatch() *KubePatch {
-	if x != nil {
-		return x.Patch
-	}
-	return nil
-}
-
 // KubePatch changes annotations and labels, and nothing else.
 type KubePatch struct {
 	unknownFields []byte
@@ -1920,45 +579,6 @@ type KubePatch struct {
 	RemoveAnnotations []string          `protobuf:"bytes,3,rep,name=remove_annotations,json=removeAnnotations,proto3" json:"removeAnnotations,omitempty"`
 	Labels            map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	RemoveLabels      []string          `protobuf:"bytes,5,rep,name=remove_labels,json=removeLabels,proto3" json:"removeLabels,omitempty"`
-}
-
-func (x *KubePatch) Reset() {
-	*x = KubePatch{}
-}
-
-func (x *KubePatch) GetUid() string {
-	if x != nil {
-		return x.Uid
-	}
-	return ""
-}
-
-func (x *KubePatch) GetAnnotations() map[string]string {
-	if x != nil {
-		return x.Annotations
-	}
-	return nil
-}
-
-func (x *KubePatch) GetRemoveAnnotations() []string {
-	if x != nil {
-		return x.RemoveAnnotations
-	}
-	return nil
-}
-
-func (x *KubePatch) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *KubePatch) GetRemoveLabels() []string {
-	if x != nil {
-		return x.RemoveLabels
-	}
-	return nil
 }
 
 // KubeObject is one object of the cluster.
@@ -1973,45 +593,6 @@ type KubeObject struct {
 	// and its envelope: v1.Node, v1.Service, discovery.v1.EndpointSlice,
 	// v1.ConfigMap or v1.Secret. Absent in the list of deleted objects.
 	Object []byte `protobuf:"bytes,5,opt,name=object,proto3" json:"object,omitempty"`
-}
-
-func (x *KubeObject) Reset() {
-	*x = KubeObject{}
-}
-
-func (x *KubeObject) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *KubeObject) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *KubeObject) GetUid() string {
-	if x != nil {
-		return x.Uid
-	}
-	return ""
-}
-
-func (x *KubeObject) GetResourceVersion() string {
-	if x != nil {
-		return x.ResourceVersion
-	}
-	return ""
-}
-
-func (x *KubeObject) GetObject() []byte {
-	if x != nil {
-		return x.Object
-	}
-	return nil
 }
 
 type KubeResponse struct {
@@ -2029,67 +610,10 @@ type KubeResponse struct {
 	Restarted bool `protobuf:"varint,5,opt,name=restarted,proto3" json:"restarted,omitempty"`
 }
 
-func (x *KubeResponse) Reset() {
-	*x = KubeResponse{}
-}
-
-func (x *KubeResponse) GetObjects() []*KubeObject {
-	if x != nil {
-		return x.Objects
-	}
-	return nil
-}
-
-func (x *KubeResponse) GetDeleted() []*KubeObject {
-	if x != nil {
-		return x.Deleted
-	}
-	return nil
-}
-
-func (x *KubeResponse) GetCursor() []byte {
-	if x != nil {
-		return x.Cursor
-	}
-	return nil
-}
-
-func (x *KubeResponse) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *KubeResponse) GetRestarted() bool {
-	if x != nil {
-		return x.Restarted
-	}
-	return false
-}
-
 type HttpHeader struct {
 	unknownFields []byte
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *HttpHeader) Reset() {
-	*x = HttpHeader{}
-}
-
-func (x *HttpHeader) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *HttpHeader) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
 }
 
 type HttpRequest struct {
@@ -2111,96 +635,11 @@ type HttpRequest struct {
 	CredentialScope string `protobuf:"bytes,8,opt,name=credential_scope,json=credentialScope,proto3" json:"credentialScope,omitempty"`
 }
 
-func (x *HttpRequest) Reset() {
-	*x = HttpRequest{}
-}
-
-func (x *HttpRequest) GetMethod() string {
-	if x != nil {
-		return x.Method
-	}
-	return ""
-}
-
-func (x *HttpRequest) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *HttpRequest) GetHeaders() []*HttpHeader {
-	if x != nil {
-		return x.Headers
-	}
-	return nil
-}
-
-func (x *HttpRequest) GetBody() []byte {
-	if x != nil {
-		return x.Body
-	}
-	return nil
-}
-
-func (x *HttpRequest) GetTimeoutMs() int64 {
-	if x != nil {
-		return x.TimeoutMs
-	}
-	return 0
-}
-
-func (x *HttpRequest) GetCredential() string {
-	if x != nil {
-		return x.Credential
-	}
-	return ""
-}
-
-func (x *HttpRequest) GetFollowRedirects() uint32 {
-	if x != nil {
-		return x.FollowRedirects
-	}
-	return 0
-}
-
-func (x *HttpRequest) GetCredentialScope() string {
-	if x != nil {
-		return x.CredentialScope
-	}
-	return ""
-}
-
 type HttpResponse struct {
 	unknownFields []byte
 	Status        int32         `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
 	Headers       []*HttpHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
 	Body          []byte        `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
-}
-
-func (x *HttpResponse) Reset() {
-	*x = HttpResponse{}
-}
-
-func (x *HttpResponse) GetStatus() int32 {
-	if x != nil {
-		return x.Status
-	}
-	return 0
-}
-
-func (x *HttpResponse) GetHeaders() []*HttpHeader {
-	if x != nil {
-		return x.Headers
-	}
-	return nil
-}
-
-func (x *HttpResponse) GetBody() []byte {
-	if x != nil {
-		return x.Body
-	}
-	return nil
 }
 
 // HttpResult is a response, or why there is none.
@@ -2212,46 +651,10 @@ type HttpResult struct {
 	Error *ErrorDetail `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 }
 
-func (x *HttpResult) Reset() {
-	*x = HttpResult{}
-}
-
-func (x *HttpResult) GetResponse() *HttpResponse {
-	if x != nil {
-		return x.Response
-	}
-	return nil
-}
-
-func (x *HttpResult) GetCode() uint32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *HttpResult) GetError() *ErrorDetail {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
 type HttpSendRequest struct {
 	unknownFields []byte
 	// Sent in parallel by the host, at most 64.
 	Requests []*HttpRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
-}
-
-func (x *HttpSendRequest) Reset() {
-	*x = HttpSendRequest{}
-}
-
-func (x *HttpSendRequest) GetRequests() []*HttpRequest {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
 }
 
 type HttpSendResponse struct {
@@ -2260,39 +663,10 @@ type HttpSendResponse struct {
 	Results []*HttpResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 }
 
-func (x *HttpSendResponse) Reset() {
-	*x = HttpSendResponse{}
-}
-
-func (x *HttpSendResponse) GetResults() []*HttpResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
-}
-
 type SecretValue struct {
 	unknownFields []byte
 	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *SecretValue) Reset() {
-	*x = SecretValue{}
-}
-
-func (x *SecretValue) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *SecretValue) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
 }
 
 // SignRequest asks a signer, a guest of its own which holds the secret, for
@@ -2315,59 +689,6 @@ type SignRequest struct {
 	Rejected bool `protobuf:"varint,7,opt,name=rejected,proto3" json:"rejected,omitempty"`
 }
 
-func (x *SignRequest) Reset() {
-	*x = SignRequest{}
-}
-
-func (x *SignRequest) GetSecret() []*SecretValue {
-	if x != nil {
-		return x.Secret
-	}
-	return nil
-}
-
-func (x *SignRequest) GetRequest() *HttpRequest {
-	if x != nil {
-		return x.Request
-	}
-	return nil
-}
-
-func (x *SignRequest) GetNowMs() int64 {
-	if x != nil {
-		return x.NowMs
-	}
-	return 0
-}
-
-func (x *SignRequest) GetState() []byte {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-func (x *SignRequest) GetTokenResult() *HttpResult {
-	if x != nil {
-		return x.TokenResult
-	}
-	return nil
-}
-
-func (x *SignRequest) GetScope() string {
-	if x != nil {
-		return x.Scope
-	}
-	return ""
-}
-
-func (x *SignRequest) GetRejected() bool {
-	if x != nil {
-		return x.Rejected
-	}
-	return false
-}
-
 type SignResponse struct {
 	unknownFields []byte
 	// Must be true: an empty response is an error.
@@ -2384,316 +705,6 @@ type SignResponse struct {
 	// Unix time until which headers and query are good for every request with
 	// this credential and scope; 0: for this request only.
 	ExpiresMs int64 `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expiresMs,omitempty"`
-}
-
-func (x *SignResponse) Reset() {
-	*x = SignResponse{}
-}
-
-func (x *SignResponse) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
-func (x *SignResponse) GetTokenRequest() *HttpRequest {
-	if x != nil {
-		return x.TokenRequest
-	}
-	return nil
-}
-
-func (x *SignResponse) GetHeaders() []*HttpHeader {
-	if x != nil {
-		return x.Headers
-	}
-	return nil
-}
-
-func (x *SignResponse) GetQuery() []*HttpHeader {
-	if x != nil {
-		return x.Query
-	}
-	return nil
-}
-
-func (x *SignResponse) GetState() []byte {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-func (x *SignResponse) GetExpiresMs() int64 {
-	if x != nil {
-		return x.ExpiresMs
-	}
-	return 0
-}
-
-type Node_LabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Node_LabelsEntry) Reset() {
-	*x = Node_LabelsEntry{}
-}
-
-func (x *Node_LabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Node_LabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Node_AnnotationsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Node_AnnotationsEntry) Reset() {
-	*x = Node_AnnotationsEntry{}
-}
-
-func (x *Node_AnnotationsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Node_AnnotationsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type InstanceMetadata_AdditionalLabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *InstanceMetadata_AdditionalLabelsEntry) Reset() {
-	*x = InstanceMetadata_AdditionalLabelsEntry{}
-}
-
-func (x *InstanceMetadata_AdditionalLabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *InstanceMetadata_AdditionalLabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Service_LabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Service_LabelsEntry) Reset() {
-	*x = Service_LabelsEntry{}
-}
-
-func (x *Service_LabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Service_LabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Service_AnnotationsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Service_AnnotationsEntry) Reset() {
-	*x = Service_AnnotationsEntry{}
-}
-
-func (x *Service_AnnotationsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Service_AnnotationsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Volume_LabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Volume_LabelsEntry) Reset() {
-	*x = Volume_LabelsEntry{}
-}
-
-func (x *Volume_LabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Volume_LabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Volume_AnnotationsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Volume_AnnotationsEntry) Reset() {
-	*x = Volume_AnnotationsEntry{}
-}
-
-func (x *Volume_AnnotationsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Volume_AnnotationsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type Volume_AttributesEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *Volume_AttributesEntry) Reset() {
-	*x = Volume_AttributesEntry{}
-}
-
-func (x *Volume_AttributesEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Volume_AttributesEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type VolumeLabelsResponse_LabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *VolumeLabelsResponse_LabelsEntry) Reset() {
-	*x = VolumeLabelsResponse_LabelsEntry{}
-}
-
-func (x *VolumeLabelsResponse_LabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *VolumeLabelsResponse_LabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type KubePatch_AnnotationsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *KubePatch_AnnotationsEntry) Reset() {
-	*x = KubePatch_AnnotationsEntry{}
-}
-
-func (x *KubePatch_AnnotationsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *KubePatch_AnnotationsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-type KubePatch_LabelsEntry struct {
-	unknownFields []byte
-	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-}
-
-func (x *KubePatch_LabelsEntry) Reset() {
-	*x = KubePatch_LabelsEntry{}
-}
-
-func (x *KubePatch_LabelsEntry) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *KubePatch_LabelsEntry) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
 }
 
 func (m *ErrorDetail) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
