@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	lifecycle "github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
@@ -49,7 +50,7 @@ func newHistory() *cobra.Command {
 // writeHistory prints the generations of a provider's ConfigMap, its Events and
 // its present state.
 func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) error {
-	var record status.Record
+	var record lifecycle.Record
 	if said := cm.Data["record"]; said != "" {
 		if err := json.Unmarshal([]byte(said), &record); err != nil {
 			return fmt.Errorf("the record in ConfigMap %s: %w", cm.Name, err)
@@ -79,7 +80,7 @@ func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) erro
 }
 
 // servedRow is a row of the table. The ConfigMap's writers are untrusted.
-func servedRow(s *status.Served) []string {
+func servedRow(s *lifecycle.Served) []string {
 	// Invariant M26 (host/SECURITY.md): no foreign text is more than one line within a limit.
 	line := func(s string) string { return dash(text.Line(s, maxTold)) }
 	until := when(s.Until)
@@ -87,7 +88,7 @@ func servedRow(s *status.Served) []string {
 		until = "serves"
 	}
 	return []string{
-		fmt.Sprint(s.Generation), line(s.Name + " " + s.Version.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
+		fmt.Sprint(s.Generation), line(s.Name + " " + s.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
 		fmt.Sprint(s.Calls), fmt.Sprint(s.Failures), fmt.Sprint(s.Questions), line(s.By), line(s.Why),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 func testJournal() (journal, *fake.Clientset) {
@@ -28,7 +29,7 @@ func TestTheJournalComesBackAsItWas(t *testing.T) {
 	ctx := context.Background()
 	bundle := source.Bundle{Module: []byte("wasm"), Config: []byte("conf"), Revision: "sha256:abc"}
 	record := rollout.Record{
-		Saved: []rollout.Saved{{Version: rollout.Version{Name: "static", Digest: "d", Revision: bundle.Revision}, Kept: true}}, Generation: 7,
+		Saved: []rollout.Saved{{Module: v1alpha1.Module{Name: "static", Digest: "d", Revision: bundle.Revision}, Kept: true}}, Generation: 7,
 		Refused: []rollout.Refusal{
 			{Revision: rollout.Revision{Module: "m", Bundle: "old", Terms: "h0"}, Phase: rollout.Held, Stands: true},
 			{Revision: rollout.Revision{Module: "n", Bundle: "new"}, Scope: rollout.ScopeModule, Phase: rollout.RolledBack, Reason: "r", Message: "it said hunter2"},
@@ -61,7 +62,7 @@ func TestTheJournalComesBackAsItWas(t *testing.T) {
 func TestWhatIsTooLargeIsNotTriedAgain(t *testing.T) {
 	j, _ := testJournal()
 	large := source.Bundle{Module: incompressible(5 << 20), Revision: "sha256:abc"}
-	err := j.Save(context.Background(), rollout.Record{Saved: []rollout.Saved{{Version: rollout.Version{Revision: "sha256:abc"}}}, Generation: 3}, []source.Bundle{large})
+	err := j.Save(context.Background(), rollout.Record{Saved: []rollout.Saved{{Module: v1alpha1.Module{Revision: "sha256:abc"}}}, Generation: 3}, []source.Bundle{large})
 	if err == nil || !strings.Contains(err.Error(), rollout.ErrNotKept.Error()) {
 		t.Errorf("error %v", err)
 	}

@@ -86,7 +86,7 @@ func (s *providerSet) told(name string) func(status.Status) {
 	if s.objects == nil {
 		return func(status.Status) {}
 	}
-	return func(x status.Status) { s.objects.Report(name, x.Public(name)) }
+	return func(x status.Status) { s.objects.Report(name, x.Provider) }
 }
 
 // replace exchanges the list of providers, and returns the argument of lead.

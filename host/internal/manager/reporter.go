@@ -18,6 +18,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/manager/metrics"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // instead names the serving generation in place of a held or rolled back one.
@@ -157,7 +158,7 @@ func (r *providerReporter) waiting(x rollout.Report) {
 }
 
 // serves records the serving module, if there is one.
-func (r *providerReporter) serves(v *rollout.Version) {
+func (r *providerReporter) serves(v *v1alpha1.Module) {
 	if v != nil {
 		r.metrics.Serves(v.Name, v.Version, v.Digest, v.Engine)
 	}
@@ -316,7 +317,7 @@ func (r *providerReporter) admission(x rollout.Report) {
 
 // configures compares the configuration of the serving generation with the previous one's.
 // The control loops read everything at their start, so the first one is no change.
-func (r *providerReporter) configures(serving *rollout.Version) {
+func (r *providerReporter) configures(serving *v1alpha1.Module) {
 	if serving == nil {
 		return
 	}

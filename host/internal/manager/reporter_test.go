@@ -38,10 +38,10 @@ func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
 func TestALongMessageKeepsItsCommand(t *testing.T) {
 	r, events := newTestReporter(t)
 	r.provider = "static"
-	serving := &rollout.Version{Name: "static", Version: "0.1.0"}
+	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0"}
 	for _, phase := range []rollout.Phase{rollout.Held, rollout.RolledBack, rollout.Rejected} {
 		r.Report(rollout.Report{Phase: phase, Reason: rollout.ReasonShadowDiffers, Message: strings.Repeat("a differs from b; ", 100),
-			Promotable: true, Serving: serving, Offered: &rollout.Version{Digest: offeredDigest}})
+			Promotable: true, Serving: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}})
 		if got := <-events; !strings.Contains(got, "ccmctl rollout promote static "+offeredDigest[:12]) {
 			t.Errorf("%s: the Event does not have the command: %q", phase, got)
 		}
@@ -69,10 +69,10 @@ const offeredDigest = "0123456789abcdef0123456789abcdef0123456789abcdef012345678
 // Each Event of a rollout has a text, even if only the digest of the module is
 // known.
 func TestNoEventOfARolloutIsEmpty(t *testing.T) {
-	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
+	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
 	for _, phase := range []rollout.Phase{rollout.Verified, rollout.Compiled, rollout.Described, rollout.Configured, rollout.Probed, rollout.Shadowed, rollout.Kept, rollout.Held, rollout.RolledBack, rollout.Rejected} {
 		r, events := newTestReporter(t)
-		r.Report(rollout.Report{Phase: phase, Serving: serving, Offered: &rollout.Version{Digest: offeredDigest}})
+		r.Report(rollout.Report{Phase: phase, Serving: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}})
 		text := <-events
 		_, message, _ := strings.Cut(text, report.OfPhase(string(phase))+" ")
 		if !strings.Contains(message, offeredDigest[:12]) {
@@ -94,7 +94,7 @@ func TestAServingModuleThatIsNotAdmittedIsTold(t *testing.T) {
 	}
 	refused := policy.Check([]byte("module"), nil)
 	r.admits = func() error { return refused }
-	report := rollout.Report{Phase: rollout.Loading, Serving: &rollout.Version{Name: "static", Version: "0.1.0"}}
+	report := rollout.Report{Phase: rollout.Loading, Serving: &v1alpha1.Module{Name: "static", Version: "0.1.0"}}
 	r.Report(report)
 	r.Report(report)
 	serving := func() *metav1.Condition {
@@ -123,15 +123,15 @@ func TestTheLoopsHearOfAnotherConfiguration(t *testing.T) {
 	r, _ := newTestReporter(t)
 	heard := 0
 	r.reconfigured = func() { heard++ }
-	configs := map[*rollout.Version]string{}
-	version := func(module, config string) *rollout.Version {
-		v := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat(module, 64)}
+	configs := map[*v1alpha1.Module]string{}
+	version := func(module, config string) *v1alpha1.Module {
+		v := &v1alpha1.Module{Name: "static", Version: "0.1.0", Digest: strings.Repeat(module, 64)}
 		configs[v] = config
 		return v
 	}
 	for i, step := range []struct {
 		phase   rollout.Phase
-		serving *rollout.Version
+		serving *v1alpha1.Module
 		want    int
 	}{
 		{rollout.Loading, nil, 0},
@@ -178,7 +178,7 @@ func TestABrokenConfigurationIsAnEventOnItsObject(t *testing.T) {
 
 func TestDifferencesAreToldOnce(t *testing.T) {
 	r, events := newTestReporter(t)
-	r.Report(rollout.Report{Phase: rollout.Shadowed, Allowed: true, Message: "1 of 2 answers are the same", Offered: &rollout.Version{Digest: offeredDigest}})
+	r.Report(rollout.Report{Phase: rollout.Shadowed, Allowed: true, Message: "1 of 2 answers are the same", Offered: &v1alpha1.Module{Digest: offeredDigest}})
 	if n := len(events); n != 1 {
 		t.Errorf("%d Events", n)
 	}
@@ -190,10 +190,10 @@ func TestDifferencesAreToldOnce(t *testing.T) {
 // The status distinguishes the offered and the serving module.
 func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 	r, events := newTestReporter(t)
-	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
+	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), Revision: "1"}
 	r.Report(rollout.Report{
 		Phase: rollout.Rejected, Reason: "ModuleInvalid", Message: "it is text", Err: errors.New("it is text"),
-		Offered: &rollout.Version{Digest: offeredDigest}, Serving: serving, Good: serving, Generation: 2,
+		Offered: &v1alpha1.Module{Digest: offeredDigest}, Serving: serving, Good: serving, Generation: 2,
 	})
 	if text := <-events; !strings.Contains(text, "ModuleInvalid (offered: sha256:"+offeredDigest[:12]+"): it is text; static 0.1.0 continues to serve") {
 		t.Error(text)
@@ -211,18 +211,18 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 // source: the Event says so.
 func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
-	serving := &rollout.Version{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
-	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}})
+	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}})
 	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again with its previous configuration, sha256:bbbbbbbbbbbb") {
 		t.Error(text)
 	}
-	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonErrorBudget, Serving: serving, Good: serving, Offered: &rollout.Version{Digest: offeredDigest}, Promotable: true})
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonErrorBudget, Serving: serving, Good: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}, Promotable: true})
 	if text := <-events; !strings.Contains(text, "to let it serve anyway: ccmctl rollout promote main "+offeredDigest[:12]) {
 		t.Error(text)
 	}
 	private := *serving
 	private.ConfigDigest = ""
-	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: &private, Good: &private, Offered: &rollout.Version{Digest: strings.Repeat("c", 64)}, Message: "private"})
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: &private, Good: &private, Offered: &v1alpha1.Module{Digest: strings.Repeat("c", 64)}, Message: "private"})
 	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again with its previous configuration") {
 		t.Error(text)
 	}

@@ -89,7 +89,7 @@ func (s *statusSource) holder(ctx context.Context) string {
 func (s *statusSource) provider(one *managed) v1alpha1.Provider {
 	out := v1alpha1.Provider{Name: one.name}
 	if now := one.status.Newest(); now != nil {
-		out = now.Public(one.name)
+		out = now.Provider
 	}
 	out.Source = sourceOf(one.loader.config().Source)
 	for _, l := range s.manager.loops.States(one.name) {

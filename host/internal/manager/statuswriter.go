@@ -3,7 +3,6 @@ package manager
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +33,8 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	defer w.mu.Unlock()
 	s := &w.status
 	if s.Phase != string(x.Phase) || s.Reason != x.Reason {
-		if s.Since = x.Since; s.Since.IsZero() {
-			s.Since = time.Now()
+		if s.Since.Time = x.Since; s.Since.IsZero() {
+			s.Since = metav1.Now()
 		}
 	}
 	s.Phase, s.Reason, s.Message = string(x.Phase), x.Reason, x.Message
@@ -44,8 +43,7 @@ func (w *statusWriter) report(x rollout.Report, unadmitted string) {
 	}
 	s.Generation, s.Paused, s.Providers = x.Generation, x.Paused, w.providers
 	s.Manager = version.Release()
-	s.Offered, s.Serving = (*status.Version)(x.Offered), (*status.Version)(x.Serving)
-	s.Candidate, s.Good = (*status.Version)(x.Candidate), (*status.Version)(x.Good)
+	s.Offered, s.Serving, s.Candidate, s.Good = x.Offered, x.Serving, x.Candidate, x.Good
 	w.condition(v1alpha1.ConditionServing, x.Serving != nil, servingReason(x, unadmitted), unadmitted)
 	w.condition(v1alpha1.ConditionProgressing, x.Candidate != nil || x.Phase == rollout.Serving, string(x.Phase), x.Message)
 	w.publish()

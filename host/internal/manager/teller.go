@@ -13,6 +13,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Reasons of Events.
@@ -116,7 +117,7 @@ func offeredOf(x rollout.Report) string {
 }
 
 // stillServing names the serving module.
-func stillServing(v *rollout.Version) string {
+func stillServing(v *v1alpha1.Module) string {
 	if v == nil {
 		return "no provider is serving yet"
 	}

@@ -132,6 +132,8 @@ type Module struct {
 	Digest  string `json:"digest,omitempty"`
 	// ConfigDigest is that of the configuration; "" of a private one.
 	ConfigDigest string `json:"configDigest,omitempty"`
+	// Revision tells apart generations with the same module, such as on other grants.
+	Revision string `json:"revision,omitempty"`
 	// ImageDigest is that of the image that the module was in, sha256:HEX.
 	ImageDigest string `json:"imageDigest,omitempty"`
 	// Engine is what runs the module: wazero or wasmtime.

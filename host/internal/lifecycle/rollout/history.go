@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // MaxHistory bounds the history.
@@ -13,16 +15,24 @@ const MaxHistory = 32
 // Served is a generation that serves or served. The same bundle on other terms continues its
 // entry.
 type Served struct {
-	Version
+	// Module has the revision of the bundle.
+	v1alpha1.Module
 	// Generation is the number of its last takeover.
-	Generation int64
-	// Offered is the time of the source's offer. Until is zero while it serves, Kept until it is
-	// kept.
-	Offered, From, Until, Kept time.Time
+	Generation int64 `json:"generation"`
+	// Offered is the time of the source's offer.
+	Offered time.Time `json:"offered,omitzero"`
+	From    time.Time `json:"from"`
+	// Until is zero while it serves, Kept until it is kept.
+	Until time.Time `json:"until,omitzero"`
+	Kept  time.Time `json:"kept,omitzero"`
 	// Calls and Failures count control loops' calls, Questions the manager's own.
-	Calls, Failures, Questions int
-	// Why and By say why it ended and who asked for that.
-	Why, By string
+	Calls     int `json:"calls,omitempty"`
+	Failures  int `json:"failures,omitempty"`
+	Questions int `json:"questions,omitempty"`
+	// Why says why it ended: Replaced, or a phase's reason and message. By is who asked for
+	// it, "" for nobody.
+	Why string `json:"why,omitempty"`
+	By  string `json:"by,omitempty"`
 }
 
 // same: equal bundle and engine.

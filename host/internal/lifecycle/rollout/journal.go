@@ -16,14 +16,15 @@ import (
 // Record is the state of a rollout that survives restarts.
 type Record struct {
 	// Saved are the bundles for a restart: the newest first that may serve.
-	Saved []Saved
-	// History are the generations that served, the newest first.
-	History    []Served
-	Generation int64
-	Paused     bool
-	Refused    []Refusal
+	Saved []Saved `json:"saved,omitempty"`
+	// Refused has the newest last. Package status writes it: its form is an older one.
+	Refused    []Refusal `json:"-"`
+	Generation int64     `json:"generation,omitempty"`
+	Paused     bool      `json:"paused,omitempty"`
 	// Held names the last content of the source.
-	Held string
+	Held string `json:"held,omitempty"`
+	// History are the generations that served, the newest first.
+	History []Served `json:"history,omitempty"`
 }
 
 // ErrNotKept is the error of a bundle that can never be saved. The record was saved.

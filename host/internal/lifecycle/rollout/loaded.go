@@ -8,6 +8,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Revision identifies a generation by all its inputs. The zero Revision means none.
@@ -114,9 +115,9 @@ func (r *Rollout) inSlot() *loaded {
 }
 
 // version describes a generation; nil for none.
-func (l *loaded) version() *Version {
+func (l *loaded) version() *v1alpha1.Module {
 	if l == nil {
 		return nil
 	}
-	return &Version{Name: l.Name(), Version: l.Version(), Digest: l.Digests().Module, ConfigDigest: configDigest(l.bundle), Revision: l.revision.String(), Image: l.bundle.Image, Engine: l.revision.Engine()}
+	return &v1alpha1.Module{Name: l.Name(), Version: l.Version(), Digest: l.Digests().Module, ConfigDigest: configDigest(l.bundle), Revision: l.revision.String(), ImageDigest: l.bundle.Image, Engine: l.revision.Engine()}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // keeps offers a configuration, and waits until it is kept.
@@ -138,8 +139,8 @@ func TestAClockThatWasAheadDoesNotProlongTheObservation(t *testing.T) {
 	j := remembering(bundle(t, "two"), bundle(t, "one"))
 	j.record.Saved[0].Kept = false
 	w := newWorld(t, j)
-	two := rollout.Version{Revision: "two", Digest: bundle(t, "two").ModuleDigest()}
-	j.record.History = []rollout.Served{{Version: two, Generation: 7, From: w.clock.Now().Add(24 * time.Hour)}}
+	two := v1alpha1.Module{Revision: "two", Digest: bundle(t, "two").ModuleDigest()}
+	j.record.History = []rollout.Served{{Module: two, Generation: 7, From: w.clock.Now().Add(24 * time.Hour)}}
 	w.run(true)
 	w.offer("two")
 	for w.slot.Serving() == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // A configuration that moves into a Secret as it is leaves no copy that a restart
@@ -35,7 +36,7 @@ func TestNoDigestOfAPrivateConfigurationIsReported(t *testing.T) {
 		w.Offer(b, nil)
 		got := w.until(rollout.Kept)
 		w.journal.await(good("one"))
-		for what, v := range map[string]*rollout.Version{"offered": got.Offered, "serving": got.Serving, "good": got.Good, "recorded": &w.journal.read().Saved[0].Version} {
+		for what, v := range map[string]*v1alpha1.Module{"offered": got.Offered, "serving": got.Serving, "good": got.Good, "recorded": &w.journal.read().Saved[0].Module} {
 			if v == nil || (v.ConfigDigest == "") != private {
 				t.Errorf("private %v: %s is %+v", private, what, v)
 			}

@@ -23,13 +23,14 @@ const (
 // Refusal records a generation that must not serve, and why.
 type Refusal struct {
 	// Revision is the one that was refused.
-	Revision        Revision
-	Scope           Scope
-	Phase           Phase
-	Reason, Message string
+	Revision Revision `json:"-"`
+	Scope    Scope    `json:"scope,omitempty"`
+	Phase    Phase    `json:"phase,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Message  string   `json:"message,omitempty"`
 	// Stands: the refusal ends when the source holds what it does not cover. Other refusals end
 	// when an operator promotes what they cover.
-	Stands bool
+	Stands bool `json:"stands,omitempty"`
 }
 
 // covers reports whether the refusal applies to a generation.
@@ -87,8 +88,8 @@ func (s *State) intended() bool {
 	return s.Candidate.Module == s.Serving.Module && s.Candidate.Engine() == s.Serving.Engine()
 }
 
-// maxRefused bounds the list of refusals; the oldest are forgotten.
-const maxRefused = 32
+// MaxRefused bounds the list of refusals; the oldest are forgotten.
+const MaxRefused = 32
 
 func (s *State) refuse(r Refusal) {
 	s.Refused = slices.DeleteFunc(s.Refused, func(x Refusal) bool {
@@ -98,7 +99,7 @@ func (s *State) refuse(r Refusal) {
 		return x.Scope == r.Scope && x.Stands == r.Stands && (held || x.covers(r.Revision))
 	})
 	s.Refused = append(s.Refused, r)
-	s.Refused = s.Refused[max(0, len(s.Refused)-maxRefused):]
+	s.Refused = s.Refused[max(0, len(s.Refused)-MaxRefused):]
 }
 
 // pardon removes all refusals that apply to a generation. Refusals that do not apply, since

@@ -5,21 +5,8 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
-
-// Version describes a generation.
-type Version struct {
-	// Name and Version are the guest's own.
-	Name, Version string
-	// Digest and ConfigDigest are lowercase hex SHA-256; a private configuration has none.
-	Digest, ConfigDigest string
-	// Revision is the generation's, in a Record the bundle's.
-	Revision string
-	// Image is the digest of the module's image, sha256:HEX, "" for none.
-	Image string
-	// Engine is the name of the generation's engine. Old records have none.
-	Engine string
-}
 
 // Report is the state of a rollout after a change.
 type Report struct {
@@ -37,9 +24,9 @@ type Report struct {
 	Subject *plugin.Generation
 	// Offered is the source's revision, without name and version, which only a loaded module
 	// tells; nil for an empty source.
-	Offered *Version
+	Offered *v1alpha1.Module
 	// Serving, Candidate and Good may be nil.
-	Serving, Candidate, Good *Version
+	Serving, Candidate, Good *v1alpha1.Module
 	// Generation counts the takeovers.
 	Generation int64
 	Paused     bool

@@ -23,6 +23,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // The delays between tries of a bundle with a temporary failure, for example a cloud that
@@ -112,9 +113,9 @@ type offer struct {
 	bundle  source.Bundle
 	err     error
 	at      time.Time
-	version *Version // nil without a module
-	anew    bool     // the source had other content before
-	after   bool     // it replaced an empty offer
+	version *v1alpha1.Module // nil without a module
+	anew    bool             // the source had other content before
+	after   bool             // it replaced an empty offer
 }
 
 // name distinguishes offers.
@@ -159,11 +160,11 @@ func (r *Rollout) Offer(bundle source.Bundle, err error) {
 	r.offers <- next
 }
 
-func versionOf(bundle source.Bundle) *Version {
+func versionOf(bundle source.Bundle) *v1alpha1.Module {
 	if !bundle.HasModule() {
 		return nil
 	}
-	return &Version{Digest: bundle.ModuleDigest(), ConfigDigest: configDigest(bundle), Image: bundle.Image}
+	return &v1alpha1.Module{Digest: bundle.ModuleDigest(), ConfigDigest: configDigest(bundle), ImageDigest: bundle.Image}
 }
 
 // configDigest is the public digest of a configuration: "" for a private one.

@@ -11,6 +11,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/trial"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // maxKept bounds the saved kept bundles, beside an observed one.
@@ -18,10 +19,10 @@ const maxKept = 2
 
 // Saved is a bundle for a restart.
 type Saved struct {
-	// Version has the revision of the bundle: the terms of a generation end with the process.
-	Version
+	// Module has the revision of the bundle: the terms of a generation end with the process.
+	v1alpha1.Module
 	// Kept: its observation is over.
-	Kept bool
+	Kept bool `json:"kept,omitempty"`
 }
 
 func (s Saved) on(terms string) Revision {
@@ -68,7 +69,7 @@ func (r *Rollout) arrange() {
 }
 
 func (r *Rollout) savedOf(l *loaded) Saved {
-	s := Saved{Version: *l.version(), Kept: l.revision.Bundle != r.state.Serving.Bundle || r.state.Good.Bundle == r.state.Serving.Bundle}
+	s := Saved{Module: *l.version(), Kept: l.revision.Bundle != r.state.Serving.Bundle || r.state.Good.Bundle == r.state.Serving.Bundle}
 	s.Revision = l.revision.Bundle
 	return s
 }
@@ -184,7 +185,7 @@ func (r *Rollout) revive(ctx context.Context, s Saved, standing trial.Standing) 
 		return nil, err // it is loaded when this manager leads
 	}
 	if err != nil {
-		r.options.Reporter.Journalled(fmt.Errorf("the saved %s %s cannot be loaded: %w", s.Name, s.Version.Version, err))
+		r.options.Reporter.Journalled(fmt.Errorf("the saved %s %s cannot be loaded: %w", s.Name, s.Version, err))
 		return nil, err
 	}
 	r.loads.add(ctx, l)

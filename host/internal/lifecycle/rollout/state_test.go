@@ -132,10 +132,10 @@ func TestWhatWasRefusedStaysRefused(t *testing.T) {
 	want(t, s.Offer(id("a"), false), Drop)
 	check(t, &s, "Kept offered=a serving=a good=a")
 	want(t, s.Offer(id("c"), false), Load)
-	for n := range 2 * maxRefused {
+	for n := range 2 * MaxRefused {
 		s.refuse(Refusal{Revision: id(fmt.Sprint(n))})
 	}
-	if len(s.Refused) != maxRefused {
+	if len(s.Refused) != MaxRefused {
 		t.Errorf("%d refusals", len(s.Refused))
 	}
 }
@@ -146,7 +146,7 @@ func TestWhatIsHeldCrowdsNothingOut(t *testing.T) {
 	s := leading("a")
 	s.to("b", Observe, all)
 	s.Unfit(ReasonErrorBudget, "traps", all)
-	for n := range 2 * maxRefused {
+	for n := range 2 * MaxRefused {
 		revision := id("c")
 		revision.Terms = fmt.Sprint(n)
 		want(t, s.Offer(revision, false), Load)

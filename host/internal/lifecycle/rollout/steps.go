@@ -136,7 +136,7 @@ func (r *Rollout) begun() {
 		return
 	}
 	now := r.options.Clock.Now()
-	s := Served{Version: *l.version(), Generation: r.generation, Offered: r.current.at, From: now, Kept: r.history.keptAt(l.revision)}
+	s := Served{Module: *l.version(), Generation: r.generation, Offered: r.current.at, From: now, Kept: r.history.keptAt(l.revision)}
 	if r.current.bundle.Revision != l.revision.Bundle { // after a rollback
 		s.Offered = r.history.offeredAt(l.revision, s.Offered)
 	}

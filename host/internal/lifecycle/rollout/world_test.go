@@ -21,6 +21,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/module"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/test/requests"
 )
 
@@ -148,7 +149,7 @@ func (j *journal) keep(kept ...source.Bundle) {
 	defer j.mu.Unlock()
 	j.record.Saved, j.record.Generation = nil, 7
 	for _, b := range kept {
-		j.record.Saved = append(j.record.Saved, rollout.Saved{Version: rollout.Version{Revision: b.Revision, Digest: b.ModuleDigest()}, Kept: true})
+		j.record.Saved = append(j.record.Saved, rollout.Saved{Module: v1alpha1.Module{Revision: b.Revision, Digest: b.ModuleDigest()}, Kept: true})
 		j.bundles[b.Revision] = b
 	}
 }

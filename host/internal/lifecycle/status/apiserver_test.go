@@ -20,8 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 	"github.com/wasm-ccm/wasm-ccm/host/test/devcluster"
 )
 
@@ -65,7 +67,7 @@ func open(config *rest.Config, provider string) *status.Object {
 	return status.New(kubernetes.NewForConfigOrDie(config), namespace, provider, clock.RealClock{})
 }
 
-func mustLoad(t *testing.T, config *rest.Config, provider string) (status.Record, *source.Bundle) {
+func mustLoad(t *testing.T, config *rest.Config, provider string) (rollout.Record, *source.Bundle) {
 	t.Helper()
 	r, b, err := load(t, open(config, provider))
 	must(t, err)
@@ -254,11 +256,11 @@ func phaseIs(phase string) func(*corev1.ConfigMap) bool {
 
 func testLabels(t *testing.T, config *rest.Config, provider string) {
 	r := start(t, config, provider)
-	r.Publish(status.Status{
-		Phase: "Shadowed", Reason: "ShadowDiffers", Message: strings.Repeat("é", 2000), Since: now.Add(time.Millisecond), Generation: 7,
-		Serving: &status.Version{Name: "static", Version: "v1.2.3+dirty ☃", Digest: strings.Repeat("0123456789abcdef", 4)},
-		Offered: &status.Version{Digest: strings.Repeat("fedcba9876543210", 4)},
-	})
+	r.Publish(status.Status{Provider: v1alpha1.Provider{
+		Phase: "Shadowed", Reason: "ShadowDiffers", Message: strings.Repeat("é", 2000), Since: metav1.NewTime(now.Add(time.Millisecond)), Generation: 7,
+		Serving: &v1alpha1.Module{Name: "static", Version: "v1.2.3+dirty ☃", Digest: strings.Repeat("0123456789abcdef", 4)},
+		Offered: &v1alpha1.Module{Digest: strings.Repeat("fedcba9876543210", 4)},
+	}})
 	cm := r.wait(t, "the status", phaseIs("Shadowed"))
 	want := map[string]string{
 		"wasm-ccm.dev/provider": provider, "wasm-ccm.dev/phase": "Shadowed", "wasm-ccm.dev/reason": "ShadowDiffers", "wasm-ccm.dev/generation": "7",
@@ -272,7 +274,7 @@ func testLabels(t *testing.T, config *rest.Config, provider string) {
 		t.Errorf("status:\n%s", text)
 	}
 	// What is empty again loses its label.
-	r.Publish(status.Status{Phase: "Kept", Generation: 8})
+	r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Kept", Generation: 8}})
 	cm = r.wait(t, "the next status", phaseIs("Kept"))
 	if _, there := cm.Labels[status.LabelReason]; there || cm.Labels[status.LabelGeneration] != "8" {
 		t.Errorf("labels %v", cm.Labels)
@@ -281,7 +283,7 @@ func testLabels(t *testing.T, config *rest.Config, provider string) {
 
 func testCommands(t *testing.T, config *rest.Config, provider string) {
 	r := start(t, config, provider)
-	r.Publish(status.Status{Phase: "Kept"})
+	r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Kept"}})
 	r.wait(t, "the status", phaseIs("Kept"))
 	r.annotate(t, `{"wasm-ccm.dev/rolback":"true"}`) // it stays, and is told of once
 	r.wantCommand(t, status.Unread, "wasm-ccm.dev/rolback", "kubectl-annotate at 20")
@@ -300,7 +302,7 @@ func testCommands(t *testing.T, config *rest.Config, provider string) {
 	}
 	for i := range 20 { // each is handled once, however fast they come
 		value := fmt.Sprint(i)
-		r.Publish(status.Status{Phase: "Kept", Message: value})
+		r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Kept", Message: value}})
 		r.annotate(t, `{"wasm-ccm.dev/promote":"`+value+`"}`)
 		r.wantCommand(t, status.Promote, value, "kubectl-annotate at 20")
 	}
@@ -313,7 +315,7 @@ func testCommands(t *testing.T, config *rest.Config, provider string) {
 
 // testLateCommand sets another command while the first one is being removed.
 func testLateCommand(t *testing.T, config *rest.Config, provider string) {
-	must(t, open(config, provider).Save(t.Context(), status.Record{Paused: true}, nil))
+	must(t, open(config, provider).Save(t.Context(), rollout.Record{Paused: true}, nil))
 	person := &running{Object: open(config, provider), client: kubernetes.NewForConfigOrDie(config)}
 	person.annotate(t, `{"wasm-ccm.dev/promote":"first"}`)
 	var once sync.Once
@@ -339,7 +341,7 @@ func testDeleted(t *testing.T, config *rest.Config, provider string) {
 	b := bundle("1", []byte("module"))
 	must(t, open(config, provider).Save(t.Context(), record(b, 1), []source.Bundle{b}))
 	r := start(t, config, provider)
-	r.Publish(status.Status{Phase: "Kept"})
+	r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Kept"}})
 	r.wait(t, "the status", phaseIs("Kept"))
 	for range 3 {
 		before := r.wait(t, "the record", func(cm *corev1.ConfigMap) bool { return cm.Data["record"] != "" })
@@ -380,17 +382,17 @@ func testDeletedMeanwhile(t *testing.T, config *rest.Config, provider string) {
 // testCrowd has the status, the record and annotations written at once.
 func testCrowd(t *testing.T, config *rest.Config, provider string) {
 	r := start(t, config, provider)
-	r.Publish(status.Status{Phase: "Begin"})
+	r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Begin"}})
 	r.wait(t, "the status", phaseIs("Begin"))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 30 {
-			r.Publish(status.Status{Phase: "Busy", Message: fmt.Sprint(i)})
+			r.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Busy", Message: fmt.Sprint(i)}})
 			r.annotate(t, fmt.Sprintf(`{"note-%d":"x"}`, i))
 		}
 	})
 	for i := range 30 {
-		if err := r.Save(t.Context(), status.Record{Generation: int64(i)}, nil); err != nil {
+		if err := r.Save(t.Context(), rollout.Record{Generation: int64(i)}, nil); err != nil {
 			t.Error(err)
 		}
 	}

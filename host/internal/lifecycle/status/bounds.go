@@ -1,11 +1,14 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Limits, in bytes, at which others' texts are cut.
@@ -13,69 +16,68 @@ const (
 	maxMessage    = 1 << 10
 	maxText       = 256
 	maxConditions = 16
-	maxRefused    = 32
-	maxHistory    = 32
 )
 
-// bounded returns a copy whose texts are lines within their limits.
+// bounded returns a copy of what a ConfigMap has, whose texts are lines within their limits.
 func (s Status) bounded() Status {
 	// Invariant M26 (host/SECURITY.md): no written text exceeds its limit or has control
 	// characters.
-	s.Phase, s.Reason, s.Message = text.Line(s.Phase, maxText), text.Line(s.Reason, maxText), text.Line(s.Message, maxMessage)
-	s.Since = seconds(s.Since)
-	s.Offered, s.Serving, s.Candidate, s.Good = s.Offered.bounded(), s.Serving.bounded(), s.Candidate.bounded(), s.Good.bounded()
-	s.Providers = names(s.Providers)
-	conditions := s.Conditions[:min(len(s.Conditions), maxConditions)]
-	s.Conditions = make([]metav1.Condition, len(conditions))
-	for i, c := range conditions {
-		c.Type, c.Reason, c.Message = text.Line(c.Type, maxText), text.Line(c.Reason, maxText), text.Line(c.Message, maxMessage)
-		s.Conditions[i] = c
+	p := &s.Provider
+	s.Name, s.Ops, s.Provider = "", nil, v1alpha1.Provider{
+		Name: p.Name, Phase: text.Line(p.Phase, maxText), Reason: text.Line(p.Reason, maxText), Message: text.Line(p.Message, maxMessage),
+		Since: metav1.NewTime(seconds(p.Since.Time)), Generation: p.Generation, Paused: p.Paused,
+		Serving: boundedModule(p.Serving), Offered: boundedModule(p.Offered), Candidate: boundedModule(p.Candidate), Good: boundedModule(p.Good),
+		Conditions: slices.Clone(p.Conditions[:min(len(p.Conditions), maxConditions)]),
 	}
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		c.Type, c.Reason, c.Message = text.Line(c.Type, maxText), text.Line(c.Reason, maxText), text.Line(c.Message, maxMessage)
+	}
+	s.Providers = names(s.Providers)
 	return s
 }
 
-// bounded returns a copy.
-func (v *Version) bounded() *Version {
-	if v == nil {
+// boundedModule returns a copy.
+func boundedModule(m *v1alpha1.Module) *v1alpha1.Module {
+	if m == nil {
 		return nil
 	}
-	return &Version{
-		Name: text.Line(v.Name, maxText), Version: text.Line(v.Version, maxText),
-		Digest: text.Line(v.Digest, maxText), ConfigDigest: text.Line(v.ConfigDigest, maxText), Revision: text.Line(v.Revision, maxText),
-		Image: text.Line(v.Image, maxText), Engine: text.Line(v.Engine, maxText),
+	out := *m
+	for _, s := range []*string{&out.Name, &out.Version, &out.Digest, &out.ConfigDigest, &out.Revision, &out.ImageDigest, &out.Engine} {
+		*s = text.Line(*s, maxText)
 	}
+	return &out
 }
 
-func (r Record) bounded() Record {
+// bounded returns a copy.
+func bounded(r rollout.Record) rollout.Record {
 	r.Held = text.Line(r.Held, maxText)
-	saved := r.Saved[:min(len(r.Saved), len(sets))]
-	r.Saved = nil
-	for _, s := range saved {
-		r.Saved = append(r.Saved, Saved{*s.bounded(), s.Kept})
+	r.Saved = slices.Clone(r.Saved[:min(len(r.Saved), len(sets))])
+	for i := range r.Saved {
+		r.Saved[i].Module = *boundedModule(&r.Saved[i].Module)
 	}
-	refused := r.Refused[:min(len(r.Refused), maxRefused)]
-	r.Refused = make([]Refusal, len(refused))
-	for i, f := range refused {
-		r.Refused[i] = Refusal{
-			Revision: text.Line(f.Revision, maxText), Scope: text.Line(f.Scope, maxText), Module: text.Line(f.Module, maxText), Phase: text.Line(f.Phase, maxText), Reason: text.Line(f.Reason, maxText),
-			Message: text.Line(f.Message, maxMessage), Since: seconds(f.Since), Stands: f.Stands,
-		}
+	r.Refused = slices.Clone(r.Refused[max(0, len(r.Refused)-rollout.MaxRefused):])
+	for i := range r.Refused {
+		boundRefusal(&r.Refused[i])
 	}
-	history := r.History[:min(len(r.History), maxHistory)]
-	r.History = nil
-	for i := range history {
-		r.History = append(r.History, history[i].bounded())
+	r.History = slices.Clone(r.History[:min(len(r.History), rollout.MaxHistory)])
+	for i := range r.History {
+		boundServed(&r.History[i])
 	}
 	return r
 }
 
-// bounded returns a copy.
-func (s Served) bounded() Served {
-	s.Version = *s.Version.bounded()
+func boundRefusal(f *rollout.Refusal) {
+	f.Revision = rollout.ParseRevision(text.Line(f.Revision.Module, maxText), text.Line(f.Revision.String(), maxText))
+	f.Scope, f.Phase = rollout.Scope(text.Line(string(f.Scope), maxText)), rollout.Phase(text.Line(string(f.Phase), maxText))
+	f.Reason, f.Message = text.Line(f.Reason, maxText), text.Line(f.Message, maxMessage)
+}
+
+func boundServed(s *rollout.Served) {
+	s.Module = *boundedModule(&s.Module)
 	s.Offered, s.From, s.Until, s.Kept = seconds(s.Offered), seconds(s.From), seconds(s.Until), seconds(s.Kept)
 	s.Calls, s.Failures, s.Questions = max(s.Calls, 0), max(s.Failures, 0), max(s.Questions, 0)
 	s.Why, s.By = text.Line(s.Why, maxMessage), text.Line(s.By, maxText)
-	return s
 }
 
 func seconds(t time.Time) time.Time {

@@ -19,8 +19,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // change edits a ConfigMap as somebody with kubectl would.
@@ -99,14 +101,14 @@ func TestDeletedRecordStillHasItsBundle(t *testing.T) {
 
 func TestRecordIsBounded(t *testing.T) {
 	client := fake.NewClientset()
-	var r status.Record
+	var r rollout.Record
 	for i := range 100 {
-		r.Refused = append(r.Refused, status.Refusal{Revision: fmt.Sprint(i), Message: strings.Repeat("é<\x1b", 1000)})
+		r.Refused = append(r.Refused, rollout.Refusal{Revision: rollout.Revision{Bundle: fmt.Sprint(i)}, Message: strings.Repeat("é<\x1b", 1000)})
 	}
 	must(t, object(client).Save(t.Context(), r, nil))
 	got, err := object(client).Load(t.Context())
 	must(t, err)
-	if len(got.Refused) != 32 || got.Refused[0].Revision != "0" || len(got.Refused[31].Message) > 1024 || strings.Contains(got.Refused[0].Message, "\x1b") {
+	if len(got.Refused) != 32 || got.Refused[31].Revision.Bundle != "99" || got.Refused[0].Revision.Bundle != "68" || len(got.Refused[31].Message) > 1024 || strings.Contains(got.Refused[0].Message, "\x1b") {
 		t.Errorf("%d refusals, the first one %+v", len(got.Refused), got.Refused[0])
 	}
 }
@@ -116,11 +118,11 @@ func TestRecordIsBounded(t *testing.T) {
 func TestTheLongestRecordIsRead(t *testing.T) {
 	client := fake.NewClientset()
 	long := strings.Repeat(`<"`, 2000)
-	v := status.Version{Name: long, Version: long, Digest: long, ConfigDigest: long, Revision: long, Image: long, Engine: long}
-	r := status.Record{Saved: []status.Saved{{Version: v}, {Version: v}, {Version: v}}}
+	v := v1alpha1.Module{Name: long, Version: long, Digest: long, ConfigDigest: long, Revision: long, ImageDigest: long, Engine: long}
+	r := rollout.Record{Saved: []rollout.Saved{{Module: v}, {Module: v}, {Module: v}}}
 	for range 100 {
-		r.Refused = append(r.Refused, status.Refusal{Revision: long, Scope: long, Module: long, Phase: long, Reason: long, Message: long})
-		r.History = append(r.History, status.Served{Version: v, Why: long, By: long, Calls: -1, Failures: math.MaxInt, Questions: math.MaxInt})
+		r.Refused = append(r.Refused, rollout.Refusal{Revision: rollout.Revision{Module: long, Bundle: long, Terms: long}, Scope: rollout.Scope(long), Phase: rollout.Phase(long), Reason: long, Message: long})
+		r.History = append(r.History, rollout.Served{Module: v, Why: long, By: long, Calls: -1, Failures: math.MaxInt, Questions: math.MaxInt})
 	}
 	r.History[0].By = "admin\x1b[2J"
 	must(t, object(client).Save(t.Context(), r, nil))
@@ -138,9 +140,9 @@ func TestWhatServedIsKept(t *testing.T) {
 	client := fake.NewClientset()
 	b := bundle("1", []byte("m"))
 	r := record(b, 2)
-	r.History = []status.Served{
-		{Version: r.Saved[0].Version, Generation: 2, Offered: now, From: now, Kept: now, Calls: 214, Questions: 12, By: "jane"},
-		{Version: status.Version{Digest: "e"}, Generation: 1, From: now, Until: now, Failures: 1, Why: "Replaced"},
+	r.History = []rollout.Served{
+		{Module: r.Saved[0].Module, Generation: 2, Offered: now, From: now, Kept: now, Calls: 214, Questions: 12, By: "jane"},
+		{Module: v1alpha1.Module{Digest: "e"}, Generation: 1, From: now, Until: now, Failures: 1, Why: "Replaced"},
 	}
 	must(t, object(client).Save(t.Context(), r, []source.Bundle{b}))
 	wantLoad(t, client, r, &b)
@@ -239,12 +241,12 @@ func waits(t *testing.T, clock *clocktesting.FakeClock) {
 
 func TestStatusesAreCoalesced(t *testing.T) {
 	o, a, clock := runFaked(t)
-	o.Publish(status.Status{Message: "first"})
+	o.Publish(status.Status{Provider: v1alpha1.Provider{Message: "first"}})
 	a.wait(t)
 	for i := range 1000 {
-		o.Publish(status.Status{Message: fmt.Sprint("m", i)})
+		o.Publish(status.Status{Provider: v1alpha1.Provider{Message: fmt.Sprint("m", i)}})
 	}
-	o.Publish(status.Status{Message: "newest"})
+	o.Publish(status.Status{Provider: v1alpha1.Provider{Message: "newest"}})
 	waits(t, clock)
 	clock.Step(199 * time.Millisecond)
 	a.want(t, "first")
@@ -256,10 +258,10 @@ func TestStatusesAreCoalesced(t *testing.T) {
 func TestStatusesAreTriedAgain(t *testing.T) {
 	o, a, clock := runFaked(t)
 	a.fail(errors.New("the API server is away"))
-	o.Publish(status.Status{Message: "old"})
+	o.Publish(status.Status{Provider: v1alpha1.Provider{Message: "old"}})
 	a.wait(t)
 	waits(t, clock)
-	o.Publish(status.Status{Message: "new"})
+	o.Publish(status.Status{Provider: v1alpha1.Provider{Message: "new"}})
 	clock.Step(400 * time.Millisecond)
 	a.want(t, "old")
 	clock.Step(200 * time.Millisecond)
@@ -276,7 +278,7 @@ func TestStatusesAreTriedAgain(t *testing.T) {
 func TestPublishNeverBlocks(t *testing.T) {
 	o := object(fake.NewClientset())
 	for range 1000 { // nobody runs
-		o.Publish(status.Status{Message: "m"})
+		o.Publish(status.Status{Provider: v1alpha1.Provider{Message: "m"}})
 	}
 }
 

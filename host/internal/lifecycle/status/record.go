@@ -17,7 +17,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Errors after which a manager can continue with the module of its source.
@@ -28,70 +30,23 @@ var (
 	ErrTooLarge = errors.New("too large to be kept")
 )
 
-// Refusal is a revision that is not rolled out again by itself.
-type Refusal struct {
-	Revision string `json:"revision"`
-	// Scope is "" for that revision only, or the refused part of it: Bundle or Module. Module is
-	// the SHA-256 of its module in hexadecimal.
-	Scope   string    `json:"scope,omitempty"`
-	Module  string    `json:"module,omitempty"`
-	Phase   string    `json:"phase,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	// Stands: it is refused only while the source holds it.
-	Stands bool `json:"stands,omitempty"`
-}
-
-// Saved is a bundle for a restart.
-type Saved struct {
-	Version
-	// Kept: its observation has ended well.
-	Kept bool `json:"kept,omitempty"`
-}
-
-// Record is the state that survives the manager.
-type Record struct {
-	// Saved are the bundles for a restart, the newest first.
-	Saved []Saved `json:"saved,omitempty"`
-	// Refused has the newest first; only the first 32 are kept.
-	Refused    []Refusal `json:"refused,omitempty"`
-	Generation int64     `json:"generation,omitempty"`
-	Paused     bool      `json:"paused,omitempty"`
-	// Held names the source's last content.
-	Held string `json:"held,omitempty"`
-	// History has the generations that served, the newest first; only the first 32 are kept.
-	History []Served `json:"history,omitempty"`
-}
-
-// Served is a generation that serves or served.
-type Served struct {
-	Version
-	Generation int64     `json:"generation"`
-	Offered    time.Time `json:"offered,omitzero"`
-	From       time.Time `json:"from"`
-	// Until is zero while it serves, Kept until it is kept.
-	Until time.Time `json:"until,omitzero"`
-	Kept  time.Time `json:"kept,omitzero"`
-	// Calls counts the cluster's calls, Failures the failed ones among them, and Questions the
-	// host's own calls as proof.
-	Calls     int `json:"calls,omitempty"`
-	Failures  int `json:"failures,omitempty"`
-	Questions int `json:"questions,omitempty"`
-	// Why says why it ended: Replaced, or a phase's reason and message.
-	Why string `json:"why,omitempty"`
-	// By is who asked for it, "" for nobody.
-	By string `json:"by,omitempty"`
-}
-
 // stored is the written form of the record.
 type stored struct {
-	Record
+	rollout.Record
+	// Refusals are Record.Refused, the newest first.
+	Refusals []refusal `json:"refused,omitempty"`
 	// Bundles are the places of Saved. An unsaved bundle has none.
 	Bundles []*index `json:"bundles,omitempty"`
 	// Good and Bundle are read from older managers, which saved one bundle.
-	Good   *Version `json:"good,omitempty"`
-	Bundle *index   `json:"bundle,omitempty"`
+	Good   *v1alpha1.Module `json:"good,omitempty"`
+	Bundle *index           `json:"bundle,omitempty"`
+}
+
+// refusal is the written form of a refusal.
+type refusal struct {
+	Revision string `json:"revision"`
+	Module   string `json:"module,omitempty"`
+	rollout.Refusal
 }
 
 func (s *stored) index(revision string) *index {
@@ -115,17 +70,17 @@ const (
 // manager does not have.
 var ErrNotSaved = errors.New("it is not saved")
 
-// Load returns the record, or the zero Record. The error is ErrDamaged for an unusable
+// Load returns the record, or the zero rollout.Record. The error is ErrDamaged for an unusable
 // record, with a Record that has only Paused; others are about the API server. Paused is
 // true also for an annotation that nobody has obeyed yet; Run reports a removed one.
-func (o *Object) Load(ctx context.Context) (Record, error) {
+func (o *Object) Load(ctx context.Context) (rollout.Record, error) {
 	cm, s, err := o.read(ctx)
 	paused := false
 	if cm != nil {
 		_, paused = cm.Annotations[AnnotationPause]
 	}
 	if err != nil {
-		return Record{Paused: paused}, err
+		return rollout.Record{Paused: paused}, err
 	}
 	o.hold(*s)
 	s.Paused = s.Paused || paused
@@ -211,13 +166,17 @@ func decodeRecord(text string) (*stored, error) {
 		return nil, err
 	}
 	if s.Good != nil && len(s.Saved) == 0 {
-		s.Saved = []Saved{{Version: *s.Good, Kept: true}}
+		s.Saved = []rollout.Saved{{Module: *s.Good, Kept: true}}
 		if s.Bundle != nil {
 			s.Bundles = []*index{s.Bundle}
 		}
 	}
-	s.Good, s.Bundle = nil, nil
-	s.Record = s.bounded()
+	for _, f := range slices.Backward(s.Refusals) {
+		f.Refusal.Revision = rollout.ParseRevision(f.Module, f.Revision)
+		s.Refused = append(s.Refused, f.Refusal)
+	}
+	s.Good, s.Bundle, s.Refusals = nil, nil, nil
+	s.Record = bounded(s.Record)
 	return &s, s.validate()
 }
 
@@ -231,7 +190,7 @@ func (s *stored) validate() error {
 	}
 	used := map[string]bool{}
 	for _, x := range s.Bundles {
-		if used[x.Set] || s.index(x.Revision) != x || !slices.ContainsFunc(s.Saved, func(v Saved) bool { return v.Revision == x.Revision }) {
+		if used[x.Set] || s.index(x.Revision) != x || !slices.ContainsFunc(s.Saved, func(v rollout.Saved) bool { return v.Revision == x.Revision }) {
 			return errors.New("one of its bundles is not among the saved ones, or is listed twice")
 		}
 		used[x.Set] = true
@@ -284,6 +243,9 @@ func (o *Object) retry(ctx context.Context, delays wait.Backoff, change func() e
 // encode reverses decodeRecord. It writes "<" and the like as one byte, not six: others'
 // texts cannot make the record longer than maxRecord.
 func (s stored) encode() (string, error) {
+	for _, f := range slices.Backward(s.Refused) {
+		s.Refusals = append(s.Refusals, refusal{f.Revision.String(), f.Revision.Module, f})
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -302,7 +264,7 @@ func (o *Object) applyRecord(ctx context.Context, cm *corev1.ConfigMap, text str
 }
 
 // remember has Run restore this record if the object is deleted.
-func (o *Object) remember(text string, r Record) {
+func (o *Object) remember(text string, r rollout.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.record, o.paused = text, r.Paused

@@ -37,7 +37,7 @@ func (o *Object) Remove(ctx context.Context, message string) (removed bool, err 
 		return false, err
 	}
 	s := parseStatus(cm.Data[keyStatus])
-	s.Phase, s.Reason, s.Message, s.Since = PhaseRemoved, report.NotConfigured, message, o.clock.Now()
+	s.Phase, s.Reason, s.Message, s.Since.Time = PhaseRemoved, report.NotConfigured, message, o.clock.Now()
 	s.Offered, s.Serving, s.Candidate, s.Generation, s.Providers = nil, nil, nil, 0, nil
 	for i := range s.Conditions {
 		s.Conditions[i].Status, s.Conditions[i].Reason, s.Conditions[i].Message = metav1.ConditionFalse, report.NotConfigured, ""

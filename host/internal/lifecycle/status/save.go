@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 )
 
@@ -14,10 +15,10 @@ import (
 // Until then a restart begins with the next saved bundle. The error is ErrTooLarge for a bundle
 // that does not fit; the rest is written. A bundle with ConfigPrivate removes the configurations
 // of all older ones, and prevents their saving: they may be the same configuration, and public.
-func (o *Object) Save(ctx context.Context, r Record, bundles []source.Bundle) error {
+func (o *Object) Save(ctx context.Context, r rollout.Record, bundles []source.Bundle) error {
 	o.recording.Lock()
 	defer o.recording.Unlock()
-	r = r.bounded()
+	r = bounded(r)
 	wanted, older := wantedOf(r, bundles)
 	next, err := o.commit(ctx, func(current stored) (stored, error) {
 		goes := func(x *index) bool { return !o.stays(x, r, wanted, older) }
@@ -47,7 +48,7 @@ func private(b source.Bundle) bool { return b.ConfigPrivate }
 
 // wantedOf returns the bundles to save, without those whose configuration must not be saved,
 // and the revisions older than a private one.
-func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older []string) {
+func wantedOf(r rollout.Record, bundles []source.Bundle) (wanted []source.Bundle, older []string) {
 	for _, s := range r.Saved {
 		hidden := slices.ContainsFunc(wanted, private)
 		if hidden {
@@ -63,12 +64,12 @@ func wantedOf(r Record, bundles []source.Bundle) (wanted []source.Bundle, older 
 
 // stays: the saved bundle is still wanted, unchanged. A bundle that could not be read is
 // written again if this manager has it; so is one that has become private.
-func (o *Object) stays(x *index, r Record, wanted []source.Bundle, older []string) bool {
+func (o *Object) stays(x *index, r rollout.Record, wanted []source.Bundle, older []string) bool {
 	o.mu.Lock()
 	unread := o.unread[x.Revision]
 	o.mu.Unlock()
 	switch {
-	case !slices.ContainsFunc(r.Saved, func(s Saved) bool { return s.Revision == x.Revision }):
+	case !slices.ContainsFunc(r.Saved, func(s rollout.Saved) bool { return s.Revision == x.Revision }):
 		return false
 	case slices.ContainsFunc(wanted, func(b source.Bundle) bool {
 		return b.Revision == x.Revision && (unread || b.ConfigPrivate && !x.ConfigPrivate)

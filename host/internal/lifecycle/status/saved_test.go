@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
-	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
 )
 
 // wantBundles fails unless a new Object has these.
@@ -27,7 +27,7 @@ func wantBundles(t *testing.T, client kubernetes.Interface, want ...source.Bundl
 }
 
 // recordOf has these as saved, the newest first.
-func recordOf(generation int64, bundles ...source.Bundle) status.Record {
+func recordOf(generation int64, bundles ...source.Bundle) rollout.Record {
 	r := record(bundles[0], generation)
 	for _, b := range bundles[1:] {
 		r.Saved = append(r.Saved, saved(b))

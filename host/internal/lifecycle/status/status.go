@@ -25,12 +25,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Labels of the ConfigMap. Phase and reason are about what is offered, the
@@ -81,43 +81,19 @@ const (
 	keyRecord = "record"
 )
 
-// Version is one generation.
-type Version struct {
-	// Name and Version are the module's own.
-	Name    string `json:"name,omitempty"`
-	Version string `json:"version,omitempty"`
-	// Digest and ConfigDigest are SHA-256 sums in hexadecimal; a private configuration has none.
-	Digest       string `json:"digest,omitempty"`
-	ConfigDigest string `json:"configDigest,omitempty"`
-	// Revision is the bundle's.
-	Revision string `json:"revision,omitempty"`
-	// Image is the digest of the module's image, sha256:HEX: the target of the tag, not the
-	// module's digest.
-	Image string `json:"imageDigest,omitempty"`
-	// Engine is the module's engine: wazero or wasmtime.
-	Engine string `json:"engine,omitempty"`
-}
-
 // Status is the part for people. Long texts are cut: messages at 1 KiB, others at 256 bytes;
 // there are at most 16 conditions.
 type Status struct {
-	Phase   string    `json:"phase"`
-	Reason  string    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	// Generation is the number of the serving generation.
-	Generation int64    `json:"generation"`
-	Offered    *Version `json:"offered,omitempty"`
-	Serving    *Version `json:"serving,omitempty"`
-	Candidate  *Version `json:"candidate,omitempty"`
-	Good       *Version `json:"good,omitempty"`
-	Paused     bool     `json:"paused,omitempty"`
+	v1alpha1.Provider
+	// Name and Ops hide those of Provider: the ConfigMap has its name, and only a running
+	// manager knows the ops.
+	Name string        `json:"name,omitempty"`
+	Ops  *v1alpha1.Ops `json:"ops,omitempty"`
 	// Providers are the names of all configured providers, so that the next manager can tell
 	// which were removed.
 	Providers []string `json:"providers,omitempty"`
 	// Manager is the version of the writing manager.
-	Manager    string             `json:"manager,omitempty"`
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Manager string `json:"manager,omitempty"`
 }
 
 // requestTimeout bounds one request to the API server.
@@ -183,6 +159,7 @@ func partName(provider, set string, part int) string {
 // Publish has Run write a status. It never blocks; only the newest of several is written.
 func (o *Object) Publish(s Status) {
 	s = s.bounded()
+	s.Provider.Name = o.provider
 	o.mu.Lock()
 	o.newest = &s
 	o.mu.Unlock()

@@ -19,8 +19,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/rollout"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 const namespace = "kube-system"
@@ -43,15 +45,15 @@ func bundle(revision string, module []byte) source.Bundle {
 	return source.Bundle{Module: module, Config: []byte("config of " + revision), Signature: []byte("signature of " + revision), Revision: revision, Origin: "ConfigMap kube-system/cloud-provider"}
 }
 
-func saved(b source.Bundle) status.Saved {
-	return status.Saved{Version: status.Version{Name: "static", Version: "v1", Digest: "d", Revision: b.Revision}, Kept: true}
+func saved(b source.Bundle) rollout.Saved {
+	return rollout.Saved{Module: v1alpha1.Module{Name: "static", Version: "v1", Digest: "d", Revision: b.Revision}, Kept: true}
 }
 
-func record(b source.Bundle, generation int64) status.Record {
-	return status.Record{
-		Saved:      []status.Saved{saved(b)},
+func record(b source.Bundle, generation int64) rollout.Record {
+	return rollout.Record{
+		Saved:      []rollout.Saved{saved(b)},
 		Generation: generation,
-		Refused:    []status.Refusal{{Revision: "bad", Phase: "Probed", Reason: "ProbeFailed", Message: "no", Since: now}},
+		Refused:    []rollout.Refusal{{Revision: rollout.Revision{Bundle: "bad"}, Phase: "Probed", Reason: "ProbeFailed", Message: "no"}},
 	}
 }
 
@@ -63,7 +65,7 @@ func must(t *testing.T, err error) {
 }
 
 // load returns the record, and the newest bundle that it calls saved; nil when it is not.
-func load(t *testing.T, o *status.Object) (status.Record, *source.Bundle, error) {
+func load(t *testing.T, o *status.Object) (rollout.Record, *source.Bundle, error) {
 	t.Helper()
 	r, err := o.Load(t.Context())
 	if err != nil || len(r.Saved) == 0 {
@@ -77,7 +79,7 @@ func load(t *testing.T, o *status.Object) (status.Record, *source.Bundle, error)
 }
 
 // wantLoad fails unless a new Object has this record and newest bundle.
-func wantLoad(t *testing.T, client kubernetes.Interface, wantRecord status.Record, want *source.Bundle) {
+func wantLoad(t *testing.T, client kubernetes.Interface, wantRecord rollout.Record, want *source.Bundle) {
 	t.Helper()
 	r, b, err := load(t, object(client))
 	must(t, err)
@@ -90,7 +92,7 @@ func wantLoad(t *testing.T, client kubernetes.Interface, wantRecord status.Recor
 }
 
 func TestNothingIsKeptYet(t *testing.T) {
-	wantLoad(t, fake.NewClientset(), status.Record{}, nil)
+	wantLoad(t, fake.NewClientset(), rollout.Record{}, nil)
 }
 
 func TestWhatIsKeptIsLoaded(t *testing.T) {
@@ -239,7 +241,7 @@ func TestWhatIsTooLargeIsStored(t *testing.T) {
 	}
 	large := bundle("large", noise(1, 4*900<<10+1))
 	must(t, object(client).With(store(dir)).Save(t.Context(), record(large, 2), []source.Bundle{large}))
-	check := func(r status.Record, got *source.Bundle, err error) {
+	check := func(r rollout.Record, got *source.Bundle, err error) {
 		t.Helper()
 		if err != nil || got == nil || r.Saved[0].Revision != large.Revision {
 			t.Fatalf("Load = %+v, %v, %v", r, got, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/source"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
 // Several managers change the trials at a time, the first of them when there is
@@ -25,7 +26,7 @@ func testTrials(t *testing.T, config *rest.Config, provider string) {
 		wg.Go(func() {
 			o := open(config, provider)
 			for i := range changes {
-				leader.Publish(status.Status{Phase: "Serving", Message: fmt.Sprint(i)})
+				leader.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Serving", Message: fmt.Sprint(i)}})
 				for done := false; !done; {
 					err := o.ChangeTrials(t.Context(), func(text string) (string, error) {
 						n, _ := strconv.Atoi(text) // "" is none
@@ -87,7 +88,7 @@ func testOwnWrites(t *testing.T, config *rest.Config, provider string) {
 	more := func(text string) (string, error) { return text + "x", nil }
 	var wg sync.WaitGroup
 	for i := range 20 {
-		o.Publish(status.Status{Phase: "Serving", Message: fmt.Sprint(i)})
+		o.Publish(status.Status{Provider: v1alpha1.Provider{Phase: "Serving", Message: fmt.Sprint(i)}})
 		for _, write := range []func() error{
 			func() error { return o.ChangeTrials(t.Context(), more) },
 			func() error { return o.ChangeBrake(t.Context(), more) },

@@ -28,7 +28,7 @@ func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, 
 	} else {
 		s.Phase, s.Reason, s.Message = known.Phase, known.Reason, text.Line(known.Message, maxMessage)
 		s.Generation, s.Paused = known.Generation, known.Paused
-		s.Offered, s.Serving = (*v1alpha1.ModuleVersion)(known.Offered), (*v1alpha1.ModuleVersion)(known.Serving)
+		s.Offered, s.Serving = moduleVersion(known.Offered), moduleVersion(known.Serving)
 	}
 	if v.reason != "" {
 		message := v.message
@@ -43,6 +43,16 @@ func statusOf(generation int64, before v1alpha1.CloudProviderStatus, v verdict, 
 	}
 	setConditions(&s, v, known)
 	return s
+}
+
+// moduleVersion leaves the revision out: metadata.generation and the digests say enough.
+func moduleVersion(m *status.Module) *v1alpha1.ModuleVersion {
+	if m == nil {
+		return nil
+	}
+	return &v1alpha1.ModuleVersion{
+		Name: m.Name, Version: m.Version, Digest: m.Digest, ConfigDigest: m.ConfigDigest, ImageDigest: m.ImageDigest, Engine: m.Engine,
+	}
 }
 
 // setConditions follows kstatus: an object is complete when neither Reconciling
