@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/wasm-ccm/wasm-ccm/host/internal/lifecycle/status"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -226,7 +227,7 @@ func (f *rolloutFlags) answer(ctx context.Context, cmd *cobra.Command, client ku
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("the manager has not answered yet: does one lead (ccmctl status)? The annotation stays until it does")
+			return errors.New("the manager has not answered yet: does one lead (" + report.ForManager(f.managers, "ccmctl status") + ")? The annotation stays until it does")
 		case <-time.After(orderPeriod):
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
+	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
@@ -235,7 +236,7 @@ func printStuck(w io.Writer, s *v1alpha1.Status, most int) {
 			fmt.Fprintf(w, "\nprovider %s: %s\n", p.Name, p.Message)
 		}
 		if p.Paused {
-			fmt.Fprintf(w, "\nprovider %s is paused: nothing else serves until: ccmctl rollout pause %s --resume\n", p.Name, p.Name)
+			fmt.Fprintf(w, "\nprovider %s is paused: nothing else serves until: %s\n", p.Name, report.Find(report.Paused).Next.Fill(report.Of{Manager: s.Manager.Namespace, Provider: p.Name}).Command)
 		}
 		for _, c := range p.Faults() {
 			fmt.Fprintf(w, "\nprovider %s: %s is False (%s): %s\n", p.Name, c.Type, c.Reason, c.Message)
@@ -257,7 +258,7 @@ func printStuck(w io.Writer, s *v1alpha1.Status, most int) {
 	if more := total - len(shown); more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
-	fmt.Fprintf(w, "\nMore: ccmctl why %s\n", whyArguments(all[0].Object))
+	fmt.Fprintf(w, "\nMore: %s\n", report.ForManager(s.Manager.Namespace, "ccmctl why "+whyArguments(all[0].Object)))
 }
 
 // whyArguments are the arguments of why for an object.

@@ -41,9 +41,10 @@ func TestStatusNamesTheFirstThatAreStuck(t *testing.T) {
 	for n := range v1alpha1.MaxStuck {
 		p.Stuck = append(p.Stuck, stuck("Node", fmt.Sprintf("worker-%02d", 99-n)))
 	}
-	status := &v1alpha1.Status{Providers: []v1alpha1.Provider{p}, Nobodys: []v1alpha1.Explanation{stuck("Node", "aaa")}}
+	p.Paused = true
+	status := &v1alpha1.Status{Manager: v1alpha1.Manager{Namespace: "ccm"}, Providers: []v1alpha1.Provider{p}, Nobodys: []v1alpha1.Explanation{stuck("Node", "aaa")}}
 	for output, want := range map[string][]string{
-		"table": {"Stuck:\n  node aaa: Refused: no\n  node worker-50: ", "  node worker-58: Refused: no\n  and 61 more\n", "ccmctl why node aaa\n"},
+		"table": {"Stuck:\n  node aaa: Refused: no\n  node worker-50: ", "  node worker-58: Refused: no\n  and 61 more\n", "ccmctl why node aaa --manager-namespace ccm\n", "until: ccmctl rollout pause a --resume --manager-namespace ccm\n"},
 		"wide":  {"  node worker-99: Refused: no\n  and 20 more\n"},
 	} {
 		var out bytes.Buffer

@@ -179,12 +179,13 @@ func words(reason, where, evidence, namespace string) (what, mend string) {
 		of.Namespace, of.Name = space, short
 	}
 	_, of.Provider, _ = strings.Cut(where, "provider ")
-	what, mend = cause.Means, cause.Next.What
+	next := cause.Next.Fill(of)
+	what, mend = cause.Means, next.What
 	if evidence != "" {
 		what += ": " + evidence
 	}
-	if command := cause.Next.Fill(of); command != "" {
-		mend += ": " + command
+	if next.Command != "" {
+		mend += ": " + next.Command
 	}
 	return what, mend
 }

@@ -96,9 +96,9 @@ func (r *providerReporter) said(x rollout.Report) string {
 func (r *providerReporter) wayOut(x rollout.Report) string {
 	switch {
 	case x.Phase == rollout.Held && x.Reason == rollout.ReasonPaused:
-		return "to go on: ccmctl rollout pause " + r.provider + " --resume"
+		return "to go on: " + report.Find(report.Paused).Next.Fill(report.Of{Manager: r.object.Namespace, Provider: r.provider}).Command
 	case x.Promotable && x.Offered != nil && (x.Phase == rollout.Held || x.Phase == rollout.RolledBack || x.Phase == rollout.Rejected):
-		return "; to let it serve anyway: ccmctl rollout promote " + r.provider + " " + text.Digest(x.Offered.Digest)
+		return "; to let it serve anyway: " + report.Promote(r.object.Namespace, r.provider, text.Digest(x.Offered.Digest))
 	}
 	return ""
 }

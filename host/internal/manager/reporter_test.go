@@ -37,12 +37,12 @@ func TestLongEventsAreCutBetweenCharacters(t *testing.T) {
 // The command that lets a module serve stays complete after any message.
 func TestALongMessageKeepsItsCommand(t *testing.T) {
 	r, events := newTestReporter(t)
-	r.provider = "static"
+	r.provider, r.object.Namespace = "static", strings.Repeat("n", 63)
 	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0"}
 	for _, phase := range []rollout.Phase{rollout.Held, rollout.RolledBack, rollout.Rejected} {
 		r.Report(rollout.Report{Phase: phase, Reason: rollout.ReasonShadowDiffers, Message: strings.Repeat("a differs from b; ", 100),
 			Promotable: true, Serving: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}})
-		if got := <-events; !strings.Contains(got, "ccmctl rollout promote static "+offeredDigest[:12]) {
+		if got := <-events; !strings.Contains(got, "ccmctl rollout promote static "+offeredDigest[:12]+" --manager-namespace "+r.object.Namespace) {
 			t.Errorf("%s: the Event does not have the command: %q", phase, got)
 		}
 	}

@@ -27,10 +27,11 @@ type Of struct {
 	Choice, Digest string
 }
 
-// Fill returns the command about these objects. A value is not looked into for more
+// Fill returns the step about these objects. A value is not looked into for more
 // placeholders.
-func (s Step) Fill(o Of) string {
-	command := s.Command
+func (s Step) Fill(o Of) Step { return Step{o.fill(s.What), o.fill(s.Command)} }
+
+func (o Of) fill(command string) string {
 	if o.Manager != "" && o.Manager != "kube-system" { // the default of ccmctl
 		command = ofManager.ReplaceAllString(command, "$1 --manager-namespace {manager}")
 	}
@@ -42,7 +43,12 @@ func (s Step) Fill(o Of) string {
 
 // ForManager is a command of ccmctl that asks the manager of a namespace.
 func ForManager(namespace, command string) string {
-	return Step{Command: command}.Fill(Of{Manager: namespace})
+	return Of{Manager: namespace}.fill(command)
+}
+
+// Promote is the command that lets a module serve.
+func Promote(manager, provider, digest string) string {
+	return Of{Manager: manager, Provider: provider, Digest: digest}.fill(promote)
 }
 
 // ofManager is each command that asks a manager.
@@ -50,5 +56,5 @@ var ofManager = regexp.MustCompile(`(ccmctl (?:status|why|check|calls|rollout)[^
 
 // Documented returns the command as the documents show it.
 func (s Step) Documented() string {
-	return s.Fill(Of{"kube-system", "NAMESPACE", "NAME", "PROVIDER", "PROVIDER", "DIGEST"})
+	return s.Fill(Of{"kube-system", "NAMESPACE", "NAME", "PROVIDER", "PROVIDER", "DIGEST"}).Command
 }

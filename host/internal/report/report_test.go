@@ -29,7 +29,7 @@ func TestCauses(t *testing.T) {
 		if c.Next.What == "" && c.Next.Command != "" {
 			t.Errorf("%s has a command without a reason", c.Reason)
 		}
-		command := c.Next.Fill(report.Of{Manager: "ccm", Namespace: "web", Name: "shop", Provider: "main", Choice: "main", Digest: "0123"})
+		command := c.Next.Fill(report.Of{Manager: "ccm", Namespace: "web", Name: "shop", Provider: "main", Choice: "main", Digest: "0123"}).Command
 		if left := regexp.MustCompile(`\{[a-z]+\}`).FindString(command); left != "" {
 			t.Errorf("%s: %s is not filled in %q", c.Reason, left, command)
 		}
@@ -47,7 +47,7 @@ func TestTheLogOfAProviderIsFound(t *testing.T) {
 		logger.WithValues("module", "static").Info("said by " + name + ".")
 	}
 	for _, reason := range []string{report.NoAnswer, report.BackedOff} {
-		_, filter, _ := strings.Cut(report.Find(reason).Next.Fill(report.Of{Provider: "main"}), "| ")
+		_, filter, _ := strings.Cut(report.Find(reason).Next.Fill(report.Of{Provider: "main"}).Command, "| ")
 		shell := exec.CommandContext(t.Context(), "sh", "-c", filter)
 		shell.Stdin = bytes.NewReader(log.Bytes())
 		if found, err := shell.Output(); err != nil || !strings.Contains(string(found), "said by main.") || strings.Contains(string(found), "main2") {
@@ -58,7 +58,7 @@ func TestTheLogOfAProviderIsFound(t *testing.T) {
 
 // A name cannot bring placeholders into a command.
 func TestFill(t *testing.T) {
-	got := report.Step{Command: "kubectl -n {namespace} get service {name}"}.Fill(report.Of{Namespace: "{name}", Name: "shop"})
+	got := report.Step{Command: "kubectl -n {namespace} get service {name}"}.Fill(report.Of{Namespace: "{name}", Name: "shop"}).Command
 	if got != "kubectl -n {name} get service shop" {
 		t.Errorf("got %q", got)
 	}
@@ -126,5 +126,11 @@ func TestForManager(t *testing.T) {
 		if got := report.ForManager("kube-system", command); got != command {
 			t.Errorf("%q, want %q", got, command)
 		}
+	}
+	if got := report.Promote("ccm", "p", "0123"); got != "ccmctl rollout promote p 0123 --manager-namespace ccm" {
+		t.Errorf("promote: %q", got)
+	}
+	if got := report.Find(report.NoNodes).Next.Fill(report.Of{Manager: "ccm"}).What; !strings.HasSuffix(got, "ccmctl why node NAME --manager-namespace ccm") {
+		t.Errorf("the words of a step: %q", got)
 	}
 }

@@ -149,6 +149,9 @@ func (o *Object) With(s *source.Store) *Object {
 // Name returns the name of the ConfigMap, for Events on it.
 func (o *Object) Name() string { return Name(o.provider) }
 
+// Namespace returns that of the ConfigMap, and of all others of the manager.
+func (o *Object) Namespace() string { return o.namespace }
+
 // Name returns the name of the ConfigMap of a provider.
 func Name(provider string) string { return "wasm-ccm-provider-" + provider }
 

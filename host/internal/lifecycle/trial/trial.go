@@ -9,10 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Subject is a possible cause of a manager's end: a module with its configuration, on an engine, or an
@@ -147,8 +144,8 @@ func Decided(err error) bool {
 	return suspect || busy
 }
 
-// Error of a blocked subject. A rollout's report adds the operator's remedy; for a signer or
-// an image this text must have it.
+// Error of a blocked subject. The operator's remedy is added by whoever knows the manager's
+// namespace.
 func (s *Suspect) Error() string {
 	times, did := "", "tried this module and configuration"
 	switch {
@@ -165,12 +162,7 @@ func (s *Suspect) Error() string {
 	if s.Ends > 0 {
 		out += "; it is tried once more after " + s.Found.Add(EndsPeriod).UTC().Format(time.RFC3339)
 	}
-	out += "; offer another one"
-	if s.Signer != "" || s.Image != "" {
-		digest := cmp.Or(strings.TrimPrefix(s.Image, "sha256:"), s.Module)
-		out += fmt.Sprintf(", or, if it was not at fault: ccmctl rollout promote %s %s", s.Provider, text.Digest(digest))
-	}
-	return out
+	return out + "; offer another one"
 }
 
 // Again is how long the suspect stays blocked: 0 if only an operator can release it. A

@@ -117,8 +117,8 @@ func is(e *v1alpha1.Explanation, state v1alpha1.State, cause, format string, arg
 
 // advise adds the register's next step for the cause.
 func advise(e *v1alpha1.Explanation, f Facts) {
-	if step := report.Find(e.Cause).Next; step.What != "" {
-		next(e, step.Fill(about(e, f)), "%s", step.What)
+	if step := report.Find(e.Cause).Next.Fill(about(e, f)); step.What != "" {
+		next(e, step.Command, "%s", step.What)
 	}
 }
 

@@ -68,11 +68,11 @@ func rollout(e *v1alpha1.Explanation, f Facts) bool {
 		if p.Paused {
 			resume(e, f)
 		}
-		next(e, report.ForManager(f.Namespace, fmt.Sprintf("ccmctl rollout promote %s %s", p.Name, offered(p))), "let it serve anyway")
+		next(e, report.Promote(f.Namespace, p.Name, offered(p)), "let it serve anyway")
 		next(e, "", "or offer another module or configuration")
 	case "", v1alpha1.PhaseWaiting:
 		is(e, v1alpha1.StateStuck, waiting(p), "it has no module to serve: %s", said)
-		next(e, offers(p), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
+		next(e, offers(f), "see whether the source of the module, and the Secrets, are there (providers[].source of the values)")
 	default:
 		is(e, v1alpha1.StateProgressing, p.Phase, "%s", said)
 		going(e, f)
@@ -95,17 +95,18 @@ func going(e *v1alpha1.Explanation, f Facts) {
 
 // resume suggests to end a pause.
 func resume(e *v1alpha1.Explanation, f Facts) {
-	step := report.Find(report.Paused).Next
-	next(e, step.Fill(about(e, f)), "%s", step.What)
+	step := report.Find(report.Paused).Next.Fill(about(e, f))
+	next(e, step.Command, "%s", step.What)
 }
 
 // offers is the command that shows what is offered, and what became of it. Events may
 // be gone: the state is there.
-func offers(p *v1alpha1.Provider) string {
+func offers(f Facts) string {
+	p := f.Provider
 	if s := p.Source; s != nil && s.Kind == v1alpha1.KindConfigMap {
 		return fmt.Sprintf("kubectl -n %s describe configmap %s", s.Namespace, s.Name)
 	}
-	return "ccmctl rollout history " + p.Name
+	return report.ForManager(f.Namespace, "ccmctl rollout history "+p.Name)
 }
 
 func cause(p *v1alpha1.Provider) string {
@@ -135,7 +136,7 @@ func rejected(e *v1alpha1.Explanation, f Facts) {
 		advise(e, f)
 		return
 	}
-	next(e, offers(f.Provider), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
+	next(e, offers(f), "correct what the message names, and offer it again: the module, its configuration, or the grants in the values. A failed probe is tried again by itself")
 }
 
 // rights explains a configuration that is not fully in force.

@@ -57,6 +57,11 @@ func TestTheNextStepOfAProviderHelps(t *testing.T) {
 		if len(e.Next) != 1 || e.Next[0].Command != c.command {
 			t.Errorf("%s %s: next is %+v, want %q", c.phase, c.reason, e.Next, c.command)
 		}
+		elsewhere := explain.Provider(explain.Facts{Namespace: "ccm", Provider: &v1alpha1.Provider{
+			Name: "static", Phase: c.phase, Reason: c.reason, Offered: offered, Paused: c.paused, Source: c.source}})
+		if got, want := elsewhere.Next[0].Command, report.ForManager("ccm", c.command); got != want {
+			t.Errorf("%s %s, in another namespace: %q, want %q", c.phase, c.reason, got, want)
+		}
 	}
 }
 

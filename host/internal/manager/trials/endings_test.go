@@ -148,7 +148,7 @@ func TestAnImageThatEndsTheManagerIsReadOnce(t *testing.T) {
 		p = newProcess(t, client, "host:1", "main")
 		begin(t, p.books[0], "good", trial.Trusted)
 		_, err := p.books[0].Pulls().Begin(t.Context(), image)
-		if err == nil || !strings.Contains(err.Error(), "ended while it read the image") || !strings.Contains(err.Error(), "ccmctl rollout promote main abababababab") {
+		if err == nil || !strings.Contains(err.Error(), "ended while it read the image") || !strings.Contains(err.Error(), "ccmctl rollout promote main abababababab --manager-namespace ns") {
 			t.Fatal(err)
 		}
 		if err := p.Leave(t.Context()); err != nil {

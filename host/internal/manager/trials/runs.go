@@ -1,6 +1,7 @@
 package trials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/internal/report"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/engine"
 	"github.com/wasm-ccm/wasm-ccm/host/internal/sandbox/plugin"
+	"github.com/wasm-ccm/wasm-ccm/host/internal/text"
 )
 
 // Of returns the trials of the provider itself, or of one of its signers.
@@ -56,7 +58,18 @@ func (b *Book) begin(ctx context.Context, s trial.Subject, standing trial.Standi
 		// make others wait for it, and be blamed after the restart.
 		told(rollout.Ended)
 	}
-	return told, err
+	return told, b.remedied(err)
+}
+
+// remedied adds the operator's remedy for a signer or an image; of a module a rollout's report
+// has it.
+func (b *Book) remedied(err error) error {
+	s, suspect := errors.AsType[*trial.Suspect](err)
+	if !suspect || s.Signer == "" && s.Image == "" {
+		return err
+	}
+	digest := text.Digest(cmp.Or(strings.TrimPrefix(s.Image, "sha256:"), s.Module))
+	return fmt.Errorf("%w, or, if it was not at fault: %s", err, report.Promote(b.object.Namespace(), s.Provider, digest))
 }
 
 // now is the time in the format of books.
