@@ -99,14 +99,24 @@ func TestTheRuleIsWhole(t *testing.T) {
 	}
 }
 
-// A manager of another namespace is no second one where none is installed.
+// A manager of another namespace is no second one where none is installed; cloud loops in
+// kube-controller-manager are told all the same.
 func TestAManagerOfAnotherNamespace(t *testing.T) {
 	now, holder, seconds := metav1.NowMicro(), "host_1", int32(3600)
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ccm", Name: managerName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now}}
 	c := &checker{Options: Options{Namespace: "kube-system"}, dates: &dates{clock: time.Now}, seen: cluster{leases: []coordinationv1.Lease{lease}}}
+	run := func(words ...string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ccm", Name: words[0]}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: words}}}}
+	}
+	c.seen.pods = []corev1.Pod{run(managerName), run(kubeManager, "--cloud-provider=external")}
 	c.managers(t.Context())
 	c.workload(t.Context())
-	if Count(c.findings, Error) != 0 || !found(c.findings, Finding{Severity: Warning, Reason: report.NotInstalled, What: "namespace ccm"}) {
+	if Count(c.findings, Error) != 0 || !found(c.findings, Finding{Severity: Warning, Reason: report.NotInstalled, What: "namespace ccm"}) || !found(c.findings, Finding{Severity: OK, Reason: "Managers", What: "no " + kubeManager}) {
+		t.Errorf("%+v", c.findings)
+	}
+	c.seen.pods[1] = run(kubeManager, "--cloud-provider=aws")
+	c.managers(t.Context())
+	if Count(c.findings, Error) != 1 || !found(c.findings, Finding{Severity: Error, Reason: report.InTreeCloudProvider, What: "--cloud-provider=aws"}) {
 		t.Errorf("%+v", c.findings)
 	}
 }

@@ -15,20 +15,34 @@ import (
 
 // managers looks for other programs with cloud loops.
 func (c *checker) managers(context.Context) {
-	if c.bare() && c.elsewhere() != "" { // it may be the manager that is meant: notInstalled says so
-		return
+	good, led := "nobody else runs the control loops of a cloud", c.elsewhere()
+	meant := c.bare() && len(led) > 0 // another namespace's manager may be the one that is meant: notInstalled says so
+	if meant {
+		good, led = "no "+kubeManager+" runs the control loops of a cloud", nil
 	}
-	c.section("Managers", "cluster", "nobody else runs the control loops of a cloud", func() {
+	c.section("Managers", "cluster", good, func() {
 		for i := range c.seen.pods {
-			c.otherManager(&c.seen.pods[i])
+			c.otherManager(&c.seen.pods[i], meant)
 		}
-		for i := range c.seen.leases {
-			c.otherLease(&c.seen.leases[i])
+		for i := range led {
+			c.tell(report.TwoManagers, "lease "+led[i].Namespace+"/"+led[i].Name, fmt.Sprintf("%s leads by it, and the manager of namespace %s by another", *led[i].Spec.HolderIdentity, c.Namespace))
 		}
 	}, ofPods, ofLeases)
 }
 
-func (c *checker) otherManager(pod *corev1.Pod) {
+// elsewhere are the Leases by which managers of other namespaces lead.
+func (c *checker) elsewhere() (led []coordinationv1.Lease) {
+	for i := range c.seen.leases {
+		if lease := &c.seen.leases[i]; lease.Namespace != c.Namespace && c.live(lease) {
+			led = append(led, *lease)
+		}
+	}
+	return led
+}
+
+// otherManager tells of cloud loops in a Pod. The cloud-controller-manager of another
+// namespace is left out if it may be the one that is meant.
+func (c *checker) otherManager(pod *corev1.Pod, meant bool) {
 	for _, container := range pod.Spec.Containers {
 		cloud, set := flag(container, "cloud-provider")
 		switch {
@@ -36,7 +50,7 @@ func (c *checker) otherManager(pod *corev1.Pod) {
 			if set && cloud != "" && cloud != "external" {
 				c.tell(report.InTreeCloudProvider, podName(pod), "--cloud-provider="+cloud)
 			}
-		case !c.ours(pod) && runs(container, managerName):
+		case !meant && !c.ours(pod) && runs(container, managerName):
 			c.tell(report.TwoManagers, podName(pod), "another cloud-controller-manager (container "+container.Name+")")
 		}
 	}
@@ -63,13 +77,6 @@ func runs(container corev1.Container, program string) bool {
 		}
 	}
 	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, program) })
-}
-
-func (c *checker) otherLease(lease *coordinationv1.Lease) {
-	if lease.Namespace == c.Namespace || !c.live(lease) {
-		return
-	}
-	c.tell(report.TwoManagers, "lease "+lease.Namespace+"/"+lease.Name, fmt.Sprintf("%s leads by it, and the manager of namespace %s by another", *lease.Spec.HolderIdentity, c.Namespace))
 }
 
 // leader checks the holder of the manager's Lease.

@@ -30,24 +30,19 @@ func (c *checker) workload(ctx context.Context) {
 }
 
 func (c *checker) notInstalled() {
-	if c.bare() {
-		c.tell(report.NotInstalled, "namespace "+c.Namespace, c.elsewhere())
+	if !c.bare() {
+		return
 	}
+	evidence := ""
+	if led := c.elsewhere(); len(led) > 0 {
+		evidence = "a manager leads by the Lease of namespace " + led[0].Namespace
+	}
+	c.tell(report.NotInstalled, "namespace "+c.Namespace, evidence)
 }
 
 // bare reports whether no manager is installed, planned, or answers.
 func (c *checker) bare() bool {
 	return c.target() == nil && c.plan.configuration == nil && c.status == nil && !c.seen.unread[daemonSetOf+c.own()] && !c.seen.unread[deploymentOf+c.own()]
-}
-
-// elsewhere names the Lease by which a manager of another namespace leads; "" without one.
-func (c *checker) elsewhere() string {
-	for i := range c.seen.leases {
-		if lease := &c.seen.leases[i]; lease.Namespace != c.Namespace && c.live(lease) {
-			return "a manager leads by the Lease of namespace " + lease.Namespace
-		}
-	}
-	return ""
 }
 
 // tolerations that the manager needs to start on the nodes that wait for it.
