@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the API of the packages that others import with the recorded one, and the
-# JSON names of their fields. What a program or a file may no longer use must stand,
+# JSON tags of their fields. What a program or a file may no longer use must stand,
 # as `package.Name`, in the first section of its CHANGELOG.md: of
 # host/config/v1alpha1 as `config.Name`.
 # usage: .ci/check-api.sh APIDIFF, from the root of the repository
@@ -14,15 +14,14 @@ shallow() { [ "$(git rev-parse --is-shallow-repository)" = true ]; }
 told() { awk '/^## / { sections++ } sections == 1' "$1"; }
 # Go looks for the module of a package from the directory of the command.
 module_of() { local dir=$1; until [ -e "$dir/go.mod" ]; do dir=$(dirname "$dir"); done; echo "$dir"; }
-# The fields of a directory's structs, `Type.Field JSON-NAME`: apidiff leaves out tags.
-json_names() {
+# The fields of a directory's structs, `Type.Field JSON-TAG`: apidiff leaves out tags.
+json_tags() {
   find "$1" -maxdepth 1 -name '*.go' ! -name '*_test.go' -exec cat {} + | awk '
     /^}/ { type = "" }
     /^type [A-Z].* struct {$/ { type = $2 }
     type && /^\t[A-Za-z*]/ {
-      name = match($0, /json:"[^"]*/) ? substr($0, RSTART + 6, RLENGTH - 6) : ""
-      gsub(/,omit[a-z]+/, "", name)
-      print type "." $1, name ? name : $1
+      tag = match($0, /json:"[^"]*/) ? substr($0, RSTART + 6, RLENGTH - 6) : ""
+      print type "." $1, tag ? tag : $1
     }' | sort -k1,1
 }
 recorded=$(grep '^[^#]' .ci/recorded-api.txt) || { echo ".ci/recorded-api.txt: no package to compare; restore the list" >&2; exit 1; }
@@ -43,7 +42,7 @@ while read -r package changelog commit; do
   home=$(module_of "$package")
   (cd "$old/$commit/$home" && "$apidiff" -w "$old/export" "$module/$package")
   changes=$(cd "$home" && "$apidiff" -incompatible "$old/export" "$module/$package")
-  changes+=$(join <(json_names "$old/$commit/$package") <(json_names "$package") |
+  changes+=$(join <(json_tags "$old/$commit/$package") <(json_tags "$package") |
     awk '$2 != $3 { print "\n- " $1 ": is " $3 " in JSON, was " $2 }')
   short=${package%/v1*} short=${short##*/}
   while IFS= read -r change; do
