@@ -85,7 +85,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// createFile writes a new file, and fails if it exists.
+// createFile writes a new file, whose mode the umask narrows, and fails if it exists.
 func createFile(path string, data []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) {
@@ -96,6 +96,7 @@ func createFile(path string, data []byte, mode os.FileMode) error {
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // half of it would be in the way of the next one
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -71,11 +71,14 @@ func putManifest(wasmFile, manifestFile, version string) ([]byte, *manifest.Mani
 }
 
 // replaceFile writes all of a file, or leaves the former one, whose mode stays. It
-// writes through a link.
+// writes through a link. A new file gets its mode from the umask.
 func replaceFile(path string, data []byte) error {
 	target, mode, err := replaced(path)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if target == "" {
+		return createFile(path, data, 0o666)
 	}
 	f, err := os.CreateTemp(filepath.Dir(target), ".ccmctl-*")
 	if err != nil {
@@ -92,12 +95,12 @@ func replaceFile(path string, data []byte) error {
 	return nil
 }
 
-// replaced is the file that a path leads to, and the mode for its next content.
+// replaced is the file that a path leads to, "" if there is none, and its mode.
 func replaced(path string) (string, os.FileMode, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		if _, absent := os.Lstat(path); errors.Is(absent, os.ErrNotExist) {
-			return path, 0o644, nil
+			return "", 0, nil
 		}
 		return "", 0, fmt.Errorf("%w: remove the link, or name another file", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -54,14 +55,19 @@ func link(t *testing.T, b bench, to, name string) string {
 	return b.path(name)
 }
 
-// The file stays that of its owner: with its mode, and where the link leads.
+// The file stays that of its owner: with its mode, and where the link leads. Of a new one
+// the umask decides.
 func TestManifestKeepsModeAndLink(t *testing.T) {
 	b := newBench(t)
-	guest := b.write(t, "guest.wasm", bare(t, b.module)) // of mode 0600
+	b.write(t, "guest.wasm", bare(t, b.module)) // of mode 0600
 	linked := link(t, b, "guest.wasm", "linked.wasm")
-	mustCcmctl(t, "manifest", linked, manifestOfStatic)
-	if info, err := os.Stat(guest); err != nil || info.Mode() != 0o600 || !bytes.Equal(b.read(t, "guest.wasm"), b.module) {
-		t.Errorf("%v, %v", info, err)
+	former := syscall.Umask(0o027)
+	defer syscall.Umask(former)
+	for output, want := range map[string]os.FileMode{linked: 0o600, b.path("new.wasm"): 0o640} {
+		mustCcmctl(t, "manifest", linked, manifestOfStatic, "-o", output)
+		if info, err := os.Stat(output); err != nil || info.Mode() != want || !bytes.Equal(b.read(t, filepath.Base(output)), b.module) {
+			t.Errorf("%v, %v: want %v", info, err, want)
+		}
 	}
 	if to, err := os.Readlink(linked); err != nil || to != "guest.wasm" {
 		t.Errorf("the link leads to %q: %v", to, err)
