@@ -116,11 +116,27 @@ func (f *callsFlags) print(w io.Writer, calls *v1alpha1.Calls) error {
 		return err
 	}
 	slices.Reverse(calls.Latest)
-	var table columns
+	rows := append([][]string{callHeader(f.output)}, callRows(f.output, calls.Latest)...)
 	if f.counts {
-		return table.print(w, countRows(calls))
+		rows = countRows(calls)
 	}
-	return table.print(w, append([][]string{callHeader(f.output)}, callRows(f.output, calls.Latest)...))
+	if len(rows) == 1 {
+		return f.none(w, &calls.Manager)
+	}
+	return new(columns).print(w, rows)
+}
+
+// none says which requests there were none of, and since when.
+func (f *callsFlags) none(w io.Writer, m *v1alpha1.Manager) error {
+	of := ""
+	if f.provider != "" {
+		of += " of provider " + f.provider
+	}
+	if f.host != "" {
+		of += " to host " + f.host
+	}
+	_, err := fmt.Fprintf(w, "Manager %s remembers no request%s since its start at %s\n", m.Host, of, when(m.Started.Time))
+	return err
 }
 
 func callHeader(output string) []string {

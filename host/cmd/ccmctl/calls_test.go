@@ -102,3 +102,20 @@ func TestWatchForPrograms(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// Without a request there is no table, but which there were none of, and since when.
+func TestNoCalls(t *testing.T) {
+	for want, f := range map[string]callsFlags{
+		"": {}, " of provider p": {provider: "p"}, " to host b": {host: "b", counts: true},
+	} {
+		all := callsOf("a")
+		if f.host != "" {
+			all = callsOf("a", 1)
+		}
+		all.Manager.Started = metav1.Unix(0, 0)
+		var out strings.Builder
+		if err := f.print(&out, all); err != nil || out.String() != "Manager a remembers no request"+want+" since its start at 1970-01-01T00:00:00Z\n" {
+			t.Errorf("%q: %v", out.String(), err)
+		}
+	}
+}
