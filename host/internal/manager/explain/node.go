@@ -36,6 +36,9 @@ func Node(n *corev1.Node, f Facts) v1alpha1.Explanation {
 		e.WaitsFor = "its turn"
 	default:
 		is(&e, v1alpha1.StateDone, "", "provider %s has initialised it as %s", e.Provider, n.Spec.ProviderID)
+		if f.Heard != nil { // Asked may be older: a list of all instances is no op about this one
+			e.Message += ", and told its addresses last at " + f.Heard.At.UTC().Format(time.RFC3339) + ", asked about it or about all instances"
+		}
 	}
 	if has(n, cloudproviderapi.TaintNodeShutdown) {
 		e.Also = append(e.Also, v1alpha1.Finding{Cause: report.Shutdown, Message: "the provider says that its machine is shut down (taint " + cloudproviderapi.TaintNodeShutdown + ")"})

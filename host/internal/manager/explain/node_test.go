@@ -31,6 +31,19 @@ func TestTheNextStepOfAnUnknownMachineHelps(t *testing.T) {
 	}
 }
 
+// A list of instances refreshes a Node without an op about it, also from a newer generation.
+func TestWhenTheAddressesWereTold(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "static://n1"}}
+	e := explain.Node(node, explain.Facts{
+		Provider: &v1alpha1.Provider{Name: "static", Serving: &v1alpha1.Module{}, Loops: []v1alpha1.Loop{{Name: "cloud-node-controller", Running: true}}},
+		Asked:    &v1alpha1.Op{Name: "instance_metadata", At: metav1.Unix(0, 0), Generation: 1},
+		Heard:    &explain.Heard{Op: "metadata", At: time.Unix(60, 0)},
+	})
+	if want := "provider static has initialised it as static://n1, and told its addresses last at 1970-01-01T00:01:00Z"; e.State != v1alpha1.StateDone || !strings.HasPrefix(e.Message, want) {
+		t.Errorf("%s: %s", e.State, e.Message)
+	}
+}
+
 // The next step for a held Node is always a helpful one: lifting the brake for all
 // Nodes comes last, and only if the brake holds this one. The time is the brake's.
 func TestTheNextStepOfAHeldNodeHelps(t *testing.T) {
