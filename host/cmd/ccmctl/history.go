@@ -22,11 +22,10 @@ func newHistory() *cobra.Command {
 	return f.add(&cobra.Command{
 		Use:   "history PROVIDER",
 		Short: "Show which modules served, how they did and why they ended, and what the manager told",
-		Long: "Show the generations that served, the newest first and at most 32: since when,\n" +
-			"for how many calls, of which how many failed, and how many questions the\n" +
-			"manager asked by itself; why each ended, and who asked for it. Then the Events\n" +
-			"of the provider's ConfigMap, the oldest first. An API server keeps Events for\n" +
-			"an hour, unless it is set otherwise.",
+		Long: "Show the generations that served, the newest first and at most 32; then the Events\n" +
+			"of the provider's ConfigMap, the oldest first: an API server keeps them for an\n" +
+			"hour, unless it is set otherwise; then the phase (deploy/docs/upgrade.md has them).\n\n" +
+			"A generation is a module with its configuration. The columns, where - is none:\n\n" + columnsHelp(),
 		Example: "  ccmctl rollout history static",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,6 +46,32 @@ func newHistory() *cobra.Command {
 	})
 }
 
+// historyColumns are the columns of the table, and what they mean.
+var historyColumns = [][2]string{
+	{"GENERATION", "counted up at each takeover, also for other grants or Secrets"},
+	{"MODULE", "name and version, as the module says"},
+	{"DIGEST", "SHA-256 of the module, for rollout promote"},
+	{"CONFIG", "SHA-256 of its configuration; none of a private one"},
+	{"OFFERED", "when it was first seen in the source"},
+	{"FROM", "when it began to serve"},
+	{"UNTIL", "when another one took over; serves: none did"},
+	{"KEPT", "when it had passed its observation"},
+	{"CALLS", "requests of the control loops to it"},
+	{"FAILED", "how many of CALLS failed"},
+	{"ASKED", "questions of the manager's own, to prove it"},
+	{"BY", "who asked for its end, and when"},
+	{"ENDED", "why: Replaced by what was offered, or rolled back:\n" +
+		"              ByOperator: somebody asked; ErrorBudgetExceeded: calls failed;\n" +
+		"              ExaminationFailed: questions failed; ModuleSuspected: a manager ended"},
+}
+
+func columnsHelp() (help string) {
+	for _, c := range historyColumns {
+		help += fmt.Sprintf("  %-10s  %s\n", c[0], c[1])
+	}
+	return strings.TrimSuffix(help, "\n")
+}
+
 // writeHistory prints the generations of a provider's ConfigMap, its Events and
 // its present state.
 func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) error {
@@ -58,7 +83,11 @@ func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) erro
 	}
 	if len(record.History) > 0 {
 		table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-		fmt.Fprintln(table, "GENERATION\tMODULE\tDIGEST\tOFFERED\tFROM\tUNTIL\tKEPT\tCALLS\tFAILED\tASKED\tBY\tENDED")
+		var header []string
+		for _, c := range historyColumns {
+			header = append(header, c[0])
+		}
+		fmt.Fprintln(table, strings.Join(header, "\t"))
 		for i := range record.History {
 			fmt.Fprintln(table, strings.Join(servedRow(&record.History[i]), "\t"))
 		}
@@ -70,12 +99,17 @@ func writeHistory(w io.Writer, cm *corev1.ConfigMap, events []corev1.Event) erro
 	for i := range events {
 		fmt.Fprintf(w, "%s  %-24s %s\n", told(&events[i]).UTC().Format(time.RFC3339), text.Line(events[i].Reason, maxTold), text.Line(events[i].Message, maxTold))
 	}
-	now := cm.Labels[status.LabelPhase]
+	now, config := cm.Labels[status.LabelPhase], ""
 	var s status.Status
-	if err := yaml.Unmarshal([]byte(cm.Data["status"]), &s); err == nil && s.Message != "" {
-		now += " (" + text.Line(s.Message, maxTold) + ")"
+	if err := yaml.Unmarshal([]byte(cm.Data["status"]), &s); err == nil {
+		if s.Message != "" {
+			now += " (" + text.Line(s.Message, maxTold) + ")"
+		}
+		if s.Serving != nil {
+			config = text.Line(text.Config(s.Serving.ConfigDigest), maxTold)
+		}
 	}
-	_, err := fmt.Fprintf(w, "now: phase %s, serving %s\n", now, dash(cm.Labels[status.LabelServing]))
+	_, err := fmt.Fprintf(w, "now: phase %s, serving %s%s\n", now, dash(cm.Labels[status.LabelServing]), config)
 	return err
 }
 
@@ -88,7 +122,7 @@ func servedRow(s *lifecycle.Served) []string {
 		until = "serves"
 	}
 	return []string{
-		fmt.Sprint(s.Generation), line(s.Name + " " + s.Version), line(text.Digest(s.Digest)), when(s.Offered), when(s.From), until, when(s.Kept),
+		fmt.Sprint(s.Generation), line(s.Name + " " + s.Version), line(text.Digest(s.Digest)), line(text.Digest(s.ConfigDigest)), when(s.Offered), when(s.From), until, when(s.Kept),
 		fmt.Sprint(s.Calls), fmt.Sprint(s.Failures), fmt.Sprint(s.Questions), line(s.By), line(s.Why),
 	}
 }

@@ -123,6 +123,15 @@ func Label(s string) string {
 // ask people to type them.
 func Digest(digits string) string { return Cut(digits, digestDigits) }
 
+// Config tells of the digest of a configuration, beside that of its module; "" of a
+// private one, which has none.
+func Config(digits string) string {
+	if digits == "" {
+		return ""
+	}
+	return ", configuration sha256:" + Digest(digits)
+}
+
 func invisible(r rune) bool { return !unicode.IsPrint(r) }
 
 func alphanumeric(r rune) bool {
