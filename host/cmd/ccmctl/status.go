@@ -149,7 +149,7 @@ func unready(s *v1alpha1.Status) string {
 		switch {
 		case p.Serving == nil:
 			return fmt.Sprintf("provider %s serves nothing: %s %s", p.Name, p.Phase, p.Message)
-		case p.Offered == nil || p.Offered.Digest != p.Serving.Digest || p.Candidate != nil:
+		case !p.ServesOffered():
 			return fmt.Sprintf("provider %s does not serve what is offered: %s %s %s", p.Name, p.Phase, p.Reason, p.Message)
 		case len(p.Stuck) > 0:
 			return fmt.Sprintf("%s: %s", objectName(p.Stuck[0].Object), p.Stuck[0].Message)
@@ -200,11 +200,11 @@ func printStatus(w io.Writer, output string, s *v1alpha1.Status) error {
 	fmt.Fprintf(w, "Manager %s %s, up %s, and %s\n\n", s.Manager.Version, s.Manager.Host, age(s.Time.Time, s.Manager.Started.Time), role)
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	row(table, output == "wide", []string{"PROVIDER", "SERVING", "PHASE", "REASON", "SINCE", "SERVICES", "NODES", "STUCK", "SOURCE"},
-		[]string{"DIGEST", "GENERATION", "OPS", "HOSTS"})
+		[]string{"DIGEST", "CONFIG", "GENERATION", "OPS", "HOSTS"})
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		row(table, output == "wide", []string{p.Name, moduleName(p.Serving), p.Phase, dash(p.Reason), age(s.Time.Time, p.Since.Time), total(p.Services), total(p.Nodes), fmt.Sprint(p.StuckObjects()), sourceOf(p)},
-			[]string{digestOf(p.Serving), fmt.Sprint(p.Generation), fmt.Sprintf("%d running, %d backed off", p.Ops.Running, p.Ops.BackedOff), hostStates(p.Hosts)})
+			[]string{digestOf(p.Serving), configOf(p.Serving), fmt.Sprint(p.Generation), fmt.Sprintf("%d running, %d backed off", p.Ops.Running, p.Ops.BackedOff), hostStates(p.Hosts)})
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -291,7 +291,15 @@ func digestOf(m *v1alpha1.Module) string {
 	return text.Digest(m.Digest)
 }
 
-// sourceOf names the source of a provider and the digest of what it holds.
+func configOf(m *v1alpha1.Module) string {
+	if m == nil {
+		return "-"
+	}
+	return dash(text.Digest(m.ConfigDigest))
+}
+
+// sourceOf names the source of a provider and the digest of what it holds, and of its
+// configuration if another one serves.
 func sourceOf(p *v1alpha1.Provider) string {
 	said := ""
 	if p.Source != nil { // managers of earlier releases do not say it
@@ -299,6 +307,9 @@ func sourceOf(p *v1alpha1.Provider) string {
 	}
 	if o := p.Offered; o != nil {
 		said += " sha256:" + text.Digest(cmpOr(strings.TrimPrefix(o.ImageDigest, "sha256:"), o.Digest))
+		if s := p.Serving; s != nil && s.ConfigDigest != o.ConfigDigest {
+			said += text.Config(o.ConfigDigest) + " (" + configOf(s) + " serves)"
+		}
 	}
 	return dash(strings.TrimSpace(said))
 }

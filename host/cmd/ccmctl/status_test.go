@@ -9,14 +9,16 @@ import (
 	"github.com/wasm-ccm/wasm-ccm/host/status/v1alpha1"
 )
 
-// The source of a provider is named with the digest of what it holds: of an image that of
-// the image.
+// The source of a provider is named with the digest of what it holds, of an image that of
+// the image, and its configuration, if another one serves.
 func TestStatusNamesTheSources(t *testing.T) {
 	module := strings.Repeat("a", 64)
 	for want, p := range map[string]v1alpha1.Provider{
 		"   configmap kube-system/cloud sha256:aaaaaaaaaaaa\n": {Source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "cloud"}, Offered: &v1alpha1.Module{Digest: module}},
 		"   image registry.example/cloud:v1 sha256:bbbbbbbbbbbb\n": {Source: &v1alpha1.Object{Kind: "Image", Name: "registry.example/cloud:v1"},
 			Offered: &v1alpha1.Module{Digest: module, ImageDigest: "sha256:" + strings.Repeat("b", 64)}},
+		"   configmap kube-system/cloud sha256:aaaaaaaaaaaa, configuration sha256:bbbbbbbbbbbb (cccccccccccc serves)\n": {Source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "cloud"},
+			Offered: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("b", 64)}, Serving: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("c", 64)}},
 		"   directory /provider\n":          {Source: &v1alpha1.Object{Kind: "Directory", Name: "/provider"}},
 		"   sha256:aaaaaaaaaaaa\n":          {Offered: &v1alpha1.Module{Digest: module}}, // of a manager of an earlier release
 		"   -          -       0       -\n": {},
@@ -56,5 +58,23 @@ func TestStatusNamesTheFirstThatAreStuck(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", output, text, out.String())
 			}
 		}
+	}
+}
+
+// Of a module whose former configuration serves again, what is offered does not serve, and
+// --wait goes on.
+func TestWaitForTheOfferedConfiguration(t *testing.T) {
+	p := v1alpha1.Provider{Name: "a", Phase: v1alpha1.PhaseKept, Offered: &v1alpha1.Module{Digest: "m", ConfigDigest: "new"}, Serving: &v1alpha1.Module{Digest: "m", ConfigDigest: "new"}}
+	status := &v1alpha1.Status{Manager: v1alpha1.Manager{Leads: true}, Providers: []v1alpha1.Provider{p}}
+	if said := unready(status); said != "" {
+		t.Error(said)
+	}
+	status.Providers[0].Serving.ConfigDigest = "old"
+	if said := unready(status); !strings.Contains(said, "does not serve what is offered") {
+		t.Errorf("%q", said)
+	}
+	status.Providers[0].Serving.ConfigDigest, status.Providers[0].Phase = "new", v1alpha1.PhaseRolledBack // private ones have no digest
+	if said := unready(status); !strings.Contains(said, "does not serve what is offered") {
+		t.Errorf("%q", said)
 	}
 }

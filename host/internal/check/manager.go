@@ -85,7 +85,7 @@ func released(version string) string {
 // the manager that leads, once it has read them.
 func well(p *status.Provider) string {
 	said := "it serves what is offered"
-	if p.Candidate != nil || p.Serving == nil || p.Offered == nil || p.Offered.Digest != p.Serving.Digest {
+	if !p.ServesOffered() {
 		said = "it serves; the rollout of what is offered is in phase " + p.Phase
 	}
 	if p.Services != nil && p.Nodes != nil {

@@ -194,9 +194,9 @@ func meaning(p rollout.Phase) string {
 func subject(x rollout.Report) string {
 	switch {
 	case x.Subject != nil:
-		return fmt.Sprintf("%s %s, digest sha256:%s", x.Subject.Name(), x.Subject.Version(), x.Subject.Digests().Module)
+		return fmt.Sprintf("%s %s, %s", x.Subject.Name(), x.Subject.Version(), digestsOf(x.Bundle, x.Subject))
 	case x.Offered != nil:
-		return "module sha256:" + x.Offered.Digest
+		return "module sha256:" + x.Offered.Digest + text.Config(x.Offered.ConfigDigest)
 	}
 	return ""
 }

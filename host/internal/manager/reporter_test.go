@@ -212,8 +212,8 @@ func TestTheStatusTellsWhatIsOfferedFromWhatServes(t *testing.T) {
 func TestARollbackTellsOfTheConfiguration(t *testing.T) {
 	r, events := newTestReporter(t)
 	serving := &v1alpha1.Module{Name: "static", Version: "0.1.0", Digest: strings.Repeat("a", 64), ConfigDigest: strings.Repeat("b", 64), Revision: "1"}
-	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}})
-	if text := <-events; !strings.Contains(text, "static 0.1.0 serves again with its previous configuration, sha256:bbbbbbbbbbbb") {
+	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonByOperator, Serving: serving, Good: serving, Offered: &v1alpha1.Module{Digest: offeredDigest, ConfigDigest: strings.Repeat("c", 64)}})
+	if text := <-events; !strings.Contains(text, offeredDigest+", configuration sha256:cccccccccccc: ") || !strings.Contains(text, "static 0.1.0 serves again with its previous configuration, sha256:bbbbbbbbbbbb") {
 		t.Error(text)
 	}
 	r.Report(rollout.Report{Phase: rollout.RolledBack, Reason: rollout.ReasonErrorBudget, Serving: serving, Good: serving, Offered: &v1alpha1.Module{Digest: offeredDigest}, Promotable: true})

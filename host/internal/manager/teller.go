@@ -75,6 +75,15 @@ func (t *teller) event(bundle source.Bundle, kind, reason, message string) {
 	}
 }
 
+// digestsOf a generation, without that of a private configuration.
+func digestsOf(bundle source.Bundle, g *plugin.Generation) string {
+	d := g.Digests()
+	if bundle.ConfigPrivate {
+		d.Config = ""
+	}
+	return "digest sha256:" + d.Module + text.Config(d.Config)
+}
+
 // serving reports a takeover by a new generation.
 func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	digests, config := g.Digests(), "private"
@@ -83,11 +92,11 @@ func (t *teller) serving(bundle source.Bundle, g *plugin.Generation) {
 	}
 	t.logger.Info("provider is serving", "module", g.Name(), "version", g.Version(), "digest", "sha256:"+digests.Module,
 		"configDigest", config, "source", bundle.Origin, "probe", t.clean(g.Summary()))
-	text := fmt.Sprintf("%s %s is serving, digest sha256:%s", g.Name(), g.Version(), digests.Module)
+	said := fmt.Sprintf("%s %s is serving, %s", g.Name(), g.Version(), digestsOf(bundle, g))
 	if summary := t.clean(g.Summary()); summary != "" {
-		text += ": " + summary
+		said += ": " + summary
 	}
-	t.event(bundle, corev1.EventTypeNormal, eventServing, text)
+	t.event(bundle, corev1.EventTypeNormal, eventServing, said)
 	for _, warning := range g.Warnings() {
 		warning = t.clean(warning)
 		t.logger.Info("the provider warns about its configuration", "module", g.Name(), "warning", warning)
@@ -113,7 +122,7 @@ func offeredOf(x rollout.Report) string {
 	if x.Offered == nil {
 		return ""
 	}
-	return "sha256:" + text.Digest(x.Offered.Digest)
+	return "sha256:" + text.Digest(x.Offered.Digest) + text.Config(x.Offered.ConfigDigest)
 }
 
 // stillServing names the serving module.

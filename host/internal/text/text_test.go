@@ -95,7 +95,8 @@ func TestLabelAndDigest(t *testing.T) {
 			t.Errorf("Label(%q) = %q, want %q", text, got, want)
 		}
 	}
-	if got := Digest(strings.Repeat("0123456789abcdef", 4)); got != "0123456789ab" {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	if got := Digest(digest) + Config(digest) + Config(""); got != "0123456789ab, configuration sha256:0123456789ab" {
 		t.Error(got)
 	}
 }

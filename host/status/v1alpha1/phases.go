@@ -46,6 +46,12 @@ func (p *Provider) Refused() bool {
 	return p.Phase == PhaseRejected || p.Phase == PhaseHeld || p.Phase == PhaseRolledBack
 }
 
+// ServesOffered reports that what is offered serves: the module with its configuration.
+func (p *Provider) ServesOffered() bool {
+	s, o := p.Serving, p.Offered
+	return s != nil && o != nil && p.Candidate == nil && !p.Refused() && s.Digest == o.Digest && s.ConfigDigest == o.ConfigDigest
+}
+
 // Faults are the conditions that are False where they should be True, besides those
 // of the phase: such as Configured, when a changed configuration is rejected.
 func (p *Provider) Faults() (out []metav1.Condition) {

@@ -38,7 +38,7 @@ func describe(m *v1alpha1.Module) string {
 	if m == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%s %s (sha256:%s)", m.Name, m.Version, text.Digest(m.Digest))
+	return fmt.Sprintf("%s %s (sha256:%s%s)", m.Name, m.Version, text.Digest(m.Digest), text.Config(m.ConfigDigest))
 }
 
 // rollout explains an offered module that does not serve.
