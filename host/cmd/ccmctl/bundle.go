@@ -76,7 +76,7 @@ func (f *bundleFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("%s exists: remove it, or choose another name", f.output)
 	}
 	progress := newProgress(cmd.ErrOrStderr())
-	b := &bundle{archive: archive{begun: begun}, redactor: &redactor{}, asked: f.free, say: func(string) {}}
+	b := &bundle{archive: archive{begun: begun}, redactor: &redactor{}, contents: map[string]any{}, asked: f.free, say: func(string) {}}
 	if progress.terminal {
 		b.say = func(what string) { progress.say("reading " + what) }
 	}
@@ -115,7 +115,7 @@ func (f *bundleFlags) collect(ctx context.Context, b *bundle) {
 	} else {
 		b.miss("everything of the API server", err)
 	}
-	if f.server != "" && b.contents.Configuration != nil {
+	if f.server != "" && b.contents["configuration.json"] != nil {
 		b.miss("the configuration that the manager of --server runs with", own("configuration.json is that of the ConfigMap %s/%s, and no manager tells its own", f.managers, managerName))
 	}
 	b.say("the manager")

@@ -63,18 +63,18 @@ func (c *bundleCluster) collect(ctx context.Context) {
 
 func (c *bundleCluster) versions(context.Context) error {
 	server, err := c.client.Discovery().ServerVersion()
-	if err == nil {
-		c.contents.Versions = &versions{word(version.Release()), word(server.GitVersion)}
+	if err != nil {
+		return err
 	}
-	return err
+	return c.show("versions.json", map[string]string{"ccmctl": version.Release(), "kubernetes": server.GitVersion})
 }
 
 func (c *bundleCluster) lease(ctx context.Context) error {
 	found, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, managerName, metav1.GetOptions{})
-	if err == nil {
-		c.contents.Lease, err = pick[*lease](found.Spec)
+	if err != nil {
+		return err
 	}
-	return err
+	return c.show("lease.json", found.Spec)
 }
 
 // providers reads the statuses that outlive a manager.
@@ -83,16 +83,17 @@ func (c *bundleCluster) providers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := picked[providerObject](list.Items)
-	for i := range all {
+	var all []any
+	for i := range list.Items {
+		object := map[string]any{"metadata": list.Items[i].ObjectMeta}
 		var written status.Status
 		if yaml.Unmarshal([]byte(list.Items[i].Data["status"]), &written) == nil { // an unreadable status is left out
-			all[i].Status, _ = pick[providerStatus](written)
+			object["status"] = written
 		}
+		all = append(all, object)
 	}
 	c.cut("providers.json", "ConfigMaps of providers", list.Continue)
-	c.contents.Providers = all
-	return err
+	return c.show("providers.json", all)
 }
 
 // cut notes that a list has more objects.
@@ -114,19 +115,16 @@ func (c *bundleCluster) workloads(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := picked[workload](sets.Items)
-	if err != nil {
-		return err
+	var all []any
+	for i := range sets.Items {
+		sets.Items[i].Kind = "DaemonSet"
+		all = append(all, &sets.Items[i])
 	}
-	more, err := picked[workload](deployments.Items)
-	for i := range all {
-		all[i].Kind = "DaemonSet"
+	for i := range deployments.Items {
+		deployments.Items[i].Kind = "Deployment"
+		all = append(all, &deployments.Items[i])
 	}
-	for i := range more {
-		more[i].Kind = "Deployment"
-	}
-	c.contents.Workloads = append(all, more...)
-	return err
+	return c.show("workloads.json", all)
 }
 
 func (c *bundleCluster) pods(ctx context.Context) error {
@@ -145,8 +143,7 @@ func (c *bundleCluster) pods(ctx context.Context) error {
 			c.logs(ctx, &list.Items[i])
 		}
 	}
-	c.contents.Pods, err = picked[pod](list.Items)
-	return err
+	return c.show("pods.json", list.Items)
 }
 
 func (c *bundleCluster) nodes(ctx context.Context) error {
@@ -155,8 +152,7 @@ func (c *bundleCluster) nodes(ctx context.Context) error {
 		return err
 	}
 	c.cut("nodes.json", "Nodes", list.Continue)
-	c.contents.Nodes, err = picked[node](list.Items)
-	return err
+	return c.show("nodes.json", list.Items)
 }
 
 // services with a cloud's load balancer, existing or wanted.
@@ -178,9 +174,7 @@ func (c *bundleCluster) services(ctx context.Context) error {
 	if options.Continue != "" {
 		c.miss("services.json", own("there are more Services: %d were looked at, or %d with a load balancer were found", maxPages*maxListed, maxListed))
 	}
-	var err error
-	c.contents.Services, err = picked[service](all)
-	return err
+	return c.show("services.json", all)
 }
 
 // components are the sources of the manager's Events: itself, and upstream's loops.
@@ -200,9 +194,8 @@ func (c *bundleCluster) events(ctx context.Context) error {
 		c.miss("events.json", own("%d older Events have no room", more))
 		all = all[more:]
 	}
-	c.contents.Events, err = picked[event](all)
 	c.free(c.asked.messages, "events.txt", "the Events with their messages", eventLines(all))
-	return err
+	return c.show("events.json", all)
 }
 
 func (c *bundleCluster) eventsIn(ctx context.Context, namespace string) (all []corev1.Event, err error) {

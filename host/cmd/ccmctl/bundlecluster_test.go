@@ -32,7 +32,7 @@ func TestABundleNamesWhatIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &bundleCluster{bundle: &bundle{redactor: &redactor{}}, config: config, client: client, namespace: "kube-system"}
+	c := &bundleCluster{bundle: &bundle{redactor: &redactor{}, contents: map[string]any{}}, config: config, client: client, namespace: "kube-system"}
 	if err := c.providers(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -20,7 +20,7 @@ func (c *bundleCluster) configuration(ctx context.Context) error {
 	file, err := c.file(ctx)
 	if err == nil {
 		all = file.Providers
-		c.contents.Configuration, err = pick[*configuration](file)
+		err = c.show("configuration.json", file)
 	}
 	c.missed("configuration.json", err)
 	specs, err := c.cloudProviders(ctx)
@@ -69,33 +69,19 @@ func (c *bundleCluster) cloudProviders(ctx context.Context) (specs []config.Prov
 		return nil, err
 	}
 	c.cut("cloudproviders.json", "CloudProviders", list.GetContinue())
-	c.contents.CloudProviders = make([]cloudProvider, len(list.Items))
-	for i := range list.Items {
-		spec, err := cloudProviderOf(&list.Items[i], &c.contents.CloudProviders[i])
-		if err != nil {
-			return nil, err
-		}
-		if spec != nil {
+	var all []any
+	for _, o := range list.Items {
+		written, _, _ := unstructured.NestedMap(o.Object, "spec") // any other type is a mistake
+		shown := map[string]any{"metadata": o.Object["metadata"], "status": o.Object["status"]}
+		if spec, err := config.DecodeSpec(o.GetName(), written); err == nil {
+			shown["spec"] = spec
 			specs = append(specs, *spec)
+		} else {
+			shown["mistaken"] = true
 		}
+		all = append(all, shown)
 	}
-	return specs, nil
-}
-
-// cloudProviderOf fills in the bundle's view of an object. The spec is nil if
-// it is invalid, as its status says.
-func cloudProviderOf(o *unstructured.Unstructured, out *cloudProvider) (spec *config.Provider, err error) {
-	written, _, _ := unstructured.NestedMap(o.Object, "spec") // any other type is a mistake
-	delete(o.Object, "spec")
-	if *out, err = pick[cloudProvider](o.Object); err != nil {
-		return nil, err
-	}
-	spec, err = config.DecodeSpec(o.GetName(), written)
-	if out.Mistaken = err != nil; out.Mistaken {
-		return nil, nil
-	}
-	out.Spec, err = pick[*provider](spec)
-	return spec, err
+	return specs, c.show("cloudproviders.json", all)
 }
 
 // know reads the Secrets of a provider, so that their values are removed from free texts.

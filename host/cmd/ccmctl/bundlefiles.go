@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"syscall"
 	"time"
 
@@ -24,7 +23,7 @@ type bundle struct {
 	archive
 	*redactor
 	asked    freeTexts
-	contents contents
+	contents map[string]any // by file
 	missing  []missed
 	secrets  int // read, for their removal from free texts
 	say      func(string)
@@ -85,19 +84,26 @@ func (b *bundle) part(ctx context.Context, most time.Duration, what string, read
 	b.missed(what, read(ctx))
 }
 
+// show takes the fields of a document, or of a list of them, into the file.
+func (b *bundle) show(file string, document any) error {
+	shown, err := picked(file, document)
+	if err == nil {
+		b.contents[file] = shown
+	}
+	return err
+}
+
 // documents adds a file for each document with content.
 func (b *bundle) documents() {
-	all := reflect.ValueOf(b.contents)
-	for i := range all.NumField() {
-		if all.Field(i).IsNil() {
+	for _, d := range documents {
+		if b.contents[d.file] == nil {
 			continue
 		}
-		tag := all.Type().Field(i).Tag
-		data, err := json.MarshalIndent(all.Field(i).Interface(), "", "  ")
+		data, err := json.MarshalIndent(b.contents[d.file], "", "  ")
 		if err == nil {
-			err = b.add(tag.Get("file"), tag.Get("about"), append(data, '\n'))
+			err = b.add(d.file, d.about, append(data, '\n'))
 		}
-		b.missed(tag.Get("file"), err)
+		b.missed(d.file, err)
 	}
 }
 

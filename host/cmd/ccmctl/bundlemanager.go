@@ -20,24 +20,23 @@ import (
 func (b *bundle) manager(ctx context.Context, client *managerClient) {
 	status, err := client.status(ctx)
 	if err == nil {
-		b.contents.Status, err = pick[*managerStatus](status)
+		err = b.show("status.json", status)
 		b.free(b.asked.messages, "status.txt", "what the manager says of itself and its providers (ccmctl status -o json)", b.indented(status))
 	}
 	b.missed("status.json, why.json", err)
 	if status != nil {
 		all := b.explanations(ctx, client, status)
-		b.contents.Why, err = picked[explanation](all)
-		b.missed("why.json", err)
+		b.missed("why.json", b.show("why.json", all))
 		b.free(b.asked.messages, "why.txt", "why each stuck object is stuck (ccmctl why)", explained(all))
 	}
 	var sent v1alpha1.Calls
 	if err = client.get(ctx, v1alpha1.CallsPath, nil, &sent); err == nil {
-		b.contents.Calls, err = pick[*calls](&sent)
+		err = b.show("calls.json", &sent)
 	}
 	b.missed("calls.json", err)
 	reachability, err := client.reachability(ctx)
 	if err == nil {
-		b.contents.Reachability, err = pick[*reachabilityView](reachability)
+		err = b.show("reachability.json", reachability)
 		b.free(b.asked.messages, "reachability.txt", "which granted hosts the manager can connect to, and why not", b.indented(reachability))
 	}
 	b.missed("reachability.json", err)
@@ -105,7 +104,7 @@ func (b *bundle) check(ctx context.Context, config *restclient.Config, manager m
 	if err != nil {
 		return err
 	}
-	if b.contents.Findings, err = picked[finding](findings); err != nil {
+	if err := b.show("findings.json", findings); err != nil {
 		return err
 	}
 	var out bytes.Buffer

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,31 +9,183 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// pick fills a type with the document's fields that the type has. All others
-// are left out, including those of later versions.
-func pick[T any](document any) (T, error) {
-	var out T
-	data, err := json.Marshal(document)
-	if err == nil {
-		err = json.Unmarshal(data, &out)
-	}
-	return out, err
+// field is a field that a bundle may have, of one of the kinds in bundlefields.go.
+type field struct {
+	name, kind string
+	inner      []field
 }
 
-// picked fills a type for each item. Without items the result is empty, not nil.
-func picked[T any](items any) ([]T, error) {
-	all, err := pick[[]T](items)
-	if err == nil && all == nil {
-		all = []T{}
+// object is the kind of a field with inner ones.
+const object = "object"
+
+var fieldTokens = regexp.MustCompile(`[^\s{}]+|[{}]`)
+
+// fieldsOf reads a list of bundlefields.go.
+func fieldsOf(list string) []field {
+	all, _ := parseFields(fieldTokens.FindAllString(list, -1))
+	return all
+}
+
+func parseFields(tokens []string) (all []field, rest []string) {
+	for len(tokens) > 0 {
+		token := tokens[0]
+		tokens = tokens[1:]
+		switch token {
+		case "}":
+			return all, tokens
+		case "{":
+			last := &all[len(all)-1]
+			last.kind = object
+			last.inner, tokens = parseFields(tokens)
+		default:
+			f := field{}
+			f.name, f.kind, _ = strings.Cut(token, ":")
+			if common, found := commonFields[f.kind]; found {
+				f.kind, f.inner = object, fieldsOf(common)
+			}
+			if f.name == "" {
+				all = append(all, f.inner...)
+			} else {
+				all = append(all, f)
+			}
+		}
 	}
-	return all, err
+	return all, nil
+}
+
+// picked has only the fields of a document, or of each in a list, that the file may have.
+// All others are left out, including those of later versions.
+func picked(file string, document any) (any, error) {
+	data, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
+		if d.file != file {
+			continue
+		}
+		if shown := (field{kind: object, inner: fieldsOf(d.fields)}).show(value); shown != nil {
+			return shown, nil
+		}
+	}
+	return []any{}, nil
+}
+
+// show returns what a bundle has of a value of decoded JSON: nil for nothing.
+func (f field) show(value any) any {
+	switch v := value.(type) {
+	case []any:
+		return f.showList(v)
+	case map[string]any:
+		return f.showObject(v)
+	case string:
+		return f.showText(v)
+	case json.Number, bool:
+		if f.kind == "number" {
+			return v
+		}
+	}
+	return nil
+}
+
+func (f field) showList(list []any) any {
+	if f.kind == "size" {
+		return len(list)
+	}
+	var all []any
+	for _, one := range list {
+		if shown := f.show(one); shown != nil {
+			all = append(all, shown)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}
+
+// showObject shows an object's fields, or the keys of a map without its values.
+func (f field) showObject(value map[string]any) any {
+	if f.kind == "keys" {
+		return wordsOf(slices.Sorted(maps.Keys(value)))
+	}
+	if f.kind != object {
+		return nil
+	}
+	out := map[string]any{}
+	for _, inner := range f.inner {
+		if shown := inner.show(value[inner.name]); shown != nil {
+			out[inner.name] = shown
+		}
+	}
+	return out
+}
+
+func (f field) showText(text string) any {
+	switch {
+	case text == "":
+		return nil
+	case f.kind == "":
+		return word(text)
+	case f.kind == "words": // several in one text, such as "Service default/web"
+		return wordsOf(strings.Fields(text))
+	case f.kind == "size":
+		return len(text)
+	case f.kind == "measure" && isMeasure(text):
+		return text
+	case f.kind == "origin": // SCHEME://HOST:PORT of a URL: a path may be a secret
+		if address, err := url.Parse(text); err == nil {
+			return word(address.Scheme + "://" + address.Host)
+		}
+	case f.kind == "flag":
+		return flagOf(text)
+	}
+	return nil
+}
+
+func isMeasure(text string) bool {
+	_, noTime := time.Parse(time.RFC3339, text)
+	_, noDuration := time.ParseDuration(text)
+	_, noQuantity := resource.ParseQuantity(text)
+	return noTime == nil || noDuration == nil || noQuantity == nil
+}
+
+// flagOf is an argument --NAME=VALUE of the manager. An argument without -- may be the
+// value of the previous one, and is left out.
+func flagOf(argument string) any {
+	name, value, _ := strings.Cut(argument, "=")
+	if !strings.HasPrefix(name, "--") {
+		return nil
+	}
+	shown := map[string]any{"name": word(name)}
+	if value != "" && slices.Contains(harmlessFlags, name) {
+		shown["value"] = word(value)
+	}
+	return shown
 }
 
 // word is a text in a bundle: a name, a reason, a version, an address or a digest.
 // Sentences, URLs with a user, and texts with = or a quote are no words.
 type word string
+
+func wordsOf(texts []string) []word {
+	all := make([]word, len(texts))
+	for i, text := range texts {
+		all[i] = word(text)
+	}
+	return all
+}
 
 var wordShape = regexp.MustCompile(`^([A-Za-z0-9._:/*+\[\]-]{1,512}(@sha256:[0-9a-f]{64})?)?$`)
 
@@ -44,89 +197,6 @@ func (w word) MarshalJSON() ([]byte, error) {
 		w = word(fmt.Sprintf("[left out: %d bytes]", len(w)))
 	}
 	return json.Marshal(string(w))
-}
-
-// words are several words in one text, such as "Service default/web".
-type words []word
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (w *words) UnmarshalJSON(data []byte) error {
-	var s string
-	err := json.Unmarshal(data, &s)
-	for _, one := range strings.Fields(s) {
-		*w = append(*w, word(one))
-	}
-	return err
-}
-
-// keys of a map, without its values.
-type keys []word
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (k *keys) UnmarshalJSON(data []byte) error {
-	var values map[word]json.RawMessage
-	err := json.Unmarshal(data, &values)
-	*k = slices.Sorted(maps.Keys(values))
-	return err
-}
-
-// size is the length of a text in bytes, or of a list in entries.
-type size int
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *size) UnmarshalJSON(data []byte) error {
-	var list []json.RawMessage
-	if json.Unmarshal(data, &list) == nil {
-		*s = size(len(list))
-		return nil
-	}
-	var text string
-	err := json.Unmarshal(data, &text)
-	*s = size(len(text))
-	return err
-}
-
-// origin is SCHEME://HOST:PORT of a URL: a path may be a secret.
-type origin word
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *origin) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return err
-	}
-	if address, err := url.Parse(s); err == nil {
-		*o = origin(address.Scheme + "://" + address.Host)
-	}
-	return nil
-}
-
-// MarshalJSON implements json.Marshaler.
-func (o origin) MarshalJSON() ([]byte, error) { return word(o).MarshalJSON() }
-
-// flag is an argument --NAME=VALUE of the manager.
-type flag struct {
-	Name  word `json:"name"`
-	Value word `json:"value,omitempty"`
-}
-
-// flags are arguments. An argument without -- may be the value of the previous
-// one, and is left out.
-type flags []flag
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (f *flags) UnmarshalJSON(data []byte) error {
-	var arguments []string
-	err := json.Unmarshal(data, &arguments)
-	for _, argument := range arguments {
-		if name, value, _ := strings.Cut(argument, "="); strings.HasPrefix(name, "--") {
-			if !slices.Contains(harmlessFlags, name) {
-				value = ""
-			}
-			*f = append(*f, flag{word(name), word(value)})
-		}
-	}
-	return err
 }
 
 // harmlessFlags are the flags whose values are in a bundle: those that the
