@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -92,8 +90,7 @@ func imageOf(layer v1.Layer, platform v1.Platform, annotations map[string]string
 
 // annotations name the module, so that a signature of the image covers it.
 func (c Content) annotations() map[string]string {
-	sum := sha256.Sum256(c.Module)
-	a := map[string]string{provenance.AnnotationModule: "sha256:" + hex.EncodeToString(sum[:])}
+	a := map[string]string{provenance.AnnotationModule: provenance.Digest(c.Module)}
 	for key, value := range map[string]string{"org.opencontainers.image.version": c.Version, "org.opencontainers.image.source": c.Source} {
 		if value != "" {
 			a[key] = value
@@ -111,11 +108,7 @@ func pack(c Content) ([]byte, error) {
 		if name == "" || strings.ContainsAny(name, "/\x00") || strings.HasPrefix(name, ".") {
 			return nil, fmt.Errorf("the name %.100q: a file in an image lies at its root, and begins with no dot", name)
 		}
-		h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), ModTime: epoch(), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(files[name]); err != nil {
+		if err := writeFile(w, name, files[name]); err != nil {
 			return nil, err
 		}
 	}
