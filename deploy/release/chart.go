@@ -25,38 +25,47 @@ const (
 // packChart writes what helm package would, without the time and the user that
 // helm writes down.
 func (p packer) packChart() error {
-	dir := filepath.Join(p.tree, filepath.FromSlash(chartDir))
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	w := tar.NewWriter(compressed)
-	// WalkDir goes in lexical order, and Chart.yaml, which helm wants early, is before the templates.
-	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	return p.packDir(chartName, filepath.Join(p.tree, filepath.FromSlash(chartDir)), chartName, func(inside string, content []byte) ([]byte, error) {
+		if inside == chartFile {
+			return p.chartVersions(content)
 		}
-		return p.addToChart(w, dir, file)
+		return content, nil
 	})
-	if err := errors.Join(err, w.Close(), compressed.Close()); err != nil {
-		return err
-	}
-	return p.write(chartName+"-"+p.number()+".tgz", out.Bytes(), 0o644)
 }
 
-func (p packer) addToChart(w *tar.Writer, dir, file string) error {
-	content, err := os.ReadFile(file)
+// packDir writes the files of a directory as NAME-VERSION.tgz, below another directory. Edit
+// may change their content.
+func (p packer) packDir(name, dir, below string, edit func(inside string, content []byte) ([]byte, error)) error {
+	archive, err := compressed(func(w *tar.Writer) error {
+		files := os.DirFS(dir)
+		// WalkDir goes in lexical order, and Chart.yaml, which helm wants early, is before the templates.
+		return fs.WalkDir(files, ".", func(inside string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(files, inside)
+			if err == nil {
+				content, err = edit(inside, content)
+			}
+			if err != nil {
+				return err
+			}
+			return p.addFile(w, path.Join(below, inside), 0o644, content)
+		})
+	})
 	if err != nil {
 		return err
 	}
-	inside, err := filepath.Rel(dir, file)
-	if err != nil {
-		return err
-	}
-	if inside == chartFile {
-		if content, err = p.chartVersions(content); err != nil {
-			return err
-		}
-	}
-	return p.addFile(w, path.Join(chartName, filepath.ToSlash(inside)), 0o644, content)
+	return p.write(name+"-"+p.number()+".tgz", archive, 0o644)
+}
+
+// compressed is a tar by gzip.
+func compressed(fill func(*tar.Writer) error) ([]byte, error) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	err := errors.Join(fill(w), w.Close(), z.Close())
+	return out.Bytes(), err
 }
 
 // addFile adds a file without what depends on the machine.

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/wasm-ccm/wasm-ccm/deploy/internal/gomodules"
@@ -86,26 +80,5 @@ func (v versioned) tag(ctx context.Context) error {
 
 // packGoModules writes the directory for GOPROXY as one file.
 func (p packer) packGoModules() error {
-	dir := filepath.Join(p.parts, goModules)
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	w := tar.NewWriter(compressed)
-	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		inside, err := filepath.Rel(p.parts, file)
-		if err != nil {
-			return err
-		}
-		return p.addFile(w, filepath.ToSlash(inside), 0o644, content)
-	})
-	if err := errors.Join(err, w.Close(), compressed.Close()); err != nil {
-		return err
-	}
-	return p.write(goModules+"-"+p.number()+".tgz", out.Bytes(), 0o644)
+	return p.packDir(goModules, filepath.Join(p.parts, goModules), goModules, func(_ string, content []byte) ([]byte, error) { return content, nil })
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -91,9 +89,7 @@ func (p packer) archive(t target) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	w := tar.NewWriter(compressed)
-	err = errors.Join(p.addFile(w, licence, 0o644, text), p.addFile(w, t.program, 0o755, program), w.Close(), compressed.Close())
-	return out.Bytes(), err
+	return compressed(func(w *tar.Writer) error {
+		return errors.Join(p.addFile(w, licence, 0o644, text), p.addFile(w, t.program, 0o755, program))
+	})
 }

@@ -2,8 +2,8 @@ package image
 
 import (
 	"archive/tar"
+	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,57 +64,41 @@ func writeArchive(out string, fill func(layout.Path) error) (int64, error) {
 	}
 	return size, nil
 }
+
 func writeTar(dir, out string) (int64, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(out), ".image-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.Remove(temporary.Name()) }()
-	w := tar.NewWriter(temporary)
+	w, files := tar.NewWriter(temporary), os.DirFS(dir)
 	// WalkDir goes in lexical order: the bytes depend on the content only.
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		return addFile(w, dir, path)
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		return addFile(w, &tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg}, content)
 	})
-	if err != nil {
-		return 0, err
-	}
-	if err := w.Close(); err != nil {
-		return 0, err
-	}
-	if err := temporary.Chmod(0o644); err != nil {
+	if err := errors.Join(err, w.Close(), temporary.Chmod(0o644)); err != nil {
 		return 0, err
 	}
 	info, err := temporary.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if err := temporary.Close(); err != nil {
+	if err := errors.Join(err, temporary.Close()); err != nil {
 		return 0, err
 	}
 	return info.Size(), os.Rename(temporary.Name(), out)
 }
 
-func addFile(w *tar.Writer, dir, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	name, err := filepath.Rel(dir, path)
-	if err != nil {
-		return err
-	}
-	h := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: info.Size(), ModTime: epoch(), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
+// addFile adds a file to a tar, without what depends on the machine.
+func addFile(w *tar.Writer, h *tar.Header, content []byte) error {
+	h.Size, h.ModTime, h.Format = int64(len(content)), epoch(), tar.FormatUSTAR
 	if err := w.WriteHeader(h); err != nil {
 		return err
 	}
-	_, err = io.Copy(w, f)
+	_, err := w.Write(content)
 	return err
 }

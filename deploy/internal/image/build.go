@@ -114,14 +114,11 @@ func layer(files []file) (v1.Layer, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, f := range files {
-		h := &tar.Header{Name: strings.TrimPrefix(f.path, "/"), Mode: f.mode, Size: int64(len(f.content)), ModTime: epoch(), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
+		h := &tar.Header{Name: strings.TrimPrefix(f.path, "/"), Mode: f.mode, Typeflag: tar.TypeReg}
 		if strings.HasSuffix(f.path, "/") {
 			h.Typeflag = tar.TypeDir
 		}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
+		if err := addFile(w, h, f.content); err != nil {
 			return nil, err
 		}
 	}
