@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wasm-ccm/wasm-ccm/abi"
@@ -220,12 +221,7 @@ func (r *reader) unique(m *machine, a *abi.NodeAddress, line int) {
 }
 
 func hasField(n yaml.Node, key string) bool {
-	for i := range n.Fields {
-		if n.Fields[i].Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Fields, func(f yaml.Field) bool { return f.Key == key })
 }
 
 func (r *reader) addressType(f *yaml.Field) abi.AddressType {

@@ -23,12 +23,7 @@ func (b block) contains(a netip.Addr) bool {
 }
 
 func (p *pool) contains(a netip.Addr) bool {
-	for _, b := range p.blocks {
-		if b.contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.blocks, func(b block) bool { return b.contains(a) })
 }
 
 // firstFree returns the first address of a family that is not taken. It tries

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -293,11 +294,8 @@ func (k *kube) changed(r *http.Request, s scope, known *kind, p *abi.KubePatch) 
 
 func merged(values, more map[string]string, removed []string) map[string]string {
 	out := map[string]string{}
-	for _, from := range []map[string]string{values, more} {
-		for key, value := range from {
-			out[key] = value
-		}
-	}
+	maps.Copy(out, values)
+	maps.Copy(out, more)
 	for _, key := range removed {
 		delete(out, key)
 	}

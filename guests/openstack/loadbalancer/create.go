@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -129,7 +130,7 @@ func (w *work) algorithm() string {
 	if w.actualProvider() == ovn {
 		def = "SOURCE_IP_PORT"
 	}
-	return first(w.config.LoadBalancer.Method, def)
+	return cmp.Or(w.config.LoadBalancer.Method, def)
 }
 
 // actualProvider is the provider of the existing load balancer, which may be
@@ -187,7 +188,7 @@ func (w *work) startAgain(cause error) error {
 	}
 	state, err := w.children(w.lb, true)
 	if err != nil || state.floating != nil {
-		return firstOf(err, cause)
+		return cmp.Or(err, cause)
 	}
 	if err := gone(w.c.Delete(api.LoadBalancer, w.path(w.lb.ID), api.Query("cascade", "true"))); err != nil {
 		return err

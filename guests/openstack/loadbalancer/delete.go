@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func Delete(c *api.Client, config *cloudconf.Config, request *abi.LoadBalancerRe
 		if err != nil && sdk.CodeOf(err) != abi.CodeRetryAfter {
 			return err
 		}
-		pending = firstOf(pending, err)
+		pending = cmp.Or(pending, err)
 	}
 	for _, ip := range found.floating {
 		if err := k.deleteFloatingIP(&ip); err != nil {
@@ -177,13 +178,7 @@ func others(tags []string, name string) []string {
 }
 
 func (k *call) tagged(state *children) []*listener {
-	var all []*listener
-	for _, l := range state.listeners {
-		if slices.Contains(l.Tags, k.name) {
-			all = append(all, l)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(state.listeners), func(l *listener) bool { return !slices.Contains(l.Tags, k.name) })
 }
 
 // remove deletes a load balancer or the Service's part of it, in an order that

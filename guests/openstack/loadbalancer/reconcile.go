@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -171,9 +172,7 @@ func (w *work) changes(l *listener) object {
 
 func headers(current map[string]string, forwarded bool) map[string]string {
 	wanted := map[string]string{}
-	for key, value := range current {
-		wanted[key] = value
-	}
+	maps.Copy(wanted, current)
 	delete(wanted, xForwardedFor)
 	if forwarded {
 		wanted[xForwardedFor] = "true"

@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -93,16 +94,7 @@ func newSpec(service *abi.Service, config *cloudconf.Config) (*spec, error) {
 		return nil, sdk.Invalidf("the annotation %s: %q is not a DNS name in lower case", annHostname, hostname)
 	}
 	s.warnings = v.warnings
-	return s, firstOf(v.err, s.check(lb))
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s, cmp.Or(v.err, s.check(lb))
 }
 
 func (s *spec) check(lb *cloudconf.LoadBalancer) error {
@@ -165,14 +157,14 @@ func networksOf(v *values, config *cloudconf.Config, internal bool) (networks, e
 	}
 	n := networks{
 		port:    v.text(annPortID, ""),
-		network: first(v.text(annNetworkID, ""), class.NetworkID, all.NetworkID),
-		subnet:  first(v.text(annSubnetID, ""), class.SubnetID, all.SubnetID),
-		member:  first(v.text(annMemberSubnetID, ""), class.MemberSubnetID, all.MemberSubnetID, all.SubnetID, v.text(annSubnetID, ""), class.SubnetID),
+		network: cmp.Or(v.text(annNetworkID, ""), class.NetworkID, all.NetworkID),
+		subnet:  cmp.Or(v.text(annSubnetID, ""), class.SubnetID, all.SubnetID),
+		member:  cmp.Or(v.text(annMemberSubnetID, ""), class.MemberSubnetID, all.MemberSubnetID, all.SubnetID, v.text(annSubnetID, ""), class.SubnetID),
 	}
 	if !internal {
-		n.network, n.subnet = first(class.NetworkID, n.network), first(class.SubnetID, n.subnet)
+		n.network, n.subnet = cmp.Or(class.NetworkID, n.network), cmp.Or(class.SubnetID, n.subnet)
 	}
-	n.floatingNetwork = first(class.FloatingNetworkID, v.text(annFloatingNetworkID, all.FloatingNetworkID))
+	n.floatingNetwork = cmp.Or(class.FloatingNetworkID, v.text(annFloatingNetworkID, all.FloatingNetworkID))
 	n.setFloatingSubnet(class, &cloudconf.Class{
 		FloatingSubnetID: v.text(annFloatingSubnetID, ""), FloatingSubnet: v.text(annFloatingSubnet, ""), FloatingSubnetTags: v.text(annFloatingSubnetTags, ""),
 	}, all)
@@ -193,22 +185,13 @@ func (n *networks) setFloatingSubnet(sources ...*cloudconf.Class) {
 	}
 }
 
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 func portsOf(service *abi.Service, s *spec) ([]port, error) {
 	if len(service.Ports) == 0 {
 		return nil, sdk.Invalidf("the Service has no ports")
 	}
 	ports := make([]port, len(service.Ports))
 	for i, p := range service.Ports {
-		protocol := first(p.Protocol, "TCP")
+		protocol := cmp.Or(p.Protocol, "TCP")
 		if (s.tls != "" || s.forwarded) && protocol != "TCP" {
 			return nil, sdk.Invalidf("port %d is %s: the annotations %s and %s are for Services with TCP ports only", p.Port, protocol, annTLSContainer, annXForwardedFor)
 		}
@@ -229,7 +212,7 @@ func (s *spec) protocols(protocol string) (listener, pool string) {
 	case s.forwarded:
 		listener, pool = "HTTP", "HTTP"
 	}
-	return listener, first(s.proxy, pool)
+	return listener, cmp.Or(s.proxy, pool)
 }
 
 // setRanges keeps the source ranges of the VIP's family. An empty rest must
