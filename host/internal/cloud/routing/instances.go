@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,12 +83,7 @@ func (i *instances) checkScheme(node *corev1.Node, id string) error {
 func (i *instances) alone(ctx context.Context, node *corev1.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, i.options.AskTimeout)
 	defer cancel()
-	var others []string
-	for _, name := range i.router.table().ask {
-		if name != i.provider {
-			others = append(others, name)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(i.router.table().ask), func(name string) bool { return name == i.provider })
 	known, errs := make([]bool, len(others)), make([]error, len(others))
 	var group sync.WaitGroup
 	for n, name := range others {

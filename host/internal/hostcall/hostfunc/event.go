@@ -2,6 +2,7 @@ package hostfunc
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,10 +61,5 @@ func isReason(s string) bool {
 	if s == "" || len(s) > maxEventReason || s[0] < 'A' || s[0] > 'Z' {
 		return false
 	}
-	for _, r := range s {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') })
 }

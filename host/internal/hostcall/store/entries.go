@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -108,15 +109,7 @@ func remove(cm *corev1.ConfigMap, key string) {
 
 // readable reports whether kubectl should show the value as text.
 func readable(value []byte) bool {
-	if !utf8.Valid(value) {
-		return false
-	}
-	for _, r := range string(value) {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return false
-		}
-	}
-	return true
+	return utf8.Valid(value) && !bytes.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
 func checkSize(cm *corev1.ConfigMap) error {
