@@ -91,9 +91,7 @@ func valuesOf(cm *corev1.ConfigMap) map[string][]byte {
 	for key, value := range cm.Data {
 		values[key] = []byte(value)
 	}
-	for key, value := range cm.BinaryData {
-		values[key] = value
-	}
+	maps.Copy(values, cm.BinaryData)
 	return values
 }
 

@@ -139,13 +139,8 @@ func (b *Book) Forget(now Account) {
 }
 
 // Left returns the marks that a manager left behind.
-func (b *Book) Left(manager string) (left []Mark) {
-	for _, m := range b.Marks {
-		if m.Manager == manager {
-			left = append(left, m)
-		}
-	}
-	return left
+func (b *Book) Left(manager string) []Mark {
+	return slices.DeleteFunc(slices.Clone(b.Marks), func(m Mark) bool { return m.Manager != manager })
 }
 
 // Newer reports whether the manager of a mark had a newer trial, even if that is blamed by
