@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -42,7 +43,7 @@ func run(in io.Reader, out io.Writer) error {
 			return errors.New("the definition has no spec.name: is it that of CloudProviders?")
 		}
 		delete(object(spec, "properties"), "name")
-		spec["required"] = without(list(spec, "required"), "name")
+		spec["required"] = slices.DeleteFunc(list(spec, "required"), func(field any) bool { return field == "name" })
 		keepUnknown(spec)
 		// Else kstatus takes an object that nobody has looked at for done.
 		object(version, "schema", "openAPIV3Schema", "properties", "status")["default"] = map[string]any{"observedGeneration": -1}
@@ -81,13 +82,4 @@ func object(in map[string]any, path ...string) map[string]any {
 func list(in map[string]any, name string) []any {
 	values, _ := in[name].([]any)
 	return values
-}
-
-func without(values []any, value string) (rest []any) {
-	for _, v := range values {
-		if v != value {
-			rest = append(rest, v)
-		}
-	}
-	return rest
 }
