@@ -18,6 +18,14 @@ type clause struct {
 	check func(ctx context.Context, c *check)
 }
 
+// needing has the clauses need these ops.
+func needing(ops []abi.Op, all []clause) []clause {
+	for i := range all {
+		all[i].ops = ops
+	}
+	return all
+}
+
 // check is a running clause.
 type check struct {
 	*kit

@@ -15,7 +15,7 @@ import (
 )
 
 func balancerClauses() []clause {
-	all := []clause{
+	return needing(abi.GroupLoadBalancers.Required(), []clause{
 		{id: "lb-name", text: "lb_name is not empty, the same each time, another for another Service, and makes no request", check: checkName},
 		{id: "lb-absent", text: "what was never made does not exist, and deleting it is ok and changes nothing", check: checkAbsent},
 		{id: "lb-ensure", text: "lb_ensure ends with an address; again it says the same and writes nothing; lb_get says the same", check: checkEnsure},
@@ -24,11 +24,7 @@ func balancerClauses() []clause {
 		{id: "lb-order", text: "lb_ensure and lb_update with the same nodes in another order write nothing", check: checkOrder},
 		{id: "lb-ports", text: "lb_ensure follows ports that are added, changed and removed, with the same address; again it writes nothing", check: checkPorts},
 		{id: "lb-delete", text: "lb_delete leaves nothing, lb_get says so, and again is ok", check: checkDelete},
-	}
-	for i := range all {
-		all[i].ops = abi.GroupLoadBalancers.Required()
-	}
-	return all
+	})
 }
 
 // backends are the nodes of the cases as the API server would have them: with
@@ -112,6 +108,17 @@ func (c *check) fresh(ctx context.Context, s *corev1.Service, nodes []*corev1.No
 		return nil, nil, false
 	}
 	return status, before, true
+}
+
+// onService is a check of the first Service of the cases, whose load balancer is fresh.
+func onService(run func(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string)) func(context.Context, *check) {
+	return func(ctx context.Context, c *check) {
+		s, nodes := c.service(), c.backends(ctx)
+		if _, before, ok := c.fresh(ctx, s, nodes); ok {
+			defer c.remove(ctx, s)
+			run(ctx, c, s, nodes, before)
+		}
+	}
 }
 
 // remove cleans up; its success is checked by another clause.

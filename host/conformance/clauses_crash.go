@@ -10,17 +10,13 @@ import (
 )
 
 func crashClauses() []clause {
-	all := []clause{
-		{id: "crash-ensure", text: "lb_ensure that is ended before or after any request, asked again, ends as undisturbed, and lb_delete leaves nothing", check: checkCrashEnsure},
-		{id: "crash-update", text: "lb_update that is ended before or after any request, asked again, ends as undisturbed", check: checkCrashUpdate},
-		{id: "crash-delete", text: "lb_delete that is ended before or after any request, asked again, leaves nothing", check: checkCrashDelete},
-		{id: "half-made", text: "what an lb_ensure that was ended at any request has left is deleted as the manager deletes: lb_get says EXISTS as long as anything is there", check: checkHalfMade},
-		{id: "recover-ensure", text: "lb_ensure that meets 503 or 409, or whose request is carried out without an answer, asked again, ends as undisturbed", check: checkRecoverEnsure},
-	}
-	for i := range all {
-		all[i].ops = abi.GroupLoadBalancers.Required()
-	}
-	return all
+	return needing(abi.GroupLoadBalancers.Required(), []clause{
+		{id: "crash-ensure", text: "lb_ensure that is ended before or after any request, asked again, ends as undisturbed, and lb_delete leaves nothing", check: onService(checkCrashEnsure)},
+		{id: "crash-update", text: "lb_update that is ended before or after any request, asked again, ends as undisturbed", check: onService(checkCrashUpdate)},
+		{id: "crash-delete", text: "lb_delete that is ended before or after any request, asked again, leaves nothing", check: onService(checkCrashDelete)},
+		{id: "half-made", text: "what an lb_ensure that was ended at any request has left is deleted as the manager deletes: lb_get says EXISTS as long as anything is there", check: onService(checkHalfMade)},
+		{id: "recover-ensure", text: "lb_ensure that meets 503 or 409, or whose request is carried out without an answer, asked again, ends as undisturbed", check: onService(checkRecoverEnsure)},
+	})
 }
 
 // disturbed runs the plans that end an op, at one position after the other. Run
@@ -53,19 +49,15 @@ func (c *check) crashes() []plan {
 	return []plan{{crash: crashBefore, writes: c.CrashAtWrites}, {crash: crashAfter, writes: c.CrashAtWrites}}
 }
 
-func checkCrashEnsure(ctx context.Context, c *check) { c.disturbEnsure(ctx, c.crashes()) }
-
-func checkRecoverEnsure(ctx context.Context, c *check) {
-	c.disturbEnsure(ctx, []plan{{fault: unavailable(), writes: c.CrashAtWrites}, {fault: conflict(), writes: true}, {fault: lostAnswer(), writes: true}})
+func checkCrashEnsure(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string) {
+	c.disturbEnsure(ctx, s, nodes, before, c.crashes())
 }
 
-func (c *check) disturbEnsure(ctx context.Context, plans []plan) {
-	s, nodes := c.service(), c.backends(ctx)
-	_, before, ok := c.fresh(ctx, s, nodes)
-	if !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkRecoverEnsure(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string) {
+	c.disturbEnsure(ctx, s, nodes, before, []plan{{fault: unavailable(), writes: c.CrashAtWrites}, {fault: conflict(), writes: true}, {fault: lostAnswer(), writes: true}})
+}
+
+func (c *check) disturbEnsure(ctx context.Context, s *corev1.Service, nodes []*corev1.Node, before []string, plans []plan) {
 	want, ok := c.state(ctx, s)
 	if !ok || !c.gone(ctx, s, before, "undisturbed") {
 		return
@@ -103,13 +95,7 @@ func (c *check) gone(ctx context.Context, s *corev1.Service, before []string, af
 }
 
 // checkHalfMade deletes a Service whose creation was interrupted.
-func checkHalfMade(ctx context.Context, c *check) {
-	s, nodes := c.service(), c.backends(ctx)
-	_, before, ok := c.fresh(ctx, s, nodes)
-	if !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkHalfMade(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string) {
 	if !c.gone(ctx, s, before, "undisturbed") {
 		return
 	}
@@ -125,13 +111,7 @@ func checkHalfMade(ctx context.Context, c *check) {
 	})
 }
 
-func checkCrashUpdate(ctx context.Context, c *check) {
-	s, nodes := c.service(), c.backends(ctx)
-	_, _, ok := c.fresh(ctx, s, nodes)
-	if !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkCrashUpdate(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, _ []string) {
 	some := nodes[1:]
 	o := c.updated(ctx, nil, s, some)
 	if o.err != nil {
@@ -158,13 +138,7 @@ func checkCrashUpdate(ctx context.Context, c *check) {
 	})
 }
 
-func checkCrashDelete(ctx context.Context, c *check) {
-	s, nodes := c.service(), c.backends(ctx)
-	_, before, ok := c.fresh(ctx, s, nodes)
-	if !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkCrashDelete(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string) {
 	c.disturbed(ctx, c.crashes(), func(p *plan) bool {
 		if _, o := c.ensured(ctx, nil, s, nodes); o.err != nil {
 			c.failf(o, "%s", o)

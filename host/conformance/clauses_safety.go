@@ -14,8 +14,8 @@ func safetyClauses() []clause {
 		{id: "safe-exists", text: "whatever the cloud answers, an instance that exists is never said not to", ops: abi.GroupInstances.Required(), check: checkSafeExists},
 		{id: "safe-metadata", text: "whatever the cloud answers, metadata is right or an error, and never instance_not_found", ops: abi.GroupInstances.Required(), check: checkSafeMetadata},
 		{id: "safe-list", text: "whatever the cloud answers, list_instances is whole or an error", ops: []abi.Op{abi.OpListInstances}, check: checkSafeList},
-		{id: "safe-lb-get", text: "whatever the cloud answers, a load balancer that exists is never said not to", ops: abi.GroupLoadBalancers.Required(), check: checkSafeGet},
-		{id: "safe-lb-delete", text: "lb_delete is never done while requests fail, but for the load balancer being gone", ops: abi.GroupLoadBalancers.Required(), check: checkSafeDelete},
+		{id: "safe-lb-get", text: "whatever the cloud answers, a load balancer that exists is never said not to", ops: abi.GroupLoadBalancers.Required(), check: onService(checkSafeGet)},
+		{id: "safe-lb-delete", text: "lb_delete is never done while requests fail, but for the load balancer being gone", ops: abi.GroupLoadBalancers.Required(), check: onService(checkSafeDelete)},
 		{id: "safe-routes", text: "whatever the cloud answers, route_list is whole or an error", ops: abi.GroupRoutes.Required(), lacks: noRoutes, check: checkSafeRoutes},
 	}
 }
@@ -121,12 +121,7 @@ func checkSafeList(ctx context.Context, c *check) {
 	})
 }
 
-func checkSafeGet(ctx context.Context, c *check) {
-	s := c.service()
-	if _, _, ok := c.fresh(ctx, s, c.backends(ctx)); !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkSafeGet(ctx context.Context, c *check, s *corev1.Service, _ []*corev1.Node, _ []string) {
 	c.eachFault(ctx, func(p *plan) (string, outcome) {
 		got, o := c.lbGet(ctx, p, s)
 		if o.err == nil && got.Existence != abi.Existence_EXISTENCE_EXISTS {
@@ -138,13 +133,7 @@ func checkSafeGet(ctx context.Context, c *check) {
 
 // checkSafeDelete recreates a load balancer after each lb_delete that succeeded
 // in spite of a fault.
-func checkSafeDelete(ctx context.Context, c *check) {
-	s, nodes := c.service(), c.backends(ctx)
-	_, before, ok := c.fresh(ctx, s, nodes)
-	if !ok {
-		return
-	}
-	defer c.remove(ctx, s)
+func checkSafeDelete(ctx context.Context, c *check, s *corev1.Service, nodes []*corev1.Node, before []string) {
 	c.eachFault(ctx, func(p *plan) (string, outcome) {
 		o := c.lbDelete(ctx, p, s)
 		if !p.fired {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -194,13 +195,8 @@ func (o outcome) retryAfter() time.Duration {
 }
 
 // writes are the requests that changed something, or tried to.
-func (o outcome) writes() (all []exchange) {
-	for _, e := range o.trace {
-		if e.write {
-			all = append(all, e)
-		}
-	}
-	return all
+func (o outcome) writes() []exchange {
+	return slices.DeleteFunc(slices.Clone(o.trace), func(e exchange) bool { return !e.write })
 }
 
 // String describes the op's answer; crash has more about a crash.
