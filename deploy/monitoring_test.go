@@ -75,3 +75,22 @@ func TestAlertsHaveANextStep(t *testing.T) {
 		}
 	}
 }
+
+// A next step names the namespace of a manager that is not where ccmctl looks by itself.
+func TestAlertsNameTheNamespace(t *testing.T) {
+	const flag = " --manager-namespace clouds"
+	const only = "--show-only=templates/monitoring.yaml"
+	text := render(t, "alerts.enabled=true", only, "--namespace=clouds")
+	commands := regexp.MustCompile(`ccmctl\s+\w+`).FindAllIndex(text, -1)
+	if len(commands) < 10 {
+		t.Errorf("%d commands", len(commands))
+	}
+	for _, c := range commands {
+		if !strings.HasPrefix(string(text[c[1]:]), flag) {
+			t.Errorf("%s has no%s", text[c[0]:c[1]], flag)
+		}
+	}
+	if strings.Contains(string(render(t, "alerts.enabled=true", only)), flag) {
+		t.Error("a manager in kube-system has the flag")
+	}
+}
