@@ -32,7 +32,7 @@ func leakTypes(t *testing.T) map[string]Spec {
 		reply(t, w, map[string]any{"access_token": "oauth-access-token-0123456789", "token_type": "bearer"})
 	})
 	hmac := signerFunc(func(_ context.Context, req *abi.SignRequest) (*abi.SignResponse, error) {
-		if req.Request.Method == "DELETE" {
+		if req.Request.Method == http.MethodDelete {
 			return nil, &abi.Error{Code: abi.CodeUnauthenticated, Message: "cannot sign with " + string(req.Secret[0].Value)}
 		}
 		return &abi.SignResponse{Done: true, State: []byte("signers-own-state"),
