@@ -127,7 +127,7 @@ $(CONTROL_PLANE): testdata/controlplane/go.sum testdata/controlplane/assets.sh
 
 .PHONY: helm
 helm: $(BIN)/helm ## Helm in build/bin, for the chart's tests.
-$(BIN)/helm: testdata/tools/go.sum
+$(BIN)/helm: testdata/tools/go.mod testdata/tools/go.sum
 	$(call say,building Helm)
 	mkdir -p $(BIN)
 	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ helm.sh/helm/v4/cmd/helm
@@ -156,7 +156,7 @@ chart: $(BIN)/helm ## The schema and the reference of the chart, and the manifes
 
 .PHONY: registry
 registry: $(REGISTRY) ## distribution's registry in build/bin, for tests.
-$(REGISTRY): testdata/tools/go.sum testdata/tools/registry/main.go
+$(REGISTRY): testdata/tools/go.mod testdata/tools/go.sum testdata/tools/registry/main.go
 	$(call say,a registry)
 	cd testdata/tools && CGO_ENABLED=0 $(GO) build -o $@ ./registry
 
@@ -305,7 +305,7 @@ test-openstack: build ccmctl guests guests-test $(CONTROL_PLANE) ## OpenStack's 
 
 # AWS' own manager, with which the guest is compared.
 NATIVE_AWS := $(BIN)/aws-cloud-controller-manager
-$(NATIVE_AWS): testdata/tools/go.sum
+$(NATIVE_AWS): testdata/tools/go.mod testdata/tools/go.sum
 	$(call say,building AWS' own manager)
 	mkdir -p $(BIN)
 	cd testdata/tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ k8s.io/cloud-provider-aws/cmd/aws-cloud-controller-manager
@@ -330,7 +330,7 @@ $(CONTROLLERS): testdata/controlplane/go.sum testdata/controlplane/assets.sh | $
 	touch $@
 
 KUBELET := $(BIN)/.node
-$(KUBELET): testdata/controlplane/go.sum testdata/tools/go.sum testdata/node/assets.sh
+$(KUBELET): testdata/controlplane/go.sum testdata/tools/go.mod testdata/tools/go.sum testdata/node/assets.sh
 	$(call say,kubelet and containerd)
 	testdata/node/assets.sh $(BIN)
 	touch $@
