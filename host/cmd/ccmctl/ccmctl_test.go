@@ -173,7 +173,7 @@ func TestDigestRefuses(t *testing.T) {
 	wantFailure(t, "not a WebAssembly module", "digest", b.write(t, "text.wasm", []byte("text")))
 	wantFailure(t, "is empty", "digest", b.write(t, "empty.wasm", nil))
 	wantFailure(t, "does not decompress", "digest", b.write(t, "plain.wasm.gz", b.module))
-	wantFailure(t, "accepts 1 arg", "digest")
+	wantFailure(t, "accepts 1 arg(s), received 0: ccmctl digest ", "digest")
 }
 
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {

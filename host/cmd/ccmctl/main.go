@@ -53,7 +53,23 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true, // main prints them
 	}
 	root.AddCommand(newStatus(), newWhy(), newCheck(), newCalls(), newDashboard(), newBundle(), newRollout(), newDigest(), newGenerateKeyPair(), newSign(), newVerify(), newSplit(), newPack(), newPush(), newPull(), newCompile(), newConformance(), newRun(), newNew(), newBuild(), newManifest(), newDev(), newInspect(), newVersion())
+	sayUse(root)
 	return root
+}
+
+// sayUse adds the form of each command to the error about the number of its arguments.
+func sayUse(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		sayUse(sub)
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
 }
 
 // displayName is the command as typed: a program named kubectl-ccm is a plugin
