@@ -110,7 +110,7 @@ func (f *managerFlags) direct() (*managerClient, error) {
 		return nil, fmt.Errorf("--server %s: must be a URL such as https://10.0.0.1:10258", text.Quote(f.server))
 	}
 	if f.tokenFile == "" {
-		return nil, errors.New("--server needs --token-file: the manager answers nobody without a token (kubectl -n kube-system create token cloud-controller-manager-viewer)")
+		return nil, fmt.Errorf("--server needs --token-file: the manager answers nobody without a token (kubectl -n %s create token cloud-controller-manager-viewer)", f.managers)
 	}
 	token, err := readFile(f.tokenFile, maxSmall)
 	if err != nil {

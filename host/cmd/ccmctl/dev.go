@@ -51,7 +51,7 @@ func newDev() *cobra.Command {
 	}
 	f.add(cmd)
 	addBuildFlags(cmd, &f.build)
-	cmd.Flags().StringVar(&f.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap with the module (default kube-system/cloud-provider-PROVIDER)")
+	cmd.Flags().StringVar(&f.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap with the module (default cloud-provider-PROVIDER in the manager's namespace)")
 	cmd.Flags().StringVar(&f.service, "service", "", "NAMESPACE/NAME of a Service to which dev writes an annotation, so that each module is asked about it at once")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long a module may take to serve")
 	cmd.Flags().BoolVar(&f.once, "once", false, "end when the module serves and its first op has ended, or when it does not")
@@ -136,7 +136,7 @@ type dev struct {
 }
 
 func (f *devFlags) dev(cmd *cobra.Command, provider, from string) (*dev, error) {
-	where := cmpOr(f.configMap, "kube-system/cloud-provider-"+provider)
+	where := cmpOr(f.configMap, f.managers+"/cloud-provider-"+provider)
 	namespace, name, ok := strings.Cut(where, "/")
 	if !ok || namespace == "" || name == "" {
 		return nil, fmt.Errorf("--configmap %s: must be NAMESPACE/NAME", text.Quote(where))

@@ -21,10 +21,12 @@ func newHistory() *cobra.Command {
 	var f rolloutFlags
 	return f.add(&cobra.Command{
 		Use:   "history PROVIDER",
-		Short: "Show which modules served, how they did and why they ended, and what the manager told",
+		Short: "Show which modules served, how they did and why they ended, and what people asked for",
 		Long: "Show the generations that served, the newest first and at most 32; then the Events\n" +
-			"of the provider's ConfigMap, the oldest first: an API server keeps them for an\n" +
-			"hour, unless it is set otherwise; then the phase (deploy/docs/upgrade.md has them).\n\n" +
+			"of the ConfigMap wasm-ccm-provider-PROVIDER, the oldest first: what people asked\n" +
+			"for. An API server keeps them for an hour, unless it is set otherwise. Those of the\n" +
+			"phases are on the module's ConfigMap, where there is one (deploy/EVENTS.md). Last is\n" +
+			"the phase (deploy/docs/upgrade.md has them).\n\n" +
 			"A generation is a module with its configuration. The columns, where - is none:\n\n" + columnsHelp(),
 		Example: "  ccmctl rollout history static",
 		Args:    cobra.ExactArgs(1),

@@ -66,7 +66,7 @@ func readPlan(data []byte, name string) (p plan, err error) {
 		}
 	}
 	if p.configuration == nil {
-		return p, fmt.Errorf("%s is neither a HostConfiguration (apiVersion: %s) nor what helm template prints of the chart: a ConfigMap %s with config.yaml is missing", name, v1alpha1.APIVersion, managerName)
+		return p, fmt.Errorf("%s is neither a HostConfiguration (apiVersion: %s) nor what helm template prints of the chart: a ConfigMap %s with config.yaml is missing. Of values: helm template ... --values FILE | ccmctl check -f -", name, v1alpha1.APIVersion, managerName)
 	}
 	return p, nil
 }
