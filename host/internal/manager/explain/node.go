@@ -64,7 +64,9 @@ func held(e *v1alpha1.Explanation, n *corev1.Node, f Facts) {
 	since(e, h.Since)
 	switch reason {
 	case "GracePeriod", "Unconfirmed":
-		e.State = v1alpha1.StateProgressing
+		if !has(n, cloudproviderapi.TaintExternalCloudProvider) { // else it waits for its machine, too
+			e.State = v1alpha1.StateProgressing
+		}
 		e.WaitsFor = "the grace period" + until(h.Until) + ", then a second answer of a fresh instance"
 	case "NoPermit", "NoRecord":
 		e.WaitsFor = "a permit of the deletion brake" + until(h.Until)

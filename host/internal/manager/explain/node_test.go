@@ -76,3 +76,16 @@ func TestTheNextStepOfAHeldNodeHelps(t *testing.T) {
 		t.Errorf("found are %d reasons", len(all))
 	}
 }
+
+// A Node that is not initialised is stuck throughout: its grace period ends no taint.
+// Without the taint the grace period is awaited.
+func TestNodeInItsGracePeriod(t *testing.T) {
+	taint := []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
+	for state, taints := range map[v1alpha1.State][]corev1.Taint{v1alpha1.StateStuck: taint, v1alpha1.StateProgressing: nil} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Taints: taints}}
+		e := explain.Node(node, explain.Facts{Provider: &v1alpha1.Provider{Name: "static"}, Held: &explain.Held{}})
+		if e.State != state || e.WaitsFor == "" {
+			t.Errorf("with the taints %v it is %s and waits for %q, want %s", taints, e.State, e.WaitsFor, state)
+		}
+	}
+}
