@@ -233,9 +233,9 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 func TestWhatIsGoodOfAProvider(t *testing.T) {
 	serving := &status.Module{Digest: "a"}
 	for want, s := range map[string]status.Status{
-		"it serves what is offered; none of its 2 Services and 3 Nodes is stuck": {Manager: status.Manager{Leads: true}, Providers: []status.Provider{{Serving: serving, Offered: serving, Services: &status.Objects{Total: 2}, Nodes: &status.Objects{Total: 3}}}},
-		"it serves what is offered":                                     {Providers: []status.Provider{{Serving: serving, Offered: serving}}},
-		"it serves; the rollout of what is offered is in phase Loading": {Manager: status.Manager{Leads: true}, Providers: []status.Provider{{Serving: serving, Offered: &status.Module{Digest: "b"}, Phase: "Loading"}}},
+		"it serves what is offered; none of its 2 Services and 3 Nodes is stuck": {Manager: status.Manager{Leads: true}, Providers: []status.Provider{{Phase: status.PhaseKept, Serving: serving, Offered: serving, Services: &status.Objects{Total: 2}, Nodes: &status.Objects{Total: 3}}}},
+		"it serves what is offered":                                     {Providers: []status.Provider{{Phase: status.PhaseServing, Serving: serving, Offered: serving}}},
+		"it serves; the rollout of what is offered is in phase Loading": {Manager: status.Manager{Leads: true}, Providers: []status.Provider{{Serving: serving, Offered: serving, Phase: "Loading"}}}, // on another private configuration, or other grants
 	} {
 		c := &checker{status: &s}
 		c.manager(t.Context())

@@ -46,10 +46,11 @@ func (p *Provider) Refused() bool {
 	return p.Phase == PhaseRejected || p.Phase == PhaseHeld || p.Phase == PhaseRolledBack
 }
 
-// ServesOffered reports that what is offered serves: the module with its configuration.
+// ServesOffered reports that what is offered serves: the module with its configuration. The
+// digests alone do not say it: private configurations have none, nor have other grants.
 func (p *Provider) ServesOffered() bool {
-	s, o := p.Serving, p.Offered
-	return s != nil && o != nil && p.Candidate == nil && !p.Refused() && s.Digest == o.Digest && s.ConfigDigest == o.ConfigDigest
+	s, o, settled := p.Serving, p.Offered, p.Phase == PhaseServing || p.Phase == PhaseKept
+	return settled && s != nil && o != nil && p.Candidate == nil && s.Digest == o.Digest && s.ConfigDigest == o.ConfigDigest
 }
 
 // Faults are the conditions that are False where they should be True, besides those
