@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,18 @@ func TestBundleFieldsGuardFinds(t *testing.T) {
 	}
 }
 
+// What stands after a wrong brace would be missing from each bundle, unnoticed.
+func TestBundleFieldsGuardFindsWrongBraces(t *testing.T) {
+	for _, list := range []string{"a:number} b:number", "a{b:number", "a:number} b{c:number", "a:keys{b:number}", "n:number :op{b:number}"} {
+		if _, unknown := textsOf("added", list); len(unknown) == 0 {
+			t.Errorf("%q is no mistake", list)
+		}
+	}
+}
+
+// kindOfObject is a kind where an object with its own fields has none.
+var kindOfObject = regexp.MustCompile(`:[^\s{}]+\s*{`)
+
 // textsOf are the paths of a list's texts without those of common fields, and of fields
 // of an unknown kind.
 func textsOf(name, list string) (texts, unknown []string) {
@@ -112,7 +125,10 @@ func textsOf(name, list string) (texts, unknown []string) {
 		_, kind, _ := strings.Cut(token, ":")
 		return commonFields[kind] != ""
 	})
-	fields, _ := parseFields(tokens)
+	fields, rest := parseFields(tokens)
+	if rest != nil || strings.Count(list, "{") != strings.Count(list, "}") || kindOfObject.MatchString(list) {
+		unknown = append(unknown, name+": its braces")
+	}
 	for _, f := range fields {
 		collect(name+"."+f.name, f, &texts, &unknown)
 	}
@@ -232,6 +248,10 @@ func TestWordsStay(t *testing.T) {
 		// A field has its kind only, whatever a later version makes of it.
 		{"calls.json", `{"latest":[{"number":7}]}`, map[string]any{"time": "q7Zk", "latest": []any{map[string]any{"number": 7, "took": "q7Zk", "status": "q7Zk", "path": 7, "op": map[string]any{"q7Zk": "q7Zk"}}}}},
 		{"configuration.json", `{"deletionBrake":{"percent":10,"period":"10m0s"}}`, map[string]any{"deletionBrake": map[string]any{"percent": 10, "period": "10m0s"}, "cloudProviders": "q7Zk", "tracing": []string{"q7Zk"}}},
+		{"calls.json", `{"counts":[{"last":"2026-11-21T15:04:05.000001Z","longest":"1.5µs","total":"512Mi"},{}]}`, map[string]any{"counts": []any{
+			map[string]any{"total": "512Mi", "longest": "1.5µs", "last": "2026-11-21T15:04:05.000001Z"},
+			map[string]any{"total": "1e-1000000", "longest": strings.Repeat("9", 1000), "last": "4 711"},
+		}}},
 	} {
 		shown, err := picked(test.file, test.document)
 		if err != nil {

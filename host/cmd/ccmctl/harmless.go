@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // field is a field that a bundle may have, of one of the kinds in bundlefields.go.
@@ -154,11 +152,14 @@ func (f field) showText(text string) any {
 	return nil
 }
 
+// quantityShape are the quantities that Kubernetes writes. Its parser takes minutes for 1e-99999999.
+var quantityShape = regexp.MustCompile(`^-?[0-9]+([numkMGTPE]|[KMGTPE]i|e-?[0-9]{1,2})?$`)
+
 func isMeasure(text string) bool {
+	const most = 64
 	_, noTime := time.Parse(time.RFC3339, text)
 	_, noDuration := time.ParseDuration(text)
-	_, noQuantity := resource.ParseQuantity(text)
-	return noTime == nil || noDuration == nil || noQuantity == nil
+	return len(text) <= most && (noTime == nil || noDuration == nil || quantityShape.MatchString(text))
 }
 
 // flagOf is an argument --NAME=VALUE of the manager. An argument without -- may be the
