@@ -308,7 +308,7 @@ func sourceOf(p *v1alpha1.Provider) string {
 	if o := p.Offered; o != nil {
 		said += " sha256:" + text.Digest(cmpOr(strings.TrimPrefix(o.ImageDigest, "sha256:"), o.Digest))
 		if s := p.Serving; s != nil && s.ConfigDigest != o.ConfigDigest {
-			said += text.Config(o.ConfigDigest) + " (" + configOf(s) + " serves)"
+			said += cmpOr(text.Config(o.ConfigDigest), ", a private configuration") + " (" + cmpOr(text.Digest(s.ConfigDigest), "a private one") + " serves)"
 		}
 	}
 	return dash(strings.TrimSpace(said))

@@ -19,6 +19,8 @@ func TestStatusNamesTheSources(t *testing.T) {
 			Offered: &v1alpha1.Module{Digest: module, ImageDigest: "sha256:" + strings.Repeat("b", 64)}},
 		"   configmap kube-system/cloud sha256:aaaaaaaaaaaa, configuration sha256:bbbbbbbbbbbb (cccccccccccc serves)\n": {Source: &v1alpha1.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "cloud"},
 			Offered: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("b", 64)}, Serving: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("c", 64)}},
+		"   sha256:aaaaaaaaaaaa, a private configuration (cccccccccccc serves)\n":            {Offered: &v1alpha1.Module{Digest: module}, Serving: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("c", 64)}},
+		"   sha256:aaaaaaaaaaaa, configuration sha256:bbbbbbbbbbbb (a private one serves)\n": {Offered: &v1alpha1.Module{Digest: module, ConfigDigest: strings.Repeat("b", 64)}, Serving: &v1alpha1.Module{Digest: module}},
 		"   directory /provider\n":          {Source: &v1alpha1.Object{Kind: "Directory", Name: "/provider"}},
 		"   sha256:aaaaaaaaaaaa\n":          {Offered: &v1alpha1.Module{Digest: module}}, // of a manager of an earlier release
 		"   -          -       0       -\n": {},
