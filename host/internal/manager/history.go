@@ -97,8 +97,13 @@ func (h *history) ended(ctx context.Context, op abi.Op, began time.Time, answer 
 		name = object.Namespace + "/" + name
 	}
 	out := v1alpha1.Op{Name: op.String(), At: metav1.NewTime(began), Took: metav1.Duration{Duration: time.Since(began)}, Code: abi.CodeOK.String(), Generation: about.Generation}
-	if said, ok := answer.(interface{ GetExistence() abi.Existence }); ok && err == nil {
-		out.Message = existences[said.GetExistence()]
+	if err == nil {
+		switch said := answer.(type) {
+		case *abi.InstanceExistsResponse:
+			out.Message = existences[said.Existence]
+		case *abi.LoadBalancerGetResponse:
+			out.Message = existences[said.Existence]
+		}
 	}
 	if err != nil {
 		// Invariant V3 (host/SECURITY.md): the error is scrubbed (scrubbed.clean, plugin.Crash), and cut.
